@@ -1,0 +1,43 @@
+"""sparsecert: certified robustness to sparse attacks by randomized ablation, for any classifier.
+
+    import sparsecert as sc
+    g = sc.Smoothed(net, scheme=sc.Uniform(units=784, keep=45), encoding=sc.NullChannels())
+    c = g.certify(images, n0=1_000, n=10_000, alpha=0.05, seed=0)
+
+Names are imported when first used, so that what needs no torch starts without it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sparsecert.encodings import MeanFill, NullChannels
+    from sparsecert.errors import InputError
+    from sparsecert.results import Certifications, Predictions
+    from sparsecert.schemes import Uniform
+    from sparsecert.smoothed import Smoothed
+
+__version__ = "0.1.0"
+__all__ = ["Certifications", "InputError", "MeanFill", "NullChannels", "Predictions", "Smoothed", "Uniform"]
+
+_HOMES = {
+    "Certifications": "results",
+    "InputError": "errors",
+    "MeanFill": "encodings",
+    "NullChannels": "encodings",
+    "Predictions": "results",
+    "Smoothed": "smoothed",
+    "Uniform": "schemes",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'sparsecert' has no attribute {name!r}")
+    return getattr(import_module(f"sparsecert.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,5 @@
+"""`python -m sparsecert`."""
+
+from sparsecert.cli import main
+
+main()

@@ -1,0 +1,30 @@
+"""Bounds: counts -> interval, each with its guarantee. No torch here."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from sparsecert.bounds.interval import Bound, Interval
+from sparsecert.bounds.one_sided import one_sided
+from sparsecert.bounds.prediction import predicted
+from sparsecert.bounds.two_sided import two_sided
+from sparsecert.errors import InputError
+from sparsecert.schemes import Scheme
+
+__all__ = ["Bound", "Interval", "charged", "one_sided", "predicted", "two_sided"]
+
+
+def charged(alpha: float | Fraction, scheme: Scheme, draws: int) -> Fraction:
+    """What is left of alpha after paying for the generated masks' distance from the ideal distribution.
+
+    The joint law of `draws` independent masks is within draws * nonuniformity (total variation) of the ideal one, so an
+    event of ideal probability at most alpha - draws * nonuniformity has probability at most alpha.
+    """
+    if not 0 < alpha < 1:
+        raise InputError(f"alpha must be between 0 and 1, both excluded, got {alpha}")
+    left = Fraction(alpha) - draws * scheme.nonuniformity
+    if left <= 0:
+        raise InputError(
+            f"alpha = {float(alpha)} is too small for {draws} draws of {scheme}; use fewer or a larger alpha"
+        )
+    return left

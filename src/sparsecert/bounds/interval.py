@@ -1,0 +1,28 @@
+"""What a bound returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+from sparsecert.counts import Tally
+
+
+@dataclass(frozen=True)
+class Interval:
+    """With probability at least 1 - alpha over the masks: p_label >= p_lower, and p_j <= p_upper for all other j.
+
+    `label` was chosen without the estimation votes. Exact probabilities (fractions) may stand in for the floats.
+    """
+
+    label: int
+    p_lower: float | Fraction
+    p_upper: float | Fraction
+
+
+class Bound(Protocol):
+    """Counts -> interval. Selection and estimation votes must come from independent masks."""
+
+    def __call__(self, selection: Tally, estimation: Tally, alpha: Fraction) -> Interval:
+        """The interval that holds with probability at least 1 - alpha."""

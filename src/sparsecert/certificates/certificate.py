@@ -1,0 +1,46 @@
+"""What a certificate says, and how every theorem finds its radius."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+from sparsecert.bounds.interval import Interval
+from sparsecert.schemes import DELTA_BITS, Scheme
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """With probability at least 1 - alpha, g(x') = interval.label for every x' that differs from x in `radius` units.
+
+    `radius` None means nothing is certified, not even the answer at x itself: the procedure abstains. Radius 0 means
+    that the answer at x is certified and no change is. Neither says anything about the true label.
+    """
+
+    interval: Interval
+    radius: int | None
+
+    @property
+    def label(self) -> int | None:
+        """The certified class; None when abstained."""
+        return None if self.radius is None else self.interval.label
+
+
+class Theorem(Protocol):
+    """Interval + scheme -> radius."""
+
+    def __call__(self, interval: Interval, scheme: Scheme) -> int | None:
+        """The largest certified number of altered units; None when not even 0 is certified."""
+
+
+def largest_rho(scheme: Scheme, margin: Fraction) -> int | None:
+    """The largest rho with delta(rho) < margin, for margin <= 1/2; None when there is none, that is when margin <= 0.
+
+    delta grows with rho, and scheme.deltas holds upper bounds on it as integers, so the comparison is exact: an integer
+    is below the rational margin * 2**128 if and only if it is below its ceiling.
+    """
+    ceiling = -(-(margin.numerator << DELTA_BITS) // margin.denominator)
+    below = bisect_left(scheme.deltas, ceiling)
+    return below - 1 if below else None

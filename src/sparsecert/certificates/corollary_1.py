@@ -1,0 +1,17 @@
+"""Corollary 1 of Levine & Feizi (2020): a majority that survives."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from sparsecert.bounds.interval import Interval
+from sparsecert.certificates.certificate import largest_rho
+from sparsecert.schemes import Scheme
+
+
+def corollary_1(interval: Interval, scheme: Scheme) -> int | None:
+    """If p_lower(A) - delta(rho) > 1/2 then g(x') = A whenever x' differs from x in at most rho units.
+
+    By Theorem 1, p_A(x') >= p_A(x) - delta > 1/2: A keeps a majority of all masks, so no class can pass it.
+    """
+    return largest_rho(scheme, Fraction(interval.p_lower) - Fraction(1, 2))

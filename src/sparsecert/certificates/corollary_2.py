@@ -1,0 +1,18 @@
+"""Corollary 2 of Levine & Feizi (2020): a lead that survives."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from sparsecert.bounds.interval import Interval
+from sparsecert.certificates.certificate import largest_rho
+from sparsecert.schemes import Scheme
+
+
+def corollary_2(interval: Interval, scheme: Scheme) -> int | None:
+    """If p_lower(A) - delta(rho) > p_upper + delta(rho) then g(x') = A whenever x' differs in at most rho units.
+
+    By Theorem 1 twice, p_j(x') <= p_j(x) + delta <= p_upper + delta < p_lower - delta <= p_A(x) - delta <= p_A(x') for
+    every rival j. With p_upper = 1 - p_lower this is Corollary 1; a smaller p_upper can only enlarge the radius.
+    """
+    return largest_rho(scheme, (Fraction(interval.p_lower) - Fraction(interval.p_upper)) / 2)

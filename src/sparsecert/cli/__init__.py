@@ -1,0 +1,59 @@
+"""The command line: parse, call, write. Torch is imported only inside the commands that need it."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import click
+
+from sparsecert import __version__
+from sparsecert.cli.certify import certify
+from sparsecert.cli.data import data
+from sparsecert.cli.info import info
+from sparsecert.cli.predict import predict
+from sparsecert.cli.report import report
+from sparsecert.cli.train import train
+from sparsecert.errors import InputError
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="sparsecert")
+def cli() -> None:
+    """Certified robustness to sparse attacks by randomized ablation.
+
+    \b
+    Example, on the digits that ship with the package:
+      sparsecert train --data digits --out runs/digits
+      sparsecert certify runs/digits --data digits --out runs/digits/certify.jsonl
+      sparsecert report runs/digits/certify.jsonl
+    """
+
+
+for command in (train, predict, certify, report, data, info):
+    cli.add_command(command)
+
+
+def main(args: Sequence[str] | None = None) -> NoReturn:
+    """Runs a command. A user's mistake ends in one line on stderr and exit code 2, never in a traceback."""
+    warnings.showwarning = _show_warning  # type: ignore[assignment]
+    try:
+        code = cli.main(args, prog_name="sparsecert", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        sys.exit(2)
+    except (click.ClickException, InputError) as error:
+        message = error.format_message() if isinstance(error, click.ClickException) else str(error)
+        click.echo(f"Error: {' '.join(message.split())}", err=True)
+        sys.exit(2)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("stopped; what was finished is kept, and the same command continues from there", err=True)
+        sys.exit(130)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> None:
+    if issubclass(category, UserWarning):
+        click.echo(f"Warning: {message}", err=True)

@@ -1,0 +1,67 @@
+"""`sparsecert info`."""
+
+from __future__ import annotations
+
+import json
+import platform
+
+import click
+
+import sparsecert
+from sparsecert.errors import InputError
+
+
+@click.command()
+@click.argument("model", required=False, type=click.Path())
+@click.option("--units", type=int, help="With --keep: how far a scheme can certify.")
+@click.option("--keep", type=int, help="With --units: how far a scheme can certify.")
+def info(model: str | None, units: int | None, keep: int | None) -> None:
+    """Versions and devices; or what a MODEL file says of itself; or what a scheme can certify.
+
+    \b
+    Examples:
+      sparsecert info
+      sparsecert info runs/mnist-k45
+      sparsecert info --units 784 --keep 45
+    """
+    if (units is None) != (keep is None):
+        raise InputError("--units and --keep go together: give both or neither")
+    if units is not None and keep is not None:
+        _scheme(units, keep)
+    elif model is not None:
+        _model(model)
+    else:
+        _machine()
+
+
+def _scheme(units: int, keep: int) -> None:
+    """delta, and the share of votes that each radius needs, for every radius that can be certified."""
+    scheme = sparsecert.Uniform(units=units, keep=keep)
+    click.echo(f"{scheme}: a mask meets rho altered units with probability delta(rho)")
+    click.echo(f"{'rho':>6}  {'delta':>10}  {'p_lower >':>10}  {'p_lower - p_upper >':>20}")
+    for rho in range(len(scheme.deltas)):
+        delta = float(scheme.delta(rho))
+        if delta >= 0.5:
+            break
+        click.echo(f"{rho:6}  {delta:10.6f}  {0.5 + delta:10.6f}  {2 * delta:20.6f}")
+
+
+def _model(path: str) -> None:
+    from sparsecert import modelfile
+
+    header = modelfile.read_header(path)
+    click.echo(
+        json.dumps({"file": str(modelfile.located(path)), "sha256": modelfile.fingerprint(path), **header}, indent=2)
+    )
+
+
+def _machine() -> None:
+    import numpy
+    import scipy
+    import torch
+
+    click.echo(f"sparsecert {sparsecert.__version__}, Python {platform.python_version()}, torch {torch.__version__}")
+    click.echo(f"numpy {numpy.__version__}, scipy {scipy.__version__}, {torch.get_num_threads()} CPU threads")
+    for number in range(torch.cuda.device_count()):
+        click.echo(f"cuda:{number} {torch.cuda.get_device_name(number)}")
+    click.echo("mps available" if torch.backends.mps.is_available() else "mps not available")

@@ -1,0 +1,81 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sparsecert.errors import InputError
+
+if TYPE_CHECKING:
+    from sparsecert.smoothed import Smoothed
+
+Command = Callable[..., Any]
+
+data = click.option(
+    "--data", "data_name", required=True, metavar="NAME",
+    help="digits (built in), mnist, cifar10, imagenette, imagenet, or the path of a folder with train/ and val/.",
+)  # fmt: skip
+data_dir = click.option(
+    "--data-dir", type=click.Path(file_okay=False), envvar="SPARSECERT_DATA", show_envvar=True,
+    help="Folder that holds the data sets (default: data).",
+)  # fmt: skip
+out_file = click.option(
+    "--out", required=True, type=click.Path(dir_okay=False), metavar="FILE",
+    help="Records file; if it exists, the run it holds is continued.",
+)  # fmt: skip
+split = click.option("--split", default="test", show_default=True, type=click.Choice(["train", "test"]))
+limit = click.option("--limit", type=int, help="Only so many inputs, evenly spaced over the split.")
+n = click.option("--n", default=10_000, show_default=True, help="Ablated copies per input to estimate with.")
+alpha = click.option("--alpha", default=0.05, show_default=True, help="Probability with which an answer may be wrong.")
+seed = click.option("--seed", default=0, show_default=True, help="Seed of every mask.")
+bound = click.option(
+    "--bound", default="two-sided", show_default=True, type=click.Choice(["two-sided", "one-sided"]),
+    help="Two-sided: Corollary 2, the leader against its rival. One-sided: Corollary 1, as in the paper's tables.",
+)  # fmt: skip
+device = click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
+precision = click.option(
+    "--precision", type=click.Choice(["fp32", "bf16", "fp16"]),
+    help="Of the forward passes; the certificate is of the model so computed (default: the model's, fp32).",
+)  # fmt: skip
+rows = click.option("--rows", type=int, help="Ablated copies per forward pass (default: what the memory suggests).")
+
+
+def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Several options as one decorator, in the order in which the help lists them."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def device_named(name: str) -> str:
+    """The device to use: `auto` takes cuda, then mps, then cpu."""
+    import torch
+
+    if name == "auto":
+        if torch.cuda.is_available():
+            return "cuda"
+        return "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        torch.zeros(1, device=name)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(f"device {name!r} cannot be used here: {str(error).splitlines()[0]}") from error
+    return name
+
+
+def load_model(path: str, device: str, precision: str | None, rows: int | None) -> Smoothed:
+    """The classifier of a model file, on its device."""
+    from sparsecert.smoothed import Smoothed
+
+    if rows is not None and rows < 1:
+        raise InputError(f"rows must be at least 1, got {rows}")
+    smoothed = Smoothed.load(path, device=device_named(device))
+    smoothed.precision = precision or smoothed.precision
+    smoothed.rows = rows
+    return smoothed

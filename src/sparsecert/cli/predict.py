@@ -1,0 +1,58 @@
+"""`sparsecert predict`."""
+
+from __future__ import annotations
+
+import click
+
+from sparsecert.cli import options
+
+
+@click.command()
+@click.argument("model", type=click.Path())
+@options.together(
+    options.data,
+    options.out_file,
+    options.split,
+    options.limit,
+    options.n,
+    options.alpha,
+    options.seed,
+    options.data_dir,
+    options.device,
+    options.precision,
+    options.rows,
+)
+def predict(
+    model: str,
+    data_name: str,
+    out: str,
+    split: str,
+    limit: int | None,
+    n: int,
+    alpha: float,
+    seed: int,
+    data_dir: str | None,
+    device: str,
+    precision: str | None,
+    rows: int | None,
+) -> None:
+    """Predict a data set by vote, abstaining where the two leading classes cannot be told apart.
+
+    MODEL is a model file or the folder of the run that trained it. A run that was stopped is continued by the same
+    command.
+
+    \b
+    Example:
+      sparsecert predict runs/mnist-k45 --data mnist --out runs/mnist-k45/predict.jsonl
+    """
+    from sparsecert import datasets, records
+    from sparsecert.cli.progress import inputs_bar
+    from sparsecert.reports import FORMATS, summarise
+    from sparsecert.runs import predict_dataset
+
+    smoothed = options.load_model(model, device, precision, rows)
+    data = datasets.load(data_name, split, data_dir)
+    with inputs_bar("predicting", len(data.spaced(limit)), n) as told:
+        predict_dataset(smoothed, model, data, out, n=n, alpha=alpha, seed=seed, limit=limit, told=told)
+    click.echo(FORMATS["terminal"]([summarise(records.read(out))]))
+    click.echo(f"wrote {out}")

@@ -1,0 +1,79 @@
+"""`sparsecert train`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from sparsecert.cli import options
+
+
+@click.command()
+@options.together(
+    options.data,
+    click.option("--keep", type=int, help="Units retained in each ablated copy (default: the recipe's)."),
+    click.option("--out", required=True, type=click.Path(file_okay=False), metavar="DIR", help="Folder of the run."),
+    click.option("--recipe", "recipe_name", metavar="NAME", help="paper-mnist, paper-cifar10, paper-imagenet, digits."),
+    click.option("--model", "model_name", metavar="NAME", help="Architecture, if not the recipe's."),
+    click.option("--encoding", "encoding_name", default="null-channels", show_default=True,
+                 type=click.Choice(["null-channels", "mean-fill"]), help="How NULL is shown to the model."),
+    click.option("--masks", type=click.Choice(["minibatch", "sample"]),
+                 help="One mask per minibatch (the paper) or per sample, if not as in the recipe."),
+    click.option("--epochs", type=int, help="Epochs; the learning rate falls at the same shares of them."),
+    click.option("--batch", type=int, help="Batch size, if not the recipe's."),
+    click.option("--checkpoint-seconds", default=60.0, show_default=True, help="Time between checkpoints."),
+    options.data_dir,
+    options.seed,
+    options.device,
+)  # fmt: skip
+def train(
+    data_name: str,
+    keep: int | None,
+    out: str,
+    recipe_name: str | None,
+    model_name: str | None,
+    encoding_name: str,
+    masks: str | None,
+    epochs: int | None,
+    batch: int | None,
+    checkpoint_seconds: float,
+    data_dir: str | None,
+    seed: int,
+    device: str,
+) -> None:
+    """Train a base classifier on ablated inputs.
+
+    A run that was stopped is continued by the same command.
+
+    \b
+    Example:
+      sparsecert train --data mnist --keep 45 --out runs/mnist-k45
+    """
+    from dataclasses import replace
+
+    from sparsecert import datasets, training
+    from sparsecert.cli.progress import training_bar
+    from sparsecert.recipes import recipe_for
+    from sparsecert.schemes import Uniform
+
+    recipe = recipe_for(data_name, recipe_name).shortened(epochs)
+    changed: dict[str, Any] = {"model": model_name, "masks": masks, "batch": batch, "keep": keep}
+    recipe = replace(recipe, **{name: value for name, value in changed.items() if value is not None})
+    data = datasets.load(data_name, "train", data_dir)
+    encoding = training.default_encoding(data, recipe, encoding_name)
+    scheme = Uniform(encoding.units(data.images.shape), recipe.keep)
+    with training_bar() as told:
+        model = training.train(
+            data,
+            recipe,
+            out,
+            scheme=scheme,
+            encoding=encoding,
+            seed=seed,
+            device=options.device_named(device),
+            checkpoint_seconds=checkpoint_seconds,
+            told=told,
+        )
+    click.echo(f"wrote {model}")
+    click.echo(f"next: sparsecert certify {out} --data {data_name} --out {out}/certify.jsonl")

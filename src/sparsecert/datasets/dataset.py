@@ -1,0 +1,124 @@
+"""What every data set is: images as bytes, labels, class names and the normalization of its training set."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsecert.errors import InputError
+
+SPLITS = ("train", "test")
+
+
+class Images(Protocol):
+    """A fixed, ordered collection of equally sized images, read by index."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Channels, height and width of every image."""
+
+    def __len__(self) -> int: ...
+
+    def batch(self, indices: Sequence[int] | NDArray[np.int64]) -> NDArray[np.uint8]:
+        """The images at `indices`, in that order, as a fresh uint8 array [b, c, h, w]."""
+
+    def fingerprint(self) -> str:
+        """A SHA-256 in hexadecimal that changes when the images or their order change."""
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayImages:
+    """Images held in memory as one uint8 array [n, c, h, w]."""
+
+    pixels: NDArray[np.uint8]
+
+    def __post_init__(self) -> None:
+        if self.pixels.dtype != np.uint8 or self.pixels.ndim != 4:
+            raise InputError(
+                f"pixels must be a uint8 array [n, c, h, w], got {self.pixels.dtype} of shape {self.pixels.shape}"
+            )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Channels, height and width of every image."""
+        return self.pixels.shape[1:]
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    def batch(self, indices: Sequence[int] | NDArray[np.int64]) -> NDArray[np.uint8]:
+        """The images at `indices`, in that order, as a fresh uint8 array [b, c, h, w]."""
+        return self.pixels[checked_indices(indices, len(self))]
+
+    def fingerprint(self) -> str:
+        """SHA-256 over the shape and every byte."""
+        digest = hashlib.sha256(repr(tuple(map(int, self.pixels.shape))).encode())
+        digest.update(np.ascontiguousarray(self.pixels).data)
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """One split of a data set.
+
+    Guarantees: one int64 label per image, every label within `classes`, and one mean and one standard deviation per
+    channel. `mean` and `std` are those of the training split, on the [0, 1] scale, whichever split this is.
+    """
+
+    name: str
+    split: str
+    images: Images
+    labels: NDArray[np.int64]
+    classes: tuple[str, ...]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if self.labels.dtype != np.int64 or self.labels.ndim != 1:
+            raise InputError(f"labels must be an int64 array [n], got {self.labels.dtype} of {self.labels.shape}")
+        if len(self.labels) != len(self.images):
+            raise InputError(f"labels must be one per image ({len(self.images)}), got {len(self.labels)}")
+        if len(self.labels) and not (self.labels.min() >= 0 and self.labels.max() < len(self.classes)):
+            raise InputError(
+                f"labels must be between 0 and {len(self.classes) - 1}, got {self.labels.min()} to {self.labels.max()}"
+            )
+        for argument, values in (("mean", self.mean), ("std", self.std)):
+            if len(values) != self.images.shape[0]:
+                raise InputError(f"{argument} must have one value per channel ({self.images.shape[0]}), got {values}")
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def fingerprint(self) -> str:
+        """SHA-256 over the images' fingerprint and the labels; equal on every machine for equal data."""
+        digest = hashlib.sha256(self.images.fingerprint().encode())
+        digest.update(self.labels.astype("<i8").tobytes())
+        return digest.hexdigest()
+
+    def spaced(self, limit: int | None) -> NDArray[np.int64]:
+        """Indices of `limit` inputs spread evenly over the set: floor(i n / limit); all of them when None or >= n."""
+        count = len(self)
+        if limit is not None and limit < 1:
+            raise InputError(f"limit must be at least 1, or None for every input, got {limit}")
+        if limit is None or limit >= count:
+            return np.arange(count, dtype=np.int64)
+        return np.arange(limit, dtype=np.int64) * count // limit
+
+
+def checked_indices(indices: Sequence[int] | NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """`indices` as an int64 array, every one of them in 0..count-1."""
+    array = np.asarray(indices, dtype=np.int64)
+    if array.size and not (array.min() >= 0 and array.max() < count):
+        raise InputError(f"indices must be between 0 and {count - 1}, got {array.min()} to {array.max()}")
+    return array
+
+
+def check_split(split: str) -> None:
+    """Refuse a split that no data set has."""
+    if split not in SPLITS:
+        raise InputError(f"split must be one of {', '.join(SPLITS)}, got {split!r}")

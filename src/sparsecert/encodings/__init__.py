@@ -1,0 +1,25 @@
+"""Encodings: where a mask meets a tensor, and NULL becomes visible to the model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparsecert.encodings.encoding import Encoding
+from sparsecert.encodings.mean_fill import MeanFill
+from sparsecert.encodings.null_channels import NullChannels
+from sparsecert.errors import InputError
+
+__all__ = ["Encoding", "MeanFill", "NullChannels", "from_config"]
+
+KINDS: dict[str, type[Encoding]] = {"null-channels": NullChannels, "mean-fill": MeanFill}
+
+
+def from_config(config: dict[str, Any]) -> Encoding:
+    """The encoding whose `config()` this is."""
+    arguments = dict(config)
+    kind = arguments.pop("kind", None)
+    if kind not in KINDS:
+        raise InputError(
+            f"encoding kind must be one of {', '.join(KINDS)}, got {kind!r}; a newer sparsecert may know it"
+        )
+    return KINDS[kind](**arguments)

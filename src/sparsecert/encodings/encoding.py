@@ -1,0 +1,61 @@
+"""What every encoding promises: where a mask meets a tensor."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from sparsecert.errors import InputError
+
+
+class Encoding(ABC):
+    """Turns inputs and masks into what the model sees, with NULL made visible to it.
+
+    Promise: the result depends on the retained units and on the mask alone. Not even the sign of an ablated value gets
+    through (a product with zero would keep it, as -0.0), so encodings select, they do not multiply.
+
+    Inputs are Float[rows, channels, *places], or Float[rows, places] for one channel; the places, in row-major order,
+    are the units. A pixel is one unit whatever its channels.
+    """
+
+    def __call__(self, inputs: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
+        """The ablated inputs; `masks` is Bool[rows, units], True = retained, or Bool[1, units] for one mask for all."""
+        inputs = inputs if inputs.ndim > 2 else inputs[:, None]
+        return self.encode(inputs, masks.view(len(masks), 1, *inputs.shape[2:]))
+
+    @abstractmethod
+    def encode(self, inputs: torch.Tensor, retained: torch.Tensor) -> torch.Tensor:
+        """As __call__, with `retained` already in the shape of the inputs, one channel."""
+
+    @abstractmethod
+    def channels(self, channels: int) -> int:
+        """How many channels the model sees when the input has `channels`."""
+
+    @abstractmethod
+    def config(self) -> dict[str, Any]:
+        """What `encodings.from_config` needs to build this encoding again: plain JSON values."""
+
+    def units(self, shape: Sequence[int]) -> int:
+        """How many units an input of this shape (without the batch dimension) has."""
+        places = 1
+        for size in shape[1:] if len(shape) > 1 else shape:
+            places *= size
+        return places
+
+
+def per_channel(name: str, values: Any) -> tuple[float, ...]:
+    """Finite numbers, one per channel, from a number, a sequence or a tensor."""
+    flat = torch.as_tensor(values, dtype=torch.float64).flatten()
+    if not flat.numel() or not torch.isfinite(flat).all():
+        raise InputError(f"{name} must be a finite number for each channel, got {values!r}")
+    return tuple(flat.tolist())
+
+
+def beside(values: tuple[float, ...], name: str, inputs: torch.Tensor) -> torch.Tensor:
+    """The per-channel values as a tensor that broadcasts against inputs[rows, channels, *places]."""
+    if len(values) not in (1, inputs.shape[1]):
+        raise InputError(f"{name} has {len(values)} values but the input has {inputs.shape[1]} channels")
+    return torch.tensor(values, dtype=inputs.dtype, device=inputs.device).view(1, -1, *(1,) * (inputs.ndim - 2))

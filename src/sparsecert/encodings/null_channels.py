@@ -1,0 +1,44 @@
+"""The paper's encoding: a value s becomes (s, 1 - s), NULL becomes zeros."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from sparsecert.encodings.encoding import Encoding, beside, per_channel
+from sparsecert.errors import InputError
+
+
+class NullChannels(Encoding):
+    """s -> (s, 1 - s) and NULL -> (0, 0): one channel becomes two, three become six (r, g, b, 1-r, 1-g, 1-b).
+
+    For values in [0, 1] NULL differs from every colour and favours none. With `mean` and `std` (one number per channel,
+    of the training set) each channel is standardised first, as the paper does for ImageNet; these are constants of the
+    data set, never statistics of the input at hand, which would tell the model about ablated units.
+    """
+
+    def __init__(self, mean: Any = None, std: Any = None) -> None:
+        if (mean is None) != (std is None):
+            raise InputError("mean and std go together: give both or neither")
+        self.mean = None if mean is None else per_channel("mean", mean)
+        self.std = None if std is None else per_channel("std", std)
+        if self.std is not None and min(self.std) <= 0:
+            raise InputError(f"std must be positive for each channel, got {std!r}")
+
+    def encode(self, inputs: torch.Tensor, retained: torch.Tensor) -> torch.Tensor:
+        """Float[rows, 2 * channels, *places]."""
+        if self.mean is not None and self.std is not None:
+            inputs = (inputs - beside(self.mean, "mean", inputs)) / beside(self.std, "std", inputs)
+        return torch.where(retained, torch.cat((inputs, 1 - inputs), dim=1), 0)
+
+    def channels(self, channels: int) -> int:
+        """Twice as many."""
+        return 2 * channels
+
+    def config(self) -> dict[str, Any]:
+        """JSON values that `encodings.from_config` turns back into this encoding."""
+        return {"kind": "null-channels", "mean": self.mean and list(self.mean), "std": self.std and list(self.std)}
+
+    def __repr__(self) -> str:
+        return "NullChannels()" if self.mean is None else f"NullChannels(mean={self.mean}, std={self.std})"

@@ -1,0 +1,66 @@
+"""Files that are whole or not there, and files with one writer."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from sparsecert.errors import InputError
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """After this, `path` holds all of `data`; if it fails, or the process is killed, `path` is what it was before."""
+    with unwritable(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(name).chmod(0o644)
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+
+
+@contextmanager
+def unwritable(path: Path, lost: str = "nothing was overwritten") -> Iterator[None]:
+    """Turns the system's refusal to write (no space, no permission, no such folder) into one clear line."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror or error}; {lost}") from error
+
+
+def lock(file: IO[Any], path: Path) -> None:
+    """Makes this process the only writer until the file is closed or the process ends, however it ends."""
+    try:
+        if os.name == "nt":
+            import msvcrt
+
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+        else:
+            import fcntl
+
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise InputError(f"{path} is being written by another run; wait for it or write to another file") from error
+
+
+@contextmanager
+def sole_writer(folder: Path) -> Iterator[None]:
+    """Makes this process the only one that writes into `folder`; the folder is made if it is not there."""
+    path = folder / ".lock"
+    with unwritable(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        file = path.open("a")
+    with contextlib.closing(file):
+        lock(file, folder)
+        yield

@@ -1,0 +1,77 @@
+"""How many ablated copies fit through the model at once, from the memory that is there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+CPU_BYTES = 64 << 20  # past this a larger chunk gains nothing on a CPU: activations no longer stay near its caches
+CUDA_ROWS = 1 << 16
+SHARE = 0.5  # of the free memory: the rest is for workspaces the estimate cannot see, and for others
+
+
+def chunk_rows(bytes_per_row: int, device: torch.device) -> int:
+    """The largest power of two whose rows fit into the memory at hand; at least 1."""
+    budget = int(free_bytes(device) * SHARE)
+    if device.type == "cpu":
+        budget = min(budget, CPU_BYTES)
+    rows = max(1, min(CUDA_ROWS, budget // max(1, bytes_per_row)))
+    return 1 << (rows.bit_length() - 1)
+
+
+def free_bytes(device: torch.device) -> int:
+    """Memory that can still be taken on the device."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    if device.type == "mps":
+        return max(0, torch.mps.recommended_max_memory() - torch.mps.current_allocated_memory())
+    return _cgroup_free(_system_free())
+
+
+def _system_free() -> int:
+    """What the system could hand out without swapping; 2 GiB where it does not say."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:  # noqa: PTH123
+            for line in lines:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) << 10
+    except (OSError, ValueError):
+        pass
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    except (ValueError, OSError, AttributeError):
+        return 2 << 30
+
+
+def _cgroup_free(system: int) -> int:
+    """The same within a container's limit, where there is one."""
+    try:
+        with open("/sys/fs/cgroup/memory.max", encoding="ascii") as limit:  # noqa: PTH123
+            most = int(limit.read())
+        with open("/sys/fs/cgroup/memory.current", encoding="ascii") as used:  # noqa: PTH123
+            return min(system, max(0, most - int(used.read())))
+    except (OSError, ValueError):
+        return system
+
+
+@contextmanager
+def counting_outputs(model: Any) -> Iterator[Callable[[], int]]:
+    """Counts the bytes every submodule puts out during the calls made inside: an upper estimate of its activations."""
+    seen = 0
+
+    def count(_module: torch.nn.Module, _inputs: Any, output: Any) -> None:
+        nonlocal seen
+        if isinstance(output, torch.Tensor):
+            seen += output.numel() * output.element_size()
+
+    modules = list(model.modules()) if isinstance(model, torch.nn.Module) else []
+    hooks = [module.register_forward_hook(count) for module in modules]
+    try:
+        yield lambda: seen
+    finally:
+        for hook in hooks:
+            hook.remove()

@@ -1,0 +1,72 @@
+"""Model files: safetensors whose header says everything needed to use the model. No pickle is ever loaded."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+
+from sparsecert.errors import InputError
+from sparsecert.files import write_atomically
+
+KEY = "sparsecert"
+FORMAT = 1
+MODEL_NAME = "model.safetensors"
+
+Tensors = dict[str, torch.Tensor]
+
+
+def write(path: str | Path, tensors: Tensors, header: dict[str, Any]) -> None:
+    """Writes tensors and header as one file, whole or not at all."""
+    plain = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}
+    metadata = {KEY: json.dumps({"format": FORMAT, **header}, sort_keys=True)}
+    write_atomically(Path(path), save(plain, metadata=metadata))
+
+
+def read(path: str | Path) -> tuple[Tensors, dict[str, Any]]:
+    """The tensors (on the CPU) and the header; a missing, truncated or foreign file is refused by name."""
+    path = located(path)
+    header = read_header(path)
+    with safe_open(path, framework="pt") as file:
+        return {name: file.get_tensor(name) for name in file.keys()}, header  # noqa: SIM118
+
+
+def read_header(path: str | Path) -> dict[str, Any]:
+    """The header alone."""
+    path = located(path)
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+    except (SafetensorError, OSError) as error:
+        raise InputError(
+            f"{path} is not a whole model file ({error}); copy it again or train the model anew"
+        ) from error
+    if KEY not in metadata:
+        raise InputError(f"{path} was not written by sparsecert: its header has no scheme and encoding")
+    header: dict[str, Any] = json.loads(metadata[KEY])
+    if header.get("format") != FORMAT:
+        raise InputError(f"{path} has format {header.get('format')}, this version reads {FORMAT}; update sparsecert")
+    return header
+
+
+def located(path: str | Path) -> Path:
+    """The model file itself, given it or the folder of the run that trained it."""
+    path = Path(path)
+    file = path / MODEL_NAME if path.is_dir() else path
+    if not file.is_file():
+        raise InputError(f"{file} does not exist; train a model first, for example: sparsecert train --data digits")
+    return file
+
+
+def fingerprint(path: str | Path) -> str:
+    """sha256 of the file: what records name the model by."""
+    digest = hashlib.sha256()
+    with located(path).open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()

@@ -1,0 +1,219 @@
+"""Records: JSON lines, a header of run facts and then one line per input with its votes. No torch here.
+
+Line by line appended and flushed, so a run that is killed loses at most the inputs in flight. The votes are kept, so
+any certificate can be computed again, at another alpha or by another theorem, without the model.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from sparsecert.counts import Tally
+from sparsecert.errors import InputError
+from sparsecert.files import lock, unwritable
+
+FORMAT = 1
+START = b'{"sparsecert"'  # how every records file begins; anything else is not ours to touch
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a records file is about: `run` decides every vote and certificate, `environment` says where it was made."""
+
+    kind: str  # "certify" or "predict"
+    run: dict[str, Any]
+    environment: dict[str, Any]
+
+    def to_json(self) -> str:
+        """The first line of the file."""
+        facts = {"sparsecert": "records", "format": FORMAT, "kind": self.kind}
+        return json.dumps({**facts, "run": self.run, "environment": self.environment})
+
+
+@dataclass(frozen=True)
+class Record:
+    """One input: its number in the data set, its true label, its votes, and the answer drawn from them.
+
+    A certify record has selection and estimation votes, the interval and the radius (None: abstained); `label` is the
+    selected class. A predict record has votes alone; `label` is None where it abstained.
+    """
+
+    example: int
+    true: int
+    votes: Tally
+    label: int | None
+    seconds: float
+    selection: Tally | None = None
+    p_lower: float | None = None
+    p_upper: float | None = None
+    radius: int | None = None
+
+    def to_json(self) -> str:
+        """One line; only the classes that had votes are listed."""
+        line: dict[str, Any] = {"example": self.example, "true": self.true}
+        if self.selection is None:
+            line |= {"votes": _sparse(self.votes), "invalid": [self.votes.invalid], "label": self.label}
+        else:
+            line |= {"selection": _sparse(self.selection), "estimation": _sparse(self.votes)}
+            line |= {"invalid": [self.selection.invalid, self.votes.invalid], "label": self.label}
+            line |= {"p_lower": self.p_lower, "p_upper": self.p_upper, "radius": self.radius}
+        return json.dumps({**line, "seconds": self.seconds})
+
+    @classmethod
+    def from_json(cls, text: str | bytes, classes: int) -> Record:
+        """The record of a line."""
+        line = json.loads(text)
+        common = {key: line[key] for key in ("example", "true", "label", "seconds")}
+        if "votes" in line:
+            return cls(votes=_dense(line["votes"], line["invalid"][0], classes), **common)
+        selection, votes = (
+            _dense(line[key], line["invalid"][i], classes) for i, key in enumerate(("selection", "estimation"))
+        )
+        certificate = {key: line[key] for key in ("p_lower", "p_upper", "radius")}
+        return cls(votes=votes, selection=selection, **certificate, **common)
+
+
+@dataclass(frozen=True)
+class Records:
+    """A records file as read: the header and the whole lines after it."""
+
+    path: Path
+    header: Header
+    lines: tuple[Record, ...]
+
+
+def read(path: str | Path) -> Records:
+    """Reads a records file, plain or gzipped; a truncated last line (of a run under way or killed) is left out."""
+    path = Path(path)
+    try:
+        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except (OSError, EOFError) as error:
+        raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    header, lines, _ = _parse(path, data)
+    if header is None:
+        raise InputError(f"{path} is empty: the run that writes it has not begun")
+    return Records(path, header, lines)
+
+
+class Writer:
+    """The only writer of a records file, new or resumed.
+
+    Opening refuses a file that another run is writing, that is not a records file, or whose header does not fit; it
+    drops a truncated last line. `done` are the examples already recorded.
+    """
+
+    def __init__(self, path: str | Path, header: Header) -> None:
+        self.path = Path(path)
+        with unwritable(self.path):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self.path.open("a+b", buffering=0)
+        try:
+            lock(self._file, self.path)
+            self._resume(header)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _resume(self, header: Header) -> None:
+        with unwritable(self.path):
+            self._file.seek(0)
+            data = self._file.read()
+        found, lines, end = _parse(self.path, data)
+        if found is not None:
+            _check_same(self.path, found, header)
+        self.header = found or header
+        self.done = {record.example for record in lines}
+        self._end = end
+        if end < len(data):
+            self._file.truncate(end)
+        if found is None:
+            self._append_line(header.to_json())
+
+    def append(self, records: Iterable[Record]) -> None:
+        """Adds lines and hands them to the system; if that fails, the file ends with the last whole line."""
+        for record in records:
+            self._append_line(record.to_json())
+            self.done.add(record.example)
+
+    def _append_line(self, text: str) -> None:
+        line = text.encode() + b"\n"
+        with unwritable(self.path, f"{len(self.done)} inputs are recorded; make room and run the same command again"):
+            try:
+                written = 0
+                while written < len(line):
+                    written += self._file.write(line[written:]) or 0
+            except OSError:
+                os.truncate(self.path, self._end)
+                raise
+        self._end += len(line)
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._file.close()
+
+
+def _parse(path: Path, data: bytes) -> tuple[Header | None, tuple[Record, ...], int]:
+    """Header, whole lines, and where they end; no header when not even that line is whole."""
+    if not data.startswith(START[: len(data)]):
+        raise InputError(f"{path} is not a records file; nothing was changed; name another")
+    end = data.rfind(b"\n") + 1
+    if not end:
+        return None, (), 0
+    first, *rest = data[:end].splitlines()
+    header = _parse_header(path, first)
+    records = []
+    for number, line in enumerate(rest, start=2):
+        try:
+            records.append(Record.from_json(line, header.run["classes"]))
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            raise InputError(
+                f"{path}, line {number} is damaged; delete that line and run the same command again"
+            ) from error
+    return header, tuple(records), end
+
+
+def _parse_header(path: Path, line: bytes) -> Header:
+    try:
+        facts = json.loads(line)
+        version, header = facts["format"], Header(facts["kind"], facts["run"], facts["environment"])
+        int(header.run["classes"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path} has a damaged header; name another file") from error
+    if version != FORMAT:
+        raise InputError(f"{path} has format {version}, this version reads {FORMAT}; update sparsecert")
+    return header
+
+
+def _check_same(path: Path, found: Header, wanted: Header) -> None:
+    """Refuses to mix two runs in one file, naming the first fact in which they differ."""
+    there = {"kind": found.kind, **found.run}
+    here = {"kind": wanted.kind, **json.loads(json.dumps(wanted.run))}
+    for key in sorted(there.keys() | here.keys(), key=list({**here, **there}).index):
+        if there.get(key) != here.get(key):
+            facts = f"{key} is {_short(there.get(key))} there, {_short(here.get(key))} here"
+            raise InputError(f"{path} holds another run: {facts}; name another file")
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 160 else text[:157] + "..."
+
+
+def _sparse(tally: Tally) -> dict[str, int]:
+    return {str(label): votes for label, votes in enumerate(tally.votes) if votes}
+
+
+def _dense(votes: dict[str, int], invalid: int, classes: int) -> Tally:
+    row = [0] * classes
+    for label, count in votes.items():
+        row[int(label)] = count
+    return Tally(tuple(row), invalid)

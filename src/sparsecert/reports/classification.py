@@ -1,0 +1,68 @@
+"""Classification accuracy: how often the prediction procedure returns the true label."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sparsecert.bounds import charged, predicted
+from sparsecert.errors import InputError
+from sparsecert.records import Records
+from sparsecert.schemes import Scheme
+
+FROM_ESTIMATION = "estimation votes"
+SAME_CLASSIFIER = ("model", "sha256"), ("scheme",), ("encoding",), ("precision",), ("data", "fingerprint")
+
+
+@dataclass(frozen=True)
+class Classification:
+    """The answers of the exact binomial test at the report's alpha, compared with the true labels.
+
+    `accuracy` and `abstained` are shares of `inputs`; what is left was answered wrongly. `source` names the votes.
+    """
+
+    source: str
+    accuracy: float
+    abstained: float
+    inputs: int
+    expected: int
+    n: int
+    seed: int
+
+
+def classify(records: Records, scheme: Scheme, alpha: float, source: str) -> Classification:
+    """Predicts every input again from its votes; the recorded answers are not looked at."""
+    answers = [predicted(line.votes, charged(alpha, scheme, line.votes.total)) for line in records.lines]
+    right = sum(answer == line.true for answer, line in zip(answers, records.lines, strict=True))
+    run = records.header.run
+    return Classification(
+        source=source,
+        accuracy=right / len(answers),
+        abstained=answers.count(None) / len(answers),
+        inputs=len(answers),
+        expected=run["data"]["inputs"],
+        n=run["n"],
+        seed=run["seed"],
+    )
+
+
+def check_predictions(records: Records, predictions: Records) -> None:
+    """Refuses predictions that are not of the classifier and the data that `records` certify."""
+    if predictions.header.kind != "predict":
+        raise InputError(
+            f"{predictions.path} holds {predictions.header.kind} records; name one of `sparsecert predict`"
+        )
+    for keys in SAME_CLASSIFIER:
+        here, there = _fact(records, keys), _fact(predictions, keys)
+        if here != there:
+            name = " ".join(keys)
+            raise InputError(
+                f"{predictions.path} does not belong to {records.path}: its {name} is {there}, not {here}; "
+                "name predictions of the same model and data"
+            )
+
+
+def _fact(records: Records, keys: tuple[str, ...]) -> object:
+    value: object = records.header.run
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value

@@ -1,0 +1,167 @@
+"""Runs side by side, as text: what they share is said once, where they differ becomes a column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sparsecert.errors import InputError
+from sparsecert.reports.classification import FROM_ESTIMATION
+from sparsecert.reports.summary import Summary
+
+NOT_APPLICABLE = "-"  # predictions certify nothing; "N/A" is an answer, this is the absence of the question
+MOST_RHOS = 20
+EVERY_RHO_UP_TO = 10
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells of text under headers; below them the facts that hold for the whole table, and remarks."""
+
+    headers: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    caption: str
+    notes: tuple[str, ...] = ()
+
+
+def facts(summary: Summary) -> dict[str, str]:
+    """What decided the numbers of one run, in words."""
+    certifies = summary.kind == "certify"
+    scheme = {key: value for key, value in summary.scheme.items() if key not in ("kind", "keep")}
+    return {
+        "data": f"{summary.data} {summary.split}",
+        "k": str(summary.scheme.get("keep", NOT_APPLICABLE)),
+        "scheme": ", ".join([str(summary.scheme["kind"]), *(f"{value} {key}" for key, value in scheme.items())]),
+        "encoding": summary.encoding,
+        "bound": f"{summary.bound} ({summary.certificate})" if certifies else NOT_APPLICABLE,
+        "n0": str(summary.n0) if certifies else NOT_APPLICABLE,
+        "n": str(summary.n),
+        "alpha": str(summary.alpha),
+        "seed": str(summary.seed),
+        "inputs": f"{summary.inputs} of {summary.expected_inputs}" if summary.incomplete else str(summary.inputs),
+        "precision": summary.precision,
+        "device": f"{summary.device} ({summary.device_name})" if summary.device_name else summary.device,
+    }
+
+
+def source(summary: Summary) -> str:
+    """Where one run's numbers come from."""
+    return f"{summary.path}, model {summary.model_file} {summary.model_sha256[:8]}"
+
+
+def shared_facts(summaries: Sequence[Summary]) -> dict[str, str]:
+    """The facts that all runs have in common."""
+    if not summaries:
+        raise InputError("summaries must hold at least one run, got none; name a records file")
+    first, *others = (facts(summary) for summary in summaries)
+    return {name: text for name, text in first.items() if all(other[name] == text for other in others)}
+
+
+def labels(summaries: Sequence[Summary]) -> list[str]:
+    """A name for each run, no two alike: k for a lone run, the facts in which they differ for several."""
+    shared = {} if len(summaries) == 1 else shared_facts(summaries)
+    shown = ["k"] if len(summaries) == 1 else [name for name in facts(summaries[0]) if name not in shared]
+    names = [sentence({name: facts(summary)[name] for name in shown}) or summary.kind for summary in summaries]
+    if len(set(names)) == len(names):
+        return names
+    by_path = [f"{name}, {summary.path}" for name, summary in zip(names, summaries, strict=True)]
+    alike = {name for name in by_path if by_path.count(name) > 1}
+    return [f"{name}, row {row}" if name in alike else name for row, name in enumerate(by_path, start=1)]
+
+
+def sentence(named: dict[str, str]) -> str:
+    """Facts as one line."""
+    return ", ".join(_named(name, text) for name, text in named.items() if text != NOT_APPLICABLE)
+
+
+def results_table(summaries: Sequence[Summary]) -> Table:
+    """One row per run: where it differs from the others, its accuracy and its medians; everything else in the notes."""
+    shared = shared_facts(summaries)
+    columns = [name for name in facts(summaries[0]) if name not in shared]
+    certifies = any(summary.kind == "certify" for summary in summaries)
+    rows = [
+        (*(facts(summary)[name] for name in columns), *results(summary, certifies).values()) for summary in summaries
+    ]
+    notes = ["; ".join((source(summary), *remarks(summary))) for summary in summaries]
+    if len(summaries) > 1:
+        notes = [f"{name}: {note}" for name, note in zip(labels(summaries), notes, strict=True)]
+    return Table((*columns, *results(summaries[0], certifies)), tuple(rows), sentence(shared), tuple(notes))
+
+
+def results(summary: Summary, certifies: bool) -> dict[str, str]:
+    """The headline numbers of one run, in words; without the medians where no run certifies anything."""
+    medians = {
+        "median certified robustness": summary.median,
+        "median among correctly certified": summary.median_among_certified,
+        "median by the reference convention": summary.median_reference,
+    }
+    known = summary.kind == "certify"
+    return {
+        "accuracy (abstained)": f"{percent(summary.accuracy)} ({percent(summary.abstained)})",
+        **({name: _median(value) if known else NOT_APPLICABLE for name, value in medians.items()} if certifies else {}),
+        "seconds per input": f"{summary.mean_seconds:.3g}",
+    }
+
+
+def remarks(summary: Summary) -> list[str]:
+    """What a reader of one run's numbers has to know besides its facts."""
+    found = []
+    if summary.incomplete:
+        found.append(f"incomplete, {summary.inputs} of {summary.expected_inputs} inputs are recorded")
+    if summary.recertified:
+        run = ", ".join([f"alpha = {summary.run_alpha}", *filter(None, [summary.run_bound])])
+        found.append(f"derived again from the recorded votes; the run itself used {run}")
+    if summary.kind == "certify" and summary.classified_from != FROM_ESTIMATION:
+        c = summary.classification
+        found.append(f"accuracy from {c.source}, {c.inputs} of {c.expected} inputs, n = {c.n}, seed = {c.seed}")
+    if summary.invalid_votes:
+        found.append(f"{summary.invalid_votes} ablated copies gave scores that are not finite and voted for nobody")
+    return found
+
+
+def certificates(summary: Summary) -> str:
+    """How many inputs are in each of the states a certificate can have."""
+    right = f"{summary.certified} for the true class ({summary.certified_at_zero} of them at radius 0)"
+    return f"{right}, {summary.wrong_certificates} for a wrong class, {summary.abstained_certificates} abstained"
+
+
+def accuracy_table(summaries: Sequence[Summary]) -> Table | None:
+    """Certified accuracy, one row per rho and one column per run; None when no run certifies anything.
+
+    Beyond MOST_RHOS radii some are left out, and a note says which.
+    """
+    certifying = [summary for summary in summaries if summary.kind == "certify"]
+    if not certifying:
+        return None
+    rhos, note = shown_rhos(max(len(summary.certified_accuracy) for summary in certifying) - 1)
+    names = ["certified accuracy"] if len(certifying) == 1 else labels(certifying)
+    rows = ((str(rho), *(percent(summary.certified_accuracy_at(rho) or 0.0) for summary in certifying)) for rho in rhos)
+    seconds = ", ".join(f"{summary.mean_seconds:.3g}" for summary in certifying)
+    caption = f"{sentence(shared_facts(certifying))}, seconds per input: {seconds}"
+    return Table(("rho", *names), tuple(rows), caption, note)
+
+
+def shown_rhos(largest: int) -> tuple[list[int], tuple[str, ...]]:
+    """The radii a table shows, 0 and the largest always among them, and the note that says what was left out."""
+    if largest < MOST_RHOS:
+        return list(range(max(largest, 0) + 1)), ()
+    step = -(-(largest - EVERY_RHO_UP_TO) // (MOST_RHOS - EVERY_RHO_UP_TO - 1))
+    rhos = [*range(EVERY_RHO_UP_TO + 1), *range(EVERY_RHO_UP_TO + step, largest, step), largest]
+    note = f"rho: every one up to {EVERY_RHO_UP_TO}, then in steps of {step}, and {largest}; csv and json have them all"
+    return rhos, (note,)
+
+
+def percent(share: float) -> str:
+    """A share of 1 as the paper prints it."""
+    return f"{100 * share:.2f}%"
+
+
+def _median(value: int | None) -> str:
+    return "N/A" if value is None else str(value)
+
+
+def _named(name: str, text: str) -> str:
+    """A fact that stands alone: numbers need their name, words do not."""
+    if name == "inputs":
+        return f"{text} inputs"
+    return text if name in ("data", "scheme", "encoding", "bound", "precision", "device") else f"{name} = {text}"

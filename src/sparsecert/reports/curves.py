@@ -1,0 +1,133 @@
+"""Certified accuracy against rho, drawn. The same summaries give the same bytes with the same matplotlib."""
+
+from __future__ import annotations
+
+import io
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sparsecert.errors import InputError
+from sparsecert.files import write_atomically
+from sparsecert.reports.comparison import labels, sentence, shared_facts
+from sparsecert.reports.summary import Summary
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SUFFIXES = ".png", ".svg", ".pdf"
+UNDATED: dict[str, dict[str, Any]] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
+
+# Okabe & Ito's palette without its yellow, which is too light for a line on white: told apart by every kind of colour
+# vision. The line styles tell the runs apart in print, and once the colours repeat.
+COLOURS = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"
+HEIGHT = 4.8  # inches
+MOST_RUNS_INSIDE = 8
+LONGEST_LABEL_INSIDE = 44
+NO_BREAK = "\N{NO-BREAK SPACE}"
+STYLES = "-", "--", "-.", (0, (1, 1)), (0, (5, 1, 1, 1, 1, 1))
+
+
+def write_curves(summaries: Sequence[Summary], path: str | Path) -> list[Path]:
+    """Draws to `path`, or to both path.png and path.svg when it names no format; returns the files written."""
+    stem = Path(path)
+    paths = [stem] if stem.suffix else [stem.with_name(f"{stem.name}{suffix}") for suffix in (".png", ".svg")]
+    for file in paths:
+        certified_accuracy_curve(summaries, file)
+    return paths
+
+
+def certified_accuracy_curve(summaries: Sequence[Summary], path: str | Path) -> None:
+    """Writes a step plot of certified accuracy against rho, one line per run, in the format that the suffix names.
+
+    The line's height above a whole rho is the certified accuracy there. The file appears whole or not at all.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in SUFFIXES:
+        raise InputError(f"{path} must end in one of {', '.join(SUFFIXES)} to say its format, got {path.suffix!r}")
+    for summary in summaries:
+        if summary.kind != "certify":
+            raise InputError(f"{summary.path} holds predictions, which certify nothing; name certify records")
+    write_atomically(path, _rendered(summaries, path.suffix.lower()[1:]))
+
+
+def _rendered(summaries: Sequence[Summary], form: str) -> bytes:
+    import matplotlib
+    from matplotlib import style
+
+    data = io.BytesIO()
+    with style.context("default"), matplotlib.rc_context({"svg.hashsalt": "sparsecert"}):
+        _figure(summaries).savefig(data, format=form, dpi=200, metadata=UNDATED[form])
+    return data.getvalue()
+
+
+def _figure(summaries: Sequence[Summary]) -> Figure:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, HEIGHT), layout="constrained")
+    axes = figure.add_subplot()
+    for place, (summary, label) in enumerate(zip(summaries, labels(summaries), strict=True)):
+        _draw(axes, summary, label, place)
+    _dress(axes, max(len(summary.certified_accuracy) for summary in summaries))
+    _explain(figure, axes, _caption(summaries))
+    return figure
+
+
+def _draw(axes: Axes, summary: Summary, label: str, place: int) -> None:
+    """One run's steps, each as wide as the rho it stands over, and a dot at its median."""
+    shares = [100 * share for share in summary.certified_accuracy] or [0.0]
+    colour = COLOURS[place % len(COLOURS)]
+    median = "N/A" if summary.median is None else str(summary.median)
+    axes.step(
+        range(-1, len(shares) + 1),
+        [shares[0], *shares, 0.0],
+        where="mid",
+        color=colour,
+        linestyle=STYLES[place % len(STYLES)],
+        linewidth=1.8,
+        label=f"{label}: median {median}",
+        zorder=3,
+    )
+    if summary.median is not None:
+        axes.plot(summary.median, shares[summary.median], "o", color=colour, markersize=5, zorder=4, clip_on=False)
+
+
+def _dress(axes: Axes, rhos: int) -> None:
+    """Axes, grid, and the line at which medians are read."""
+    from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+    axes.axhline(50, color="0.4", linestyle=":", linewidth=1, zorder=2)
+    axes.set_xlim(-0.5, max(rhos, 1) + 0.5)
+    axes.set_ylim(0, 100)
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=16, steps=[1, 2, 5, 10], integer=True))
+    axes.set_yticks(range(0, 101, 10))
+    axes.yaxis.set_major_formatter(PercentFormatter(decimals=0))
+    axes.set_xlabel("rho: altered units that provably cannot change the answer")
+    axes.set_ylabel("inputs certified for the true class")
+    axes.grid(color="0.9", linewidth=0.6)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _explain(figure: Figure, axes: Axes, caption: str) -> None:
+    """Title, legend and caption; a legend that would cover the curves goes below them, under the caption."""
+    axes.set_title("Certified accuracy; dots and dotted line: median", loc="left", fontsize=11)
+    names = axes.get_legend_handles_labels()[1]
+    if len(names) > MOST_RUNS_INSIDE or max(map(len, names)) > LONGEST_LABEL_INSIDE:
+        figure.set_figheight(HEIGHT + 0.16 * len(names))
+        legend = figure.legend(loc="outside lower left", fontsize=7, frameon=False, handlelength=4, alignment="left")
+        legend.set_title(caption)
+        heading = legend.get_title()
+    else:
+        legend = axes.legend(loc="upper right", fontsize=8, framealpha=0.9, handlelength=4)
+        heading = figure.supxlabel(caption, x=0.01, ha="left")
+    heading.set(color="0.35", fontsize=7)
+    for text in (heading, *legend.get_texts()):
+        text.set_parse_math(False)  # a path or a name may hold a dollar sign
+
+
+def _caption(summaries: Sequence[Summary]) -> str:
+    """The facts that all runs share, broken between facts and never inside one."""
+    unbroken = [fact.replace(" ", NO_BREAK) for fact in sentence(shared_facts(summaries)).split(", ")]
+    return textwrap.fill(", ".join(unbroken), 110).replace(NO_BREAK, " ")

@@ -1,0 +1,196 @@
+"""One run in numbers, derived again from its votes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from sparsecert.certificates import Certificate, method_named
+from sparsecert.counts import Tally
+from sparsecert.errors import InputError
+from sparsecert.records import Record, Records
+from sparsecert.reports.classification import FROM_ESTIMATION, Classification, check_predictions, classify
+from sparsecert.reports.facts import RunFacts, facts_of
+from sparsecert.reports.medians import certified_accuracy, median_certified_robustness
+from sparsecert.schemes import Scheme
+from sparsecert.schemes import from_config as scheme_from_config
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary(RunFacts):
+    """A run's facts, and what its `inputs` recorded inputs show at `alpha` by `bound`.
+
+    Shares are integers divided once. `certified_accuracy[rho]` is the share of inputs certified for the true class at
+    rho or more. The three medians differ in who counts: all inputs; only those certified for the true class; all, with
+    "right class selected but nothing certified" as 0, which is how the paper's own code records it. None is N/A. For
+    predictions everything certified is None or empty.
+
+    The certificates fall into `abstained_certificates`, `wrong_certificates` (certified, but not for the true class)
+    and `certified`, of which `certified_at_zero` have radius 0.
+    """
+
+    inputs: int
+    classification: Classification
+    certified_accuracy: tuple[float, ...] = ()
+    median: int | None = None
+    median_among_certified: int | None = None
+    median_reference: int | None = None
+    abstained_certificates: int | None = None
+    wrong_certificates: int | None = None
+    certified: int | None = None
+    certified_at_zero: int | None = None
+    mean_seconds: float
+    mean_samples: float
+    invalid_votes: int
+
+    @property
+    def accuracy(self) -> float:
+        """Classification accuracy, a share of 1."""
+        return self.classification.accuracy
+
+    @property
+    def abstained(self) -> float:
+        """The share of inputs on which the prediction procedure abstains."""
+        return self.classification.abstained
+
+    @property
+    def classified_from(self) -> str:
+        """Which votes the classification accuracy comes from: "estimation votes", or the path of prediction records."""
+        return self.classification.source
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether the run has inputs that are not recorded yet."""
+        return self.inputs < self.expected_inputs
+
+    def certified_accuracy_at(self, rho: int) -> float | None:
+        """Certified accuracy at rho, 0 beyond the largest radius; None for predictions."""
+        if self.kind != "certify":
+            return None
+        return self.certified_accuracy[rho] if rho < len(self.certified_accuracy) else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON; nothing is rounded."""
+        return {
+            "records": str(self.path),
+            "kind": self.kind,
+            "inputs": self.inputs,
+            "expected_inputs": self.expected_inputs,
+            "accuracy": self.accuracy,
+            "abstained": self.abstained,
+            "classified_from": self.classified_from,
+            "classified_inputs": self.classification.inputs,
+            "classified_n": self.classification.n,
+            "classified_seed": self.classification.seed,
+            "median_certified_robustness": self.median,
+            "median_among_certified": self.median_among_certified,
+            "median_reference_convention": self.median_reference,
+            "certified": self.certified,
+            "certified_at_zero": self.certified_at_zero,
+            "wrong_certificates": self.wrong_certificates,
+            "abstained_certificates": self.abstained_certificates,
+            "data": self.data,
+            "split": self.split,
+            "model": self.model_file,
+            "model_sha256": self.model_sha256,
+            "scheme": self.scheme,
+            "units": self.scheme.get("units"),
+            "keep": self.scheme.get("keep"),
+            "encoding": self.encoding,
+            "bound": self.bound,
+            "certificate": self.certificate,
+            "n0": self.n0,
+            "n": self.n,
+            "alpha": self.alpha,
+            "seed": self.seed,
+            "run_alpha": self.run_alpha,
+            "run_bound": self.run_bound,
+            "precision": self.precision,
+            "device": self.device,
+            "device_name": self.device_name,
+            "mean_seconds": self.mean_seconds,
+            "mean_samples": self.mean_samples,
+            "invalid_votes": self.invalid_votes,
+            "certified_accuracy": list(self.certified_accuracy),
+        }
+
+
+def summarise(
+    records: Records, *, alpha: float | None = None, bound: str | None = None, predictions: Records | None = None
+) -> Summary:
+    """Summarises a run from its votes alone: the recorded labels, intervals and radii are not looked at.
+
+    `alpha` and `bound` replace the run's own, so another level or theorem needs no model. The classification accuracy
+    is that of `predictions` where given, otherwise of the estimation votes; both at the same alpha.
+    """
+    facts = facts_of(records, alpha, bound)
+    scheme = scheme_from_config(facts["scheme"])
+    _check_lines(records)
+    return Summary(
+        **facts,
+        inputs=len(records.lines),
+        classification=_classification(records, scheme, facts["alpha"], predictions),
+        **(_certified(records, scheme, facts) if facts["kind"] == "certify" else {}),
+        mean_seconds=fmean(line.seconds for line in records.lines),
+        mean_samples=fmean(sum(tally.total for tally in _tallies(line)) for line in records.lines),
+        invalid_votes=sum(tally.invalid for line in records.lines for tally in _tallies(line)),
+    )
+
+
+def _check_lines(records: Records) -> None:
+    if not records.lines:
+        raise InputError(f"{records.path} holds no inputs yet; wait for the run that writes it, or start it again")
+    strays = [line.example for line in records.lines if (line.selection is None) != (records.header.kind == "predict")]
+    if strays:
+        raise InputError(f"{records.path}, input {strays[0]} is not a {records.header.kind} record; name another file")
+
+
+def _classification(records: Records, scheme: Scheme, alpha: float, predictions: Records | None) -> Classification:
+    if predictions is None:
+        source = FROM_ESTIMATION if records.header.kind == "certify" else str(records.path)
+        return classify(records, scheme, alpha, source)
+    if records.header.kind != "certify":
+        raise InputError(
+            f"predictions {predictions.path} were given for {records.path}, which holds predictions itself"
+        )
+    check_predictions(records, predictions)
+    _check_lines(predictions)
+    return classify(predictions, scheme, alpha, str(predictions.path))
+
+
+def _certified(records: Records, scheme: Scheme, facts: dict[str, Any]) -> dict[str, Any]:
+    """The fields of `Summary` that certificates decide."""
+    method = method_named(facts["bound"])
+    certificates = [
+        method.certify(line.selection, line.votes, scheme, facts["alpha"])
+        for line in records.lines
+        if line.selection is not None
+    ]
+    robustness = [
+        c.radius if c.label == line.true else None for c, line in zip(certificates, records.lines, strict=True)
+    ]
+    right = [rho for rho in robustness if rho is not None]
+    abstained = sum(c.radius is None for c in certificates)
+    return {
+        "certified_accuracy": certified_accuracy(robustness),
+        "median": median_certified_robustness(robustness),
+        "median_among_certified": median_certified_robustness(right),
+        "median_reference": median_certified_robustness(_by_reference(certificates, records.lines)),
+        "abstained_certificates": abstained,
+        "wrong_certificates": len(robustness) - len(right) - abstained,
+        "certified": len(right),
+        "certified_at_zero": right.count(0),
+    }
+
+
+def _by_reference(certificates: Sequence[Certificate], lines: Sequence[Record]) -> list[int | None]:
+    """Robustness as the paper's code records it: 0, not N/A, where the selected class is right but not certified."""
+    return [
+        (c.radius or 0) if c.interval.label == line.true else None for c, line in zip(certificates, lines, strict=True)
+    ]
+
+
+def _tallies(line: Record) -> list[Tally]:
+    return [line.votes] if line.selection is None else [line.selection, line.votes]

@@ -1,0 +1,176 @@
+"""Summaries as text, in the formats a terminal, a paper, a spreadsheet and a program read."""
+
+from __future__ import annotations
+
+import csv as csv_module
+import io
+import json as json_module
+import shutil
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from sparsecert.reports.comparison import (
+    NOT_APPLICABLE,
+    Table,
+    accuracy_table,
+    certificates,
+    facts,
+    remarks,
+    results,
+    results_table,
+    shared_facts,
+    source,
+)
+from sparsecert.reports.summary import Summary
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table as RichTable
+
+UNDERLINED_HEAD = (
+    "    \n    \n -- \n    \n    \n    \n    \n    \n"  # ASCII, so that no console's encoding can refuse it
+)
+MARKDOWN_SPECIAL = {ord(c): f"\\{c}" for c in r"\`*_|<>[]#"}
+LATEX_SPECIAL = {ord(c): f"\\{c}" for c in "{}$&#_%"} | {
+    ord("\\"): r"\textbackslash{}",
+    ord("~"): r"\textasciitilde{}",
+    ord("^"): r"\textasciicircum{}",
+    ord("<"): r"\textless{}",
+    ord(">"): r"\textgreater{}",
+    ord("|"): r"\textbar{}",
+}
+
+
+def terminal(summaries: Sequence[Summary], *, width: int | None = None, color: bool = False) -> str:
+    """For reading on a screen: one run as a list of its facts, several as a table; then certified accuracy by rho.
+
+    Nothing is cut off: what is wider than `width` (default: this terminal's) is wrapped.
+    """
+    from rich.console import Console
+
+    shared_facts(summaries)
+    text = io.StringIO()
+    columns = width or shutil.get_terminal_size((120, 40)).columns
+    console = Console(
+        file=text, width=columns, force_terminal=color, no_color=not color, markup=False, emoji=False, highlight=False
+    )
+    if len(summaries) == 1:
+        console.print(_headline(summaries[0]))
+    else:
+        comparison = results_table(summaries)
+        _print(console, comparison, [comparison.caption, *comparison.notes])
+    accuracies = accuracy_table(summaries)
+    if accuracies is not None:
+        console.print()
+        _print(console, accuracies, accuracies.notes)
+    return _without_trailing_spaces(text.getvalue()) if not color else text.getvalue()
+
+
+def markdown(summaries: Sequence[Summary]) -> str:
+    """GitHub-flavoured Markdown: the results, then certified accuracy by rho."""
+    return "\n".join(_markdown_table(table) for table in _human_tables(summaries))
+
+
+def latex(summaries: Sequence[Summary]) -> str:
+    """Plain LaTeX that needs no package: the results, then certified accuracy by rho, as tabulars."""
+    return "\n".join(_latex_table(table) for table in _human_tables(summaries))
+
+
+def csv(summaries: Sequence[Summary]) -> str:
+    """One row per run, unrounded; certified accuracy in the columns certified_accuracy_0, _1, ... to the largest rho.
+
+    A cell is empty where there is no value: N/A, or a fact that predictions do not have.
+    """
+    shared_facts(summaries)
+    rhos = range(max(len(summary.certified_accuracy) for summary in summaries))
+    text = io.StringIO()
+    rows = [
+        {
+            **{key: value for key, value in summary.to_dict().items() if not isinstance(value, dict | list)},
+            **{f"certified_accuracy_{rho}": summary.certified_accuracy_at(rho) for rho in rhos},
+        }
+        for summary in summaries
+    ]
+    writer = csv_module.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def json(summaries: Sequence[Summary]) -> str:
+    """`Summary.to_dict` of one run as an object, of several as a list."""
+    shared_facts(summaries)
+    values = [summary.to_dict() for summary in summaries]
+    return json_module.dumps(values[0] if len(values) == 1 else values, indent=2, allow_nan=False) + "\n"
+
+
+FORMATS: dict[str, Callable[[Sequence[Summary]], str]] = {
+    "terminal": terminal,
+    "markdown": markdown,
+    "latex": latex,
+    "csv": csv,
+    "json": json,
+}
+
+
+def _human_tables(summaries: Sequence[Summary]) -> list[Table]:
+    accuracies = accuracy_table(summaries)
+    return [results_table(summaries), *([accuracies] if accuracies else [])]
+
+
+def _headline(summary: Summary) -> RichTable:
+    """One run's results and facts, one to a line."""
+    from rich.table import Table as RichTable
+
+    certifies = summary.kind == "certify"
+    lines = list(results(summary, certifies).items())
+    if certifies:
+        lines.append(("certificates", certificates(summary)))
+    lines += [("samples per input", f"{summary.mean_samples:g}")]
+    lines += [(name, text) for name, text in facts(summary).items() if text != NOT_APPLICABLE]
+    lines += [("records", source(summary)), *(("note", remark) for remark in remarks(summary))]
+    grid = RichTable.grid(padding=(0, 2))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, text in lines:
+        grid.add_row(name, text)
+    return grid
+
+
+def _print(console: Console, table: Table, lines_below: Iterable[str]) -> None:
+    from rich.box import Box
+    from rich.table import Table as RichTable
+
+    shown = RichTable(box=Box(UNDERLINED_HEAD, ascii=True), show_edge=False, pad_edge=False)
+    for header in table.headers:
+        shown.add_column(header, justify="right", overflow="fold")
+    for row in table.rows:
+        shown.add_row(*row)
+    console.print(shown)
+    for line in lines_below:
+        console.print(line)
+
+
+def _without_trailing_spaces(text: str) -> str:
+    return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
+
+
+def _markdown_table(table: Table) -> str:
+    lines = [_markdown_row(table.headers), "|" + " ---: |" * len(table.headers), *map(_markdown_row, table.rows), ""]
+    return "\n".join([*lines, *(f"- {note.translate(MARKDOWN_SPECIAL)}" for note in (table.caption, *table.notes)), ""])
+
+
+def _markdown_row(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cell.translate(MARKDOWN_SPECIAL) for cell in cells) + " |"
+
+
+def _latex_table(table: Table) -> str:
+    body = [_latex_row(table.headers), r"\hline", *map(_latex_row, table.rows)]
+    lines = [rf"\begin{{tabular}}{{{'r' * len(table.headers)}}}", r"\hline", *body, r"\hline", r"\end{tabular}", ""]
+    return "\n".join(
+        [*lines, *(rf"\noindent {note.translate(LATEX_SPECIAL)}\par" for note in (table.caption, *table.notes)), ""]
+    )
+
+
+def _latex_row(cells: Iterable[str]) -> str:
+    return " & ".join(cell.translate(LATEX_SPECIAL) for cell in cells) + r" \\"

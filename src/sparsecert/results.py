@@ -1,0 +1,107 @@
+"""What `Smoothed` returns for a batch: arrays beside the votes they were derived from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sparsecert.certificates import Certificate
+from sparsecert.counts import Counts, Int64
+
+ABSTAINED = -1  # in integer arrays only; `abstained` says it as a boolean
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """For each input the class g(x), wrong with probability at most alpha, or an abstention."""
+
+    votes: Counts
+    answers: tuple[int | None, ...]
+    n: int
+    alpha: float
+    seed: int
+
+    @property
+    def labels(self) -> Int64:
+        """int64[b]: the class, -1 where abstained."""
+        return np.array([ABSTAINED if answer is None else answer for answer in self.answers], dtype=np.int64)
+
+    @property
+    def abstained(self) -> npt.NDArray[np.bool_]:
+        """bool[b]: the two leading classes could not be told apart."""
+        return np.array([answer is None for answer in self.answers], dtype=np.bool_)
+
+    @property
+    def counts(self) -> Int64:
+        """int64[b, classes]: votes of the n ablated copies."""
+        return self.votes.votes
+
+    @property
+    def invalid(self) -> Int64:
+        """int64[b]: copies whose scores were not finite; they voted for nobody."""
+        return self.votes.invalid
+
+
+@dataclass(frozen=True, eq=False)
+class Certifications:
+    """For each input a certificate that holds with probability at least 1 - alpha, and the votes behind it.
+
+    Iterating gives the `Certificate` of each input.
+    """
+
+    certificates: tuple[Certificate, ...]
+    selection: Counts
+    estimation: Counts
+    n0: int
+    n: int
+    alpha: float
+    seed: int
+    bound: str
+
+    def __len__(self) -> int:
+        return len(self.certificates)
+
+    def __getitem__(self, row: int) -> Certificate:
+        return self.certificates[row]
+
+    @property
+    def labels(self) -> Int64:
+        """int64[b]: the certified class, -1 where abstained."""
+        return np.array([ABSTAINED if c.label is None else c.label for c in self.certificates], dtype=np.int64)
+
+    @property
+    def radii(self) -> Int64:
+        """int64[b]: no change of so many units alters the answer; -1 where abstained (not even radius 0)."""
+        return np.array([ABSTAINED if c.radius is None else c.radius for c in self.certificates], dtype=np.int64)
+
+    @property
+    def abstained(self) -> npt.NDArray[np.bool_]:
+        """bool[b]: nothing could be certified."""
+        return np.array([c.radius is None for c in self.certificates], dtype=np.bool_)
+
+    @property
+    def selected(self) -> Int64:
+        """int64[b]: the class the selection votes chose, certified or not."""
+        return np.array([c.interval.label for c in self.certificates], dtype=np.int64)
+
+    @property
+    def p_lower(self) -> npt.NDArray[np.float64]:
+        """float64[b]: the selected class has at least this probability."""
+        return np.array([c.interval.p_lower for c in self.certificates], dtype=np.float64)
+
+    @property
+    def p_upper(self) -> npt.NDArray[np.float64]:
+        """float64[b]: every other class has at most this probability."""
+        return np.array([c.interval.p_upper for c in self.certificates], dtype=np.float64)
+
+    @property
+    def counts(self) -> Int64:
+        """int64[b, classes]: the estimation votes."""
+        return self.estimation.votes
+
+    @property
+    def invalid(self) -> Int64:
+        """int64[b]: copies, of selection and estimation, whose scores were not finite; they voted for nobody."""
+        return self.selection.invalid + self.estimation.invalid

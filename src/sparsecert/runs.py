@@ -1,0 +1,199 @@
+"""A data set through a smoothed classifier into records: what `sparsecert predict` and `certify` do."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import sparsecert
+from sparsecert import modelfile
+from sparsecert.bounds import charged
+from sparsecert.certificates import method_named
+from sparsecert.datasets import Dataset
+from sparsecert.errors import InputError
+from sparsecert.records import Header, Record, Writer
+from sparsecert.smoothed import Smoothed
+from sparsecert.votes import Ablation, probe
+
+MOST_INPUTS_AT_ONCE = 64
+
+Told = Callable[[int, int], None]  # (inputs done, copies done) since the last call
+
+
+def certify_dataset(
+    smoothed: Smoothed,
+    model: str | Path,
+    data: Dataset,
+    out: str | Path,
+    *,
+    n0: int = 1_000,
+    n: int = 10_000,
+    alpha: float = 0.05,
+    seed: int = 0,
+    bound: str = "two-sided",
+    limit: int | None = None,
+    told: Told | None = None,
+) -> None:
+    """Certifies `limit` evenly spaced inputs (all by default) and records each as it is done; resumes a killed run."""
+    method = method_named(bound)
+    charged(alpha, smoothed.scheme, n)
+    run = _facts(smoothed, model, data, limit, n0=n0, n=n, alpha=alpha, seed=seed)
+    run |= {"bound": method.name, "certificate": method.theorem_name}
+
+    def records(x: torch.Tensor, examples: list[int], progress: Callable[[int], None]) -> list[Record]:
+        began = time.perf_counter()
+        c = smoothed.certify(x, n0, n, alpha, seed, bound=bound, examples=examples, progress=progress)
+        seconds = (time.perf_counter() - began) / len(examples)
+        return [
+            Record(
+                example=example,
+                true=int(data.labels[example]),
+                selection=c.selection[row],
+                votes=c.estimation[row],
+                label=c[row].interval.label,
+                p_lower=float(c[row].interval.p_lower),
+                p_upper=float(c[row].interval.p_upper),
+                radius=c[row].radius,
+                seconds=seconds,
+            )
+            for row, example in enumerate(examples)
+        ]
+
+    _record_all(
+        smoothed,
+        data,
+        limit,
+        Writer(out, Header("certify", run, _environment(smoothed, model, data))),
+        n,
+        records,
+        told,
+    )
+
+
+def predict_dataset(
+    smoothed: Smoothed,
+    model: str | Path,
+    data: Dataset,
+    out: str | Path,
+    *,
+    n: int = 10_000,
+    alpha: float = 0.05,
+    seed: int = 0,
+    limit: int | None = None,
+    told: Told | None = None,
+) -> None:
+    """Predicts `limit` evenly spaced inputs (all by default) and records each as it is done; resumes a killed run."""
+    charged(alpha, smoothed.scheme, n)
+    run = _facts(smoothed, model, data, limit, n=n, alpha=alpha, seed=seed)
+
+    def records(x: torch.Tensor, examples: list[int], progress: Callable[[int], None]) -> list[Record]:
+        began = time.perf_counter()
+        p = smoothed.predict(x, n, alpha, seed, examples=examples, progress=progress)
+        seconds = (time.perf_counter() - began) / len(examples)
+        return [
+            Record(example, int(data.labels[example]), p.votes[row], p.answers[row], seconds)
+            for row, example in enumerate(examples)
+        ]
+
+    _record_all(
+        smoothed,
+        data,
+        limit,
+        Writer(out, Header("predict", run, _environment(smoothed, model, data))),
+        n,
+        records,
+        told,
+    )
+
+
+def _record_all(
+    smoothed: Smoothed,
+    data: Dataset,
+    limit: int | None,
+    writer: Writer,
+    n: int,
+    records: Callable[[torch.Tensor, list[int], Callable[[int], None]], list[Record]],
+    told: Told | None,
+) -> None:
+    """The groups that are not wholly recorded, each computed whole.
+
+    The rows per forward pass and the inputs per group are those of the header, so a resumed run puts the same copies
+    into the same batches as an uninterrupted one and ends with the same counts, floating point included.
+    """
+    with writer:
+        smoothed.rows = writer.header.environment["rows"]
+        for group in _groups(data.spaced(limit), max(1, min(MOST_INPUTS_AT_ONCE, smoothed.rows // n))):
+            fresh = [example for example in group if example not in writer.done]
+            if told is not None:
+                told(len(group) - len(fresh), 0)
+            if fresh:
+                done = records(pixels(data, group), group, lambda copies: told(0, copies) if told else None)
+                writer.append(record for record in done if record.example in fresh)
+                if told is not None:
+                    told(len(fresh), 0)
+
+
+def pixels(data: Dataset, indices: list[int]) -> torch.Tensor:
+    """Float[b, c, h, w] in [0, 1]."""
+    return torch.from_numpy(data.images.batch(indices)).float() / 255
+
+
+def _groups(indices: np.ndarray[Any, Any], size: int) -> Iterator[list[int]]:
+    for start in range(0, len(indices), size):
+        yield indices[start : start + size].tolist()
+
+
+def _facts(smoothed: Smoothed, model: str | Path, data: Dataset, limit: int | None, **settings: Any) -> dict[str, Any]:
+    """What decides the votes; two runs with the same facts have the same votes."""
+    if smoothed.classes is not None and smoothed.classes != len(data.classes):
+        raise InputError(f"the model has {smoothed.classes} classes, {data.name} has {len(data.classes)}")
+    return {
+        "model": {"sha256": modelfile.fingerprint(model)},
+        "scheme": smoothed.scheme.config(),
+        "encoding": smoothed.encoding.config(),
+        "classes": len(data.classes),
+        "precision": smoothed.precision,
+        **settings,
+        "data": {
+            "name": data.name,
+            "split": data.split,
+            "fingerprint": data.fingerprint(),
+            "inputs": len(data.spaced(limit)),
+            "of": len(data),
+        },
+    }
+
+
+def _environment(smoothed: Smoothed, model: str | Path, data: Dataset) -> dict[str, Any]:
+    """Where and with what the run is computed."""
+    device = smoothed.device
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
+    return {
+        "model": Path(model).name,
+        "sparsecert": sparsecert.__version__,
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "device": device.type,
+        "device_name": name,
+        "threads": torch.get_num_threads(),
+        "rows": smoothed.rows or _fitting_rows(smoothed, data),
+        "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    }
+
+
+def _fitting_rows(smoothed: Smoothed, data: Dataset) -> int:
+    """The rows per forward pass that the free memory suggests."""
+    from sparsecert.votes import in_eval_mode
+
+    ablation = Ablation(smoothed.model, smoothed.scheme, smoothed.encoding, smoothed.device, smoothed.precision)
+    first = smoothed.check(pixels(data, [0])).to(smoothed.device)
+    with in_eval_mode(smoothed.model), torch.no_grad():
+        return probe(ablation, first, torch.zeros(1, dtype=torch.int64, device=smoothed.device), 0)[1]

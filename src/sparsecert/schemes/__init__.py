@@ -1,0 +1,42 @@
+"""Schemes: which units a mask retains, and how often it meets altered ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparsecert.errors import InputError
+from sparsecert.schemes.scheme import (
+    DELTA_BITS,
+    ESTIMATION,
+    MAX_DRAWS,
+    PREDICTION,
+    SELECTION,
+    TRAINING,
+    RoundedUp,
+    Scheme,
+)
+from sparsecert.schemes.uniform import Uniform
+
+__all__ = [
+    "DELTA_BITS",
+    "ESTIMATION",
+    "MAX_DRAWS",
+    "PREDICTION",
+    "SELECTION",
+    "TRAINING",
+    "RoundedUp",
+    "Scheme",
+    "Uniform",
+    "from_config",
+]
+
+KINDS: dict[str, type[Scheme]] = {"uniform": Uniform}
+
+
+def from_config(config: dict[str, Any]) -> Scheme:
+    """The scheme whose `config()` this is."""
+    arguments = dict(config)
+    kind = arguments.pop("kind", None)
+    if kind not in KINDS:
+        raise InputError(f"scheme kind must be one of {', '.join(KINDS)}, got {kind!r}; a newer sparsecert may know it")
+    return KINDS[kind](**arguments)

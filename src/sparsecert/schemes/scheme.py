@@ -1,0 +1,89 @@
+"""What every ablation scheme promises."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import torch
+
+# Every use of chance has draws of its own, so that no two of them share a mask: the draw `n` of a purpose is the
+# number `purpose + n`. Selection and estimation must be independent for the certificates to hold.
+SELECTION, ESTIMATION, PREDICTION, TRAINING = (purpose << 40 for purpose in range(4))
+MAX_DRAWS = 1 << 40
+
+DELTA_BITS = 128  # Scheme.deltas are integers in units of 2**-DELTA_BITS
+
+Numbers = int | Sequence[int] | range | npt.NDArray[np.int64] | np.int64
+
+
+class RoundedUp(Fraction):
+    """An exact rational whose float is never below it: where exactness ends, it ends against us."""
+
+    def __float__(self) -> float:
+        import math
+
+        nearest = self.numerator / self.denominator
+        return nearest if Fraction(nearest) >= self else math.nextafter(nearest, math.inf)
+
+
+class Scheme(ABC):
+    """A distribution over masks of `units` units (pixels, features, tokens), and how often one meets altered units.
+
+    A mask is True where a unit is retained and False where it becomes NULL. Two promises carry every certificate:
+
+    1. `masks` is a pure function of (seed, example, draw): the same on every device, for any batch and any order.
+    2. `delta(rho)` is at least the probability that a mask retains any one of `rho` chosen units, whichever they are.
+    """
+
+    units: int
+
+    @abstractmethod
+    def delta(self, rho: int) -> Fraction:
+        """Probability that a mask meets `rho` altered units: Theorem 1's bound on |p_i(x') - p_i(x)|, exactly."""
+
+    @abstractmethod
+    def _deltas(self) -> Iterable[int]:
+        """Upper bounds on delta(0), delta(1), ... in units of 2**-DELTA_BITS, up to the first that reaches 1/2."""
+
+    @abstractmethod
+    def masks_at(self, seed: int, examples: torch.Tensor, draws: torch.Tensor) -> torch.Tensor:
+        """Bool[rows, units]: row r is the mask of (seed, examples[r], draws[r]), on the device of `examples`."""
+
+    @property
+    @abstractmethod
+    def nonuniformity(self) -> Fraction:
+        """Total-variation distance, at most, between one mask as generated and the distribution that delta assumes.
+
+        n masks are then within n times this of the ideal, which is what `bounds.charged` takes off alpha.
+        """
+
+    @abstractmethod
+    def config(self) -> dict[str, Any]:
+        """What `schemes.from_config` needs to build this scheme again: plain JSON values."""
+
+    @cached_property
+    def deltas(self) -> tuple[int, ...]:
+        """The integer thresholds of every radius: computed once, and no certificate looks beyond delta = 1/2."""
+        return tuple(self._deltas())
+
+    def masks(
+        self, seed: int, examples: Numbers | torch.Tensor, draws: Numbers | torch.Tensor, device: Any = None
+    ) -> torch.Tensor:
+        """Bool[examples, draws, units], True = retained; a pure function of the three numbers.
+
+        `examples` and `draws` are the numbers themselves (a list, range or tensor); a plain int n stands for range(n).
+        `masks(s, [3], [7])` equals `masks(s, range(10), range(10))[3, 7]` whatever the device or batch.
+        """
+        from sparsecert.schemes.philox import as_numbers
+
+        rows, columns = as_numbers("examples", examples, device), as_numbers("draws", draws, device, bits=48)
+        grid = self.masks_at(seed, rows.repeat_interleave(len(columns)), columns.repeat(len(rows)))
+        return grid.view(len(rows), len(columns), self.units)

@@ -1,0 +1,212 @@
+"""The smoothed classifier g: any model, made certifiable."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from sparsecert import encodings, modelfile, models, schemes
+from sparsecert.bounds import charged, predicted
+from sparsecert.certificates import method_named
+from sparsecert.counts import Counts
+from sparsecert.encodings import Encoding, NullChannels
+from sparsecert.errors import InputError
+from sparsecert.results import Certifications, Predictions
+from sparsecert.schemes import ESTIMATION, MAX_DRAWS, PREDICTION, SELECTION, Scheme
+from sparsecert.votes import PRECISIONS, Ablation, Model, Progress, count_votes
+
+
+class Smoothed:
+    """g(x) = the class that `model` gives most often to randomly ablated copies of x, with certificates for it.
+
+        g = Smoothed(net, scheme=Uniform(units=784, keep=45), encoding=NullChannels())
+        c = g.certify(images, n0=1_000, n=10_000, alpha=0.05, seed=0)
+        c.labels, c.radii, c.abstained
+
+    `model` maps encoded copies Float[rows, encoding.channels(c), ...] to scores Float[rows, classes]. The guarantee
+    asks one thing of it: a row's scores depend on that row alone. Modules are put into eval mode for a call and given
+    back as they were. Inputs are Float[b, channels, ...] (or Float[b, features]) and never edited. Everything runs on
+    the device of the model's parameters; `rows` copies at a time, or what the free memory suggests.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        scheme: Scheme,
+        encoding: Encoding | None = None,
+        *,
+        classes: int | None = None,
+        precision: str = "fp32",
+        rows: int | None = None,
+        facts: dict[str, Any] | None = None,
+    ) -> None:
+        if precision not in PRECISIONS:
+            raise InputError(f"precision must be one of {', '.join(PRECISIONS)}, got {precision!r}")
+        if rows is not None and rows < 1:
+            raise InputError(f"rows must be at least 1, got {rows}")
+        self.model = model
+        self.scheme = scheme
+        self.encoding = NullChannels() if encoding is None else encoding
+        self.classes = classes
+        self.precision = precision
+        self.rows = rows
+        self.facts = dict(facts or {})  # what else the model file's header holds: data set, input shape, training
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model's parameters are; the CPU for a model without any."""
+        parameter = _first_parameter(self.model)
+        return torch.device("cpu") if parameter is None else parameter.device
+
+    def to(self, device: str | torch.device) -> Smoothed:
+        """Moves the model to the device, and returns this classifier."""
+        if isinstance(self.model, torch.nn.Module):
+            self.model.to(device)
+        return self
+
+    def predict(
+        self,
+        x: torch.Tensor,
+        n: int = 10_000,
+        alpha: float = 0.05,
+        seed: int = 0,
+        *,
+        examples: Sequence[int] | None = None,
+        progress: Progress | None = None,
+    ) -> Predictions:
+        """The class g(x) of each input, or an abstention; a wrong class (not g's) has probability at most alpha.
+
+        `examples` number the inputs for their masks (default 0, 1, ...); `progress` is told of copies classified.
+        """
+        level = charged(alpha, self.scheme, n)
+        votes = self.count(x, PREDICTION, n, seed, examples=examples, progress=progress)
+        answers = tuple(predicted(votes[row], level) for row in range(len(votes)))
+        return Predictions(votes, answers, n, alpha, seed)
+
+    def certify(
+        self,
+        x: torch.Tensor,
+        n0: int = 1_000,
+        n: int = 10_000,
+        alpha: float = 0.05,
+        seed: int = 0,
+        *,
+        bound: str = "two-sided",
+        examples: Sequence[int] | None = None,
+        progress: Progress | None = None,
+    ) -> Certifications:
+        """A certificate for each input: with probability at least 1 - alpha its answer survives `radius` altered units.
+
+        n0 copies choose the class; n fresh ones bound its probability (and, for the two-sided bound, its rivals').
+        """
+        method = method_named(bound)
+        charged(alpha, self.scheme, n)  # refuse a bad alpha before the work, not after
+        selection = self.count(x, SELECTION, n0, seed, examples=examples, progress=progress, name="n0")
+        estimation = self.count(x, ESTIMATION, n, seed, examples=examples, progress=progress)
+        certificates = tuple(
+            method.certify(selection[row], estimation[row], self.scheme, alpha) for row in range(len(estimation))
+        )
+        return Certifications(certificates, selection, estimation, n0, n, alpha, seed, bound)
+
+    def count(
+        self,
+        x: torch.Tensor,
+        purpose: int,
+        n: int,
+        seed: int = 0,
+        *,
+        examples: Sequence[int] | None = None,
+        progress: Progress | None = None,
+        name: str = "n",
+    ) -> Counts:
+        """The votes of each input's n copies for one purpose (`schemes.SELECTION`, ...), which has masks of its own."""
+        if not (isinstance(n, int) and 1 <= n < MAX_DRAWS):
+            raise InputError(f"{name} must be a whole number of at least 1, got {n!r}")
+        inputs = self.check(x)
+        numbers = range(len(inputs)) if examples is None else examples
+        if len(numbers) != len(inputs):
+            raise InputError(f"examples must number each of the {len(inputs)} inputs, got {len(numbers)}")
+        ablation = Ablation(self.model, self.scheme, self.encoding, self.device, self.precision)
+        counts = count_votes(ablation, inputs, numbers, range(purpose, purpose + n), seed, self.rows, progress)
+        self._check_classes(counts.votes.shape[1])
+        if counts.invalid.any():
+            share = f"{int(counts.invalid.sum())} of {n * len(counts)} ablated copies"
+            warnings.warn(f"{share} gave scores that are not finite; they count against the leader", stacklevel=3)
+        return counts
+
+    def save(self, path: str | Path) -> None:
+        """Writes a model file: the weights, and in its header scheme, encoding, classes, architecture and facts.
+
+        A module of `sparsecert.models` is rebuilt by `load` from the file alone; your own module is handed to it.
+        """
+        if not isinstance(self.model, torch.nn.Module):
+            raise InputError(f"only a torch.nn.Module can be saved, the model is a {type(self.model).__name__}")
+        header = {
+            "scheme": self.scheme.config(),
+            "encoding": self.encoding.config(),
+            "classes": self.classes,
+            "precision": self.precision,
+            "architecture": models.architecture_of(self.model),
+            "facts": self.facts,
+        }
+        modelfile.write(path, self.model.state_dict(), header)
+
+    @classmethod
+    def load(
+        cls, path: str | Path, model: torch.nn.Module | None = None, device: str | torch.device = "cpu"
+    ) -> Smoothed:
+        """The classifier that `save` wrote, from its file or run folder; weights go into `model` where one is given."""
+        tensors, header = modelfile.read(path)
+        if model is None:
+            if header["architecture"] is None:
+                raise InputError(f"{path} holds the weights of a module of yours: load(path, model=YourModule())")
+            model = models.build(**header["architecture"])
+        try:
+            model.load_state_dict(tensors)
+        except RuntimeError as error:
+            raise InputError(f"{path} does not fit the model: {' '.join(str(error).split())}") from error
+        return cls(
+            model.to(device),
+            schemes.from_config(header["scheme"]),
+            encodings.from_config(header["encoding"]),
+            classes=header["classes"],
+            precision=header["precision"],
+            facts=header["facts"],
+        )
+
+    def check(self, x: torch.Tensor) -> torch.Tensor:
+        """The inputs in the model's dtype, or a refusal that says what is wrong with them."""
+        if not isinstance(x, torch.Tensor) or x.ndim < 2 or len(x) < 1:
+            found = f"shape {tuple(x.shape)}" if isinstance(x, torch.Tensor) else type(x).__name__
+            raise InputError(f"inputs must be a tensor of shape (batch, channels, ...), batch >= 1, got {found}")
+        units = self.encoding.units(x.shape[1:])
+        if units != self.scheme.units:
+            shape = tuple(x.shape)
+            raise InputError(
+                f"inputs of shape {shape} have {units} units each, the scheme has units={self.scheme.units}"
+            )
+        if not x.is_floating_point():
+            raise InputError(f"inputs must be floating point, got {x.dtype}; for 8-bit images pass x.float() / 255")
+        if not torch.isfinite(x).all():
+            bad = (~torch.isfinite(x)).flatten(1).any(dim=1).nonzero()[0].item()
+            raise InputError(f"inputs must be finite; input {bad} holds NaN or infinity")
+        parameter = _first_parameter(self.model)
+        return x.detach().to(x.dtype if parameter is None else parameter.dtype)
+
+    def _check_classes(self, found: int) -> None:
+        if self.classes is not None and found != self.classes:
+            raise InputError(f"model returns scores for {found} classes, expected classes={self.classes}")
+
+    def __repr__(self) -> str:
+        return f"Smoothed({type(self.model).__name__}, {self.scheme}, {self.encoding})"
+
+
+def _first_parameter(model: Any) -> torch.nn.Parameter | None:
+    """A floating-point parameter of the model, which says its device and dtype."""
+    if not isinstance(model, torch.nn.Module):
+        return None
+    return next((p for p in model.parameters() if p.is_floating_point()), None)

@@ -1,0 +1,101 @@
+"""Clopper-Pearson bounds, against scipy, against mpmath, and by simulation."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import mpmath
+import pytest
+from scipy.stats import binomtest
+
+from sparsecert.bounds import clopper_pearson
+from sparsecert.bounds.clopper_pearson import complement, lower_bound, upper_bound
+from sparsecert.errors import InputError
+
+EDGES = [
+    (count, n, alpha)
+    for n in (1, 2, 3, 10, 1_000, 10_000, 100_000)
+    for count in sorted({0, 1, n // 2, n - 1, n})
+    for alpha in (0.05, 0.025, 0.001, 0.5, 0.9)
+]
+
+
+def _tail(count: int, n: int, p: float | mpmath.mpf) -> mpmath.mpf:
+    """P(Binomial(n, p) >= count) summed term by term, to far more digits than a double has."""
+    with mpmath.workdps(60):
+        p = mpmath.mpf(p)
+        if p == 1:
+            return mpmath.mpf(1)
+        log_term = mpmath.loggamma(n + 1) - mpmath.loggamma(count + 1) - mpmath.loggamma(n - count + 1)
+        term = mpmath.exp(log_term + count * mpmath.log(p) + (n - count) * mpmath.log1p(-p))
+        total, odds = mpmath.mpf(0), p / (1 - p)
+        for i in range(count, n + 1):
+            total += term
+            term *= odds * (n - i) / (i + 1)
+            if term < total * mpmath.mpf(10) ** -50 and (n - i) * odds < i + 1:
+                break
+        return total
+
+
+@pytest.mark.parametrize(("count", "n", "alpha"), EDGES)
+def test_the_bound_is_never_above_the_exact_one_and_close_to_it(count: int, n: int, alpha: float) -> None:
+    """The tail grows with p, so a tail of at most alpha at our float proves that it is not above the exact bound."""
+    ours = lower_bound(count, n, Fraction(alpha))
+    if count == 0:
+        assert ours == 0.0
+        return
+    assert _tail(count, n, ours) <= mpmath.mpf(alpha)
+    assert _tail(count, n, min(1.0, ours * (1 + 1e-12))) > mpmath.mpf(alpha)
+
+
+@pytest.mark.parametrize(("count", "n", "alpha"), EDGES)
+def test_the_upper_bound_mirrors_the_lower_one(count: int, n: int, alpha: float) -> None:
+    ours = upper_bound(count, n, Fraction(alpha))
+    if count == n:
+        assert ours == 1.0
+        return
+    # P(Binomial(n, p) <= count) = P(Binomial(n, 1 - p) >= n - count) has to be at most alpha at the bound
+    with mpmath.workdps(60):
+        assert _tail(n - count, n, 1 - mpmath.mpf(ours)) <= mpmath.mpf(alpha)
+
+
+@pytest.mark.parametrize(("count", "n", "alpha"), EDGES)
+def test_the_bound_agrees_with_scipy(count: int, n: int, alpha: float) -> None:
+    scipys = binomtest(count, n, alternative="greater").proportion_ci(1 - alpha, method="exact").low
+    assert lower_bound(count, n, Fraction(alpha)) == pytest.approx(scipys, rel=1e-9, abs=1e-9)
+
+
+def test_no_proposal_of_a_library_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever scipy returns, the bound is proved or found by bisection."""
+    import scipy.special
+
+    level = Fraction(1, 20)
+    right = lower_bound(70, 100, level)
+    for wrong in (0.99, 1.0, float("nan"), right * (1 + 1e-12), -0.1):
+        monkeypatch.setattr(scipy.special, "betaincinv", lambda *_, wrong=wrong: wrong)
+        clopper_pearson.lower_bound.cache_clear()
+        ours = lower_bound(70, 100, level)
+        assert _tail(70, 100, ours) <= mpmath.mpf(0.05)
+        assert ours == pytest.approx(right, rel=1e-10)
+    clopper_pearson.lower_bound.cache_clear()
+
+
+def test_bounds_grow_with_the_count() -> None:
+    """The two-sided bound without a union over classes rests on this."""
+    level = Fraction(1, 40)
+    lowers, uppers = ([bound(c, 200, level) for c in range(201)] for bound in (lower_bound, upper_bound))
+    assert lowers == sorted(lowers)
+    assert uppers == sorted(uppers)
+
+
+def test_complement_rounds_up() -> None:
+    for p in (0.0, 1e-300, 1e-17, 0.1, 0.3, 0.9999999999999999, 1.0):
+        assert Fraction(complement(p)) >= 1 - Fraction(p)
+
+
+@pytest.mark.parametrize(
+    ("count", "n", "alpha"), [(-1, 10, 0.05), (11, 10, 0.05), (0, 0, 0.05), (5, 10, 0), (5, 10, 1)]
+)
+def test_refusals(count: int, n: int, alpha: float) -> None:
+    with pytest.raises(InputError, match="must be between"):
+        lower_bound(count, n, Fraction(alpha))

@@ -1,0 +1,81 @@
+"""Radii from intervals: the two corollaries, written out again from the paper and compared."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from sparsecert.bounds import Interval
+from sparsecert.certificates import METHODS, corollary_1, corollary_2, largest_rho, method_named
+from sparsecert.counts import Tally
+from sparsecert.errors import InputError
+from sparsecert.schemes import Scheme, Uniform
+from tests.contracts import SCHEMES
+
+
+def _radius_by_search(scheme: Scheme, holds: object) -> int | None:
+    assert callable(holds)
+    rho = -1
+    while rho + 1 <= scheme.units and holds(scheme.delta(rho + 1)):
+        rho += 1
+    return None if rho < 0 else rho
+
+
+PROBABILITIES = [0.0, 0.3, 0.5, 0.5000000000000001, 0.55, 0.7, 0.9, 0.999, 1.0]
+
+
+@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+@pytest.mark.parametrize("p_lower", PROBABILITIES)
+def test_the_corollaries_as_the_paper_states_them(scheme: Scheme, p_lower: float) -> None:
+    exact = Fraction(p_lower)
+    one = Interval(0, p_lower, 1.0)
+    assert corollary_1(one, scheme) == _radius_by_search(scheme, lambda delta: exact - delta > Fraction(1, 2))
+    for p_upper in (0.0, 0.01, 0.2, 1 - p_lower):
+        upper = Fraction(p_upper)
+        expected = _radius_by_search(scheme, lambda delta, upper=upper: exact - delta > upper + delta)
+        assert corollary_2(Interval(0, p_lower, p_upper), scheme) == expected
+
+
+@pytest.mark.parametrize("scheme", [Uniform(12, 3), Uniform(784, 45), Uniform(64, 20)], ids=str)
+def test_the_inequality_is_strict_to_the_last_digit(scheme: Scheme) -> None:
+    hair = Fraction(1, 1 << 110)
+    for rho in range(1, len(scheme.deltas) - 1):
+        assert largest_rho(scheme, Fraction(scheme.delta(rho))) == rho - 1
+        assert largest_rho(scheme, scheme.delta(rho) + hair) == rho
+    assert largest_rho(scheme, Fraction(0)) is None
+    assert largest_rho(scheme, Fraction(-1, 3)) is None
+    assert largest_rho(scheme, hair) == 0
+
+
+def test_a_rival_at_one_minus_p_lower_makes_corollary_2_corollary_1() -> None:
+    scheme = Uniform(784, 45)
+    for thousandth in range(501, 1000):
+        p = Fraction(thousandth, 1000)
+        assert corollary_2(Interval(0, p, 1 - p), scheme) == corollary_1(Interval(0, p, 1 - p), scheme)
+
+
+def test_the_two_sided_bound_certifies_without_a_majority() -> None:
+    """40% against nine rivals of 7% or less: no majority, so Corollary 1 abstains, and Corollary 2 need not."""
+    votes = Tally((4_000, *[666] * 9, 6))
+    one, two = (METHODS[name].certify(votes, votes, Uniform(784, 20), 0.05) for name in ("one-sided", "two-sided"))
+    assert (one.radius, one.label) == (None, None)
+    assert two.radius is not None
+    assert two.radius >= 5
+    assert two.label == 0
+
+
+def test_radii_never_fall_with_more_votes_for_the_leader() -> None:
+    scheme = Uniform(784, 45)
+    for method in METHODS.values():
+        votes = [Tally((count, 1_000 - count)) for count in range(500, 1_001)]
+        radii = [method.certify(Tally((1, 0)), tally, scheme, 0.05).radius for tally in votes]
+        numbers = [-1 if radius is None else radius for radius in radii]
+        assert numbers == sorted(numbers)
+        assert numbers[0] == -1
+        assert numbers[-1] > 8
+
+
+def test_an_unknown_bound_is_refused() -> None:
+    with pytest.raises(InputError, match="bound must be one of two-sided, one-sided, got 'three-sided'"):
+        method_named("three-sided")

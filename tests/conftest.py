@@ -1,0 +1,30 @@
+"""What every test may rely on: quiet threads, and a small trained model on the built-in digits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from sparsecert import datasets
+from sparsecert.datasets.dataset import ArrayImages
+from sparsecert.recipes import RECIPES
+from sparsecert.training import train
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a short training run on the digits: a model that is right on most of them."""
+    out = tmp_path_factory.mktemp("trained")
+    train(datasets.load("digits", "train"), replace(RECIPES["digits"].shortened(12), keep=16), out)
+    return out
+
+
+@pytest.fixture(scope="session")
+def digits() -> tuple[torch.Tensor, torch.Tensor]:
+    """The first held-out digits as Float[20, 1, 8, 8] and their labels."""
+    data = datasets.load("digits", "test")
+    assert isinstance(data.images, ArrayImages)
+    return torch.from_numpy(data.images.pixels[:20]).float() / 255, torch.from_numpy(data.labels[:20])

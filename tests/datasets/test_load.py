@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sparsecert.datasets import NAMES, data_folder, load
+from sparsecert.errors import InputError
+
+
+def test_names() -> None:
+    assert NAMES == ("digits", "mnist", "cifar10", "imagenette", "imagenet")
+
+
+@pytest.mark.parametrize("name", ["mnist", "cifar10", "imagenette"])
+def test_missing_data_names_the_command(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError) as caught:
+        load(name, data_dir=tmp_path)
+    assert str(caught.value) == (
+        f"{name} was not found in {tmp_path}; run `sparsecert data get {name} --data-dir {tmp_path}` "
+        "or point --data-dir or SPARSECERT_DATA at it"
+    )
+
+
+def test_missing_imagenet_names_the_layout(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"licence forbids a download.*imagenet/\{train,val\}/<class folder>"):
+        load("imagenet", data_dir=tmp_path)
+
+
+def test_imagenet_is_read_below_the_data_folder(photos: Path) -> None:
+    photos.rename(photos.parent / "imagenet")
+    data = load("imagenet", "test", photos.parent)
+    assert (data.name, len(data)) == ("imagenet", 2)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_bad_split_is_refused_when_the_data_are_there_or_not(photos: Path, name: str) -> None:
+    for folder in ("imagenet", "imagenette"):
+        (photos.parent / folder).mkdir()
+    with pytest.raises(InputError, match="split must be one of train, test, got 'val'"):
+        load(name, "val", photos.parent)
+
+
+def test_unknown_names_and_paths_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=r"data set must be one of digits, .*got 'mnits'"):
+        load("mnits")
+    with pytest.raises(InputError, match="no/such is not a folder"):
+        load("no/such")
+
+
+def test_a_folder_here_needs_no_slash_but_never_hides_a_name(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(photos.parent)
+    (photos.parent / "digits").mkdir()
+    assert len(load("photos", "train")) == 3
+    assert len(load("digits", "test")) == 500
+
+
+def test_data_folder_is_argument_then_variable_then_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SPARSECERT_DATA", str(tmp_path))
+    assert data_folder("given") == Path("given")
+    assert data_folder() == tmp_path
+    monkeypatch.setenv("SPARSECERT_DATA", "")
+    assert data_folder() == Path("data")
+    monkeypatch.delenv("SPARSECERT_DATA")
+    assert data_folder(None) == Path("data")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="mnist was not found in data; run"):
+        load("mnist")
+
+
+def test_nothing_here_imports_torch() -> None:
+    program = (
+        "import sys; import sparsecert.datasets as d; assert 'PIL' not in sys.modules, 'PIL'; "
+        "from sparsecert.datasets import cifar10, digits, download, folder, mnist; d.load('digits'); "
+        "print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.stdout.strip(), done.stderr) == ("False", "")
