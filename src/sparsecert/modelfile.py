@@ -24,7 +24,7 @@ Tensors = dict[str, torch.Tensor]
 def write(path: str | Path, tensors: Tensors, header: dict[str, Any]) -> None:
     """Writes tensors and header as one file, whole or not at all."""
     plain = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}
-    metadata = {KEY: json.dumps({"format": FORMAT, **header}, sort_keys=True)}
+    metadata = {KEY: json.dumps({"format": FORMAT, **header})}
     write_atomically(Path(path), save(plain, metadata=metadata))
 
 

@@ -111,6 +111,8 @@ class Writer:
 
     def __init__(self, path: str | Path, header: Header) -> None:
         self.path = Path(path)
+        if self.path.exists() and not self.path.is_file():
+            raise InputError(f"{self.path} is not a file that records can be written to; name another")
         with unwritable(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self.path.open("a+b", buffering=0)

@@ -14,13 +14,12 @@ import torch
 
 import sparsecert
 from sparsecert import modelfile
-from sparsecert.bounds import charged
 from sparsecert.certificates import method_named
 from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
 from sparsecert.records import Header, Record, Writer
-from sparsecert.smoothed import Smoothed
-from sparsecert.votes import Ablation, probe
+from sparsecert.smoothed import Smoothed, check_settings
+from sparsecert.votes import Ablation, in_eval_mode, probe
 
 MOST_INPUTS_AT_ONCE = 64
 
@@ -43,7 +42,7 @@ def certify_dataset(
 ) -> None:
     """Certifies `limit` evenly spaced inputs (all by default) and records each as it is done; resumes a killed run."""
     method = method_named(bound)
-    charged(alpha, smoothed.scheme, n)
+    check_settings(smoothed.scheme, seed, alpha, n0=n0, n=n)
     run = _facts(smoothed, model, data, limit, n0=n0, n=n, alpha=alpha, seed=seed)
     run |= {"bound": method.name, "certificate": method.theorem_name}
 
@@ -90,7 +89,7 @@ def predict_dataset(
     told: Told | None = None,
 ) -> None:
     """Predicts `limit` evenly spaced inputs (all by default) and records each as it is done; resumes a killed run."""
-    charged(alpha, smoothed.scheme, n)
+    check_settings(smoothed.scheme, seed, alpha, n=n)
     run = _facts(smoothed, model, data, limit, n=n, alpha=alpha, seed=seed)
 
     def records(x: torch.Tensor, examples: list[int], progress: Callable[[int], None]) -> list[Record]:
@@ -191,8 +190,6 @@ def _environment(smoothed: Smoothed, model: str | Path, data: Dataset) -> dict[s
 
 def _fitting_rows(smoothed: Smoothed, data: Dataset) -> int:
     """The rows per forward pass that the free memory suggests."""
-    from sparsecert.votes import in_eval_mode
-
     ablation = Ablation(smoothed.model, smoothed.scheme, smoothed.encoding, smoothed.device, smoothed.precision)
     first = smoothed.check(pixels(data, [0])).to(smoothed.device)
     with in_eval_mode(smoothed.model), torch.no_grad():

@@ -17,6 +17,7 @@ from sparsecert.encodings import Encoding, NullChannels
 from sparsecert.errors import InputError
 from sparsecert.results import Certifications, Predictions
 from sparsecert.schemes import ESTIMATION, MAX_DRAWS, PREDICTION, SELECTION, Scheme
+from sparsecert.schemes.philox import key_of
 from sparsecert.votes import PRECISIONS, Ablation, Model, Progress, count_votes
 
 
@@ -82,6 +83,7 @@ class Smoothed:
 
         `examples` number the inputs for their masks (default 0, 1, ...); `progress` is told of copies classified.
         """
+        check_settings(self.scheme, seed, alpha, n=n)
         level = charged(alpha, self.scheme, n)
         votes = self.count(x, PREDICTION, n, seed, examples=examples, progress=progress)
         answers = tuple(predicted(votes[row], level) for row in range(len(votes)))
@@ -104,7 +106,7 @@ class Smoothed:
         n0 copies choose the class; n fresh ones bound its probability (and, for the two-sided bound, its rivals').
         """
         method = method_named(bound)
-        charged(alpha, self.scheme, n)  # refuse a bad alpha before the work, not after
+        check_settings(self.scheme, seed, alpha, n0=n0, n=n)
         selection = self.count(x, SELECTION, n0, seed, examples=examples, progress=progress, name="n0")
         estimation = self.count(x, ESTIMATION, n, seed, examples=examples, progress=progress)
         certificates = tuple(
@@ -124,8 +126,7 @@ class Smoothed:
         name: str = "n",
     ) -> Counts:
         """The votes of each input's n copies for one purpose (`schemes.SELECTION`, ...), which has masks of its own."""
-        if not (isinstance(n, int) and 1 <= n < MAX_DRAWS):
-            raise InputError(f"{name} must be a whole number of at least 1, got {n!r}")
+        check_settings(self.scheme, seed, **{name: n})
         inputs = self.check(x)
         numbers = range(len(inputs)) if examples is None else examples
         if len(numbers) != len(inputs):
@@ -203,6 +204,16 @@ class Smoothed:
 
     def __repr__(self) -> str:
         return f"Smoothed({type(self.model).__name__}, {self.scheme}, {self.encoding})"
+
+
+def check_settings(scheme: Scheme, seed: int, alpha: float | None = None, **draws: int) -> None:
+    """Refuses settings that cannot be used before any work is done or file written."""
+    for name, number in draws.items():
+        if not (isinstance(number, int) and 1 <= number < MAX_DRAWS):
+            raise InputError(f"{name} must be a whole number of at least 1, got {number!r}")
+    key_of(seed)
+    if alpha is not None:
+        charged(alpha, scheme, draws["n"])
 
 
 def _first_parameter(model: Any) -> torch.nn.Parameter | None:

@@ -108,9 +108,7 @@ def probe(ablation: Ablation, inputs: torch.Tensor, examples: torch.Tensor, seed
 def _smaller(rows: int) -> int:
     """Half as many rows, after the device ran out of memory."""
     if rows == 1:
-        raise InputError(
-            "the device has too little memory for a single ablated copy; use --device cpu or a smaller model"
-        )
+        raise InputError("the device has too little memory for one ablated copy; use the CPU or a smaller model")
     torch.cuda.empty_cache()
     return rows // 2
 

@@ -1,0 +1,212 @@
+"""The command line, as a person types it: real processes, exit codes, and one clear line for each mistake."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from sparsecert.cli import cli
+from sparsecert.records import read
+
+
+def _sparsecert(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "sparsecert", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
+
+
+@pytest.fixture(scope="module")
+def certified(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Records of a small run, made by the command line."""
+    out = tmp_path_factory.mktemp("cli") / "certify.jsonl"
+    done = _sparsecert("certify", trained, "--data", "digits", "--limit", 30, "--n0", 50, "--n", 500, "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert "median certified robustness" in done.stdout
+    assert f"wrote {out}" in done.stdout
+    return out
+
+
+COMMANDS = [[], ["train"], ["predict"], ["certify"], ["report"], ["data"], ["data", "get"], ["data", "list"], ["info"]]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_help_text_has_an_example(command: list[str]) -> None:
+    result = CliRunner().invoke(cli, [*command, "--help"])
+    assert result.exit_code == 0
+    assert "Example" in result.output
+    assert "  sparsecert " in result.output
+
+
+def test_train_predict_certify_report(tmp_path: Path) -> None:
+    """The README's path, in small, by real processes."""
+    run = tmp_path / "run"
+    trained = _sparsecert("train", "--data", "digits", "--keep", 20, "--epochs", 3, "--out", run)
+    assert trained.returncode == 0, trained.stderr
+    assert "next: sparsecert certify" in trained.stdout
+    for verb in ("predict", "certify"):
+        done = _sparsecert(verb, run, "--data", "digits", "--limit", 10, "--n", 200, "--out", run / f"{verb}.jsonl")
+        assert done.returncode == 0, done.stderr
+        assert len(read(run / f"{verb}.jsonl").lines) == 10
+    report = _sparsecert("report", run / "certify.jsonl", "--predictions", run / "predict.jsonl", "--format", "json")
+    found = json.loads(report.stdout)
+    assert found["keep"] == 20
+    assert found["inputs"] == 10
+    assert found["classified_from"] == str(run / "predict.jsonl")
+    assert 0 <= found["accuracy"] <= 1
+
+
+@pytest.mark.parametrize("form", ["terminal", "markdown", "latex", "csv", "json"])
+def test_report_formats(certified: Path, form: str) -> None:
+    done = _sparsecert("report", certified, "--format", form)
+    assert done.returncode == 0, done.stderr
+    assert "two-sided" in done.stdout
+    assert "0.05" in done.stdout
+
+
+def test_report_certifies_again_without_the_model(certified: Path) -> None:
+    two, one, strict = (
+        json.loads(_sparsecert("report", certified, "--format", "json", *options).stdout)
+        for options in ([], ["--bound", "one-sided"], ["--alpha", "1e-9"])
+    )
+    assert (two["bound"], one["bound"]) == ("two-sided", "one-sided")
+    assert (one["certificate"], strict["alpha"]) == ("corollary-1", 1e-9)
+    for other in (one, strict):
+        assert sum(other["certified_accuracy"]) < sum(two["certified_accuracy"])
+
+
+def test_report_draws_curves(certified: Path, tmp_path: Path) -> None:
+    done = _sparsecert("report", certified, certified, "--plot", tmp_path / "curve")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (tmp_path / "curve.svg").read_text()
+
+
+def test_info_shows_machine_model_and_scheme(trained: Path) -> None:
+    assert "torch" in _sparsecert("info").stdout
+    header = json.loads(_sparsecert("info", trained).stdout)
+    assert header["architecture"]["name"] == "digits-cnn"
+    assert header["scheme"]["keep"] == 16
+    table = _sparsecert("info", "--units", 784, "--keep", 45).stdout.splitlines()
+    assert table[2].split() == ["0", "0.000000", "0.500000", "0.000000"]
+    assert table[3].split()[:2] == ["1", f"{45 / 784:.6f}"]
+    assert len(table) == 2 + 12
+
+
+def test_data_list_names_what_is_missing(tmp_path: Path) -> None:
+    done = _sparsecert("data", "list", "--data-dir", tmp_path)
+    assert "digits      1,297 + 500 images, 1 x 8 x 8, 10 classes" in done.stdout
+    assert f"mnist was not found in {tmp_path}; run `sparsecert data get mnist --data-dir {tmp_path}`" in done.stdout
+
+
+def test_data_get_of_what_ships_says_so(tmp_path: Path) -> None:
+    done = _sparsecert("data", "get", "digits", "--data-dir", tmp_path)
+    assert done.returncode == 0
+    assert "ship" in done.stdout
+
+
+TRAIN = ["train", "--data", "digits", "--out", "{tmp}/x"]
+OUT = ["--out", "{tmp}/c"]
+CERTIFY = ["certify", "{trained}", "--data", "digits", "--limit", "2", "--n", "50", "--n0", "10"]
+MISTAKES = {
+    "keep 0": ([*TRAIN, "--keep", "0"], "keep must be"),
+    "keep > units": ([*TRAIN, "--keep", "65"], "keep must be between 1 and units (64), got 65"),
+    "epochs": ([*TRAIN, "--epochs", "0"], "epochs must be at least 1, got 0"),
+    "recipe": ([*TRAIN, "--recipe", "x"], "recipe must be one of"),
+    "model name": ([*TRAIN, "--model", "x"], "model must be one of"),
+    "alpha 0": ([*CERTIFY, "--alpha", "0", *OUT], "alpha must be between 0 and 1, both"),
+    "alpha 1": ([*CERTIFY, "--alpha", "1", *OUT], "alpha must be between 0 and 1"),
+    "alpha text": ([*CERTIFY, "--alpha", "five", *OUT], "'five' is not a valid float"),
+    "n": ([*CERTIFY, "--n", "0", *OUT], "n must be a whole number of at least 1, got 0"),
+    "n0": ([*CERTIFY, "--n0", "0", *OUT], "n0 must be a whole number of at least 1, got 0"),
+    "seed": ([*CERTIFY, "--seed", "-1", *OUT], "seed must be between 0"),
+    "limit": ([*CERTIFY, "--limit", "0", *OUT], "limit must be at least 1"),
+    "rows": ([*CERTIFY, "--rows", "0", *OUT], "rows must be at least 1, got 0"),
+    "device": ([*CERTIFY, "--device", "quantum", *OUT], "device 'quantum' cannot be used here"),
+    "data": (["certify", "{trained}", "--data", "cats", *OUT], "data set must be one of digits, mnist"),
+    "data missing": ([*CERTIFY, "--data", "mnist", "--data-dir", "{tmp}", *OUT], "sparsecert data get mnist"),
+    "shape": (["certify", "{trained}", "--data", "{photos}", *OUT], "classes"),
+    "no model": (["certify", "{tmp}/none", "--data", "digits", *OUT], "does not exist; train a model first"),
+    "truncated": (["certify", "{truncated}", "--data", "digits", *OUT], "is not a whole model file"),
+    "other run": ([*CERTIFY, "--limit", "30", "--n0", "50", "--n", "501", "--out", "{certified}"], "n is 500 there, 501 here"),
+    "not records": ([*CERTIFY, "--out", "{notes}"], "is not a records file"),
+    "unwritable": ([*CERTIFY, "--out", "{notes}/c.jsonl"], "cannot be written"),
+    "unwritable train": (["train", "--data", "digits", "--out", "{notes}/run"], "cannot be written"),
+    "report none": (["report", "{tmp}/none.jsonl"], "cannot be read: No such file"),
+    "report format": (["report", "{certified}", "--format", "xml"], "'xml' is not one of"),
+    "report alpha": (["report", "{certified}", "--alpha", "2"], "alpha must be between 0 and 1"),
+    "report plot": (["report", "{certified}", "--plot", "{tmp}/curve.gif"], "must end in one of .png, .svg, .pdf"),
+    "info half": (["info", "--units", "784"], "--units and --keep go together"),
+    "info keep": (["info", "--units", "784", "--keep", "900"], "keep must be between 1 and units (784), got 900"),
+    "no option": (["certify", "{trained}", *OUT], "Missing option '--data'"),
+    "no command": (["certifi"], "No such command 'certifi'"),
+    "download": (["data", "get", "imagenet", "--data-dir", "{tmp}"], "licence"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def places(trained: Path, certified: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    import numpy as np
+    from PIL import Image
+
+    folder = tmp_path_factory.mktemp("places")
+    (folder / "notes").write_text("not records")
+    (folder / "truncated.safetensors").write_bytes((trained / "model.safetensors").read_bytes()[:5000])
+    for split in ("train", "val"):
+        (folder / "photos" / split / "only").mkdir(parents=True)
+        Image.fromarray(np.zeros((8, 8, 3), dtype=np.uint8)).save(folder / "photos" / split / "only" / "a.png")
+    return {
+        "trained": str(trained),
+        "certified": str(certified),
+        "notes": str(folder / "notes"),
+        "truncated": str(folder / "truncated.safetensors"),
+        "photos": str(folder / "photos"),
+    }
+
+
+@pytest.mark.parametrize("name", list(MISTAKES))
+def test_a_mistake_is_one_clear_line_and_exit_code_2(
+    name: str,
+    places: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from sparsecert.cli import main
+
+    arguments, message = MISTAKES[name]
+    before = Path(places["certified"]).read_bytes()
+    with pytest.raises(SystemExit) as end:
+        main([argument.format(tmp=tmp_path, **places) for argument in arguments])
+    captured = capsys.readouterr()
+    errors = [line for line in captured.err.splitlines() if line.startswith("Error: ")]
+    assert end.value.code == 2
+    assert len(errors) == 1
+    assert message in errors[0]
+    assert captured.err.rstrip().endswith(errors[0])
+    assert "Traceback" not in captured.err
+    assert Path(places["certified"]).read_bytes() == before
+    assert not (tmp_path / "c").exists()
+    assert Path(places["notes"]).read_text() == "not records"
+
+
+def test_nan_in_an_input_is_one_line_too(trained: Path) -> None:
+    import torch
+
+    import sparsecert as sc
+
+    with pytest.raises(sc.InputError, match="input 1 holds NaN or infinity"):
+        sc.Smoothed.load(trained).certify(torch.full((2, 1, 8, 8), 0.5).index_fill(0, torch.tensor([1]), float("nan")))
+
+
+def test_a_real_process_shows_no_traceback(tmp_path: Path) -> None:
+    done = _sparsecert("certify", tmp_path / "none", "--data", "digits", "--out", tmp_path / "c.jsonl")
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        f"Error: {tmp_path}/none does not exist; train a model first, for example: sparsecert train --data digits"
+    ]
+    assert _sparsecert("nonsense").returncode == 2
+    assert "Usage" in _sparsecert().stdout

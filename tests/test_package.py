@@ -1,0 +1,59 @@
+"""Promises about the package as a whole."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCES = sorted((Path(__file__).parent.parent / "src").rglob("*.py"))
+
+
+def _modules_after(code: str) -> set[str]:
+    script = f"import sys\n{code}\nprint(*sys.modules)"
+    return set(
+        subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.split()
+    )
+
+
+@pytest.mark.parametrize(
+    "module", ["sparsecert", "sparsecert.bounds", "sparsecert.certificates", "sparsecert.records", "sparsecert.reports"]
+)
+def test_the_mathematics_needs_no_torch(module: str) -> None:
+    assert "torch" not in _modules_after(f"import {module}")
+
+
+def test_certifying_old_votes_again_needs_no_torch() -> None:
+    code = (
+        "from sparsecert.certificates import METHODS\n"
+        "from sparsecert.counts import Tally\n"
+        "from sparsecert.schemes import Uniform\n"
+        "tally = Tally((990, 10))\n"
+        "assert METHODS['two-sided'].certify(tally, tally, Uniform(784, 45), 0.001).radius == 10\n"
+    )
+    assert "torch" not in _modules_after(code)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["certify", "--help"], ["data", "get", "--help"], ["--version"]])
+def test_help_imports_neither_torch_nor_anything_slow(arguments: list[str]) -> None:
+    code = ["from sparsecert.cli import main", "try:", f"    main({arguments!r})", "except SystemExit as end:"]
+    modules = _modules_after("\n".join([*code, "    assert not end.code"]))
+    assert "click" in modules
+    assert not modules & {"torch", "scipy", "matplotlib", "rich", "PIL", "safetensors"}
+
+
+def test_no_pickle_is_ever_loaded() -> None:
+    unsafe = re.compile(r"\bpickle\b(?! is ever loaded)|torch\.load\(|np\.load\(|joblib|dill|marshal|\beval\(|\bexec\(")
+    found = [
+        f"{path.name}: {line}" for path in SOURCES for line in path.read_text().splitlines() if unsafe.search(line)
+    ]
+    assert [line for line in found if "No pickle" not in line and "model.eval()" not in line] == []
+
+
+def test_nothing_reads_a_global_generator() -> None:
+    """Chance is always seeded by an argument: no bare torch.rand, np.random.seed or random module."""
+    bare = re.compile(r"np\.random\.(seed|rand|randint|choice)\b|^import random|from random import")
+    assert [path.name for path in SOURCES for line in path.read_text().splitlines() if bare.search(line)] == []

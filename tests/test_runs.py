@@ -1,0 +1,143 @@
+"""Whole runs over a data set: resumed to the same content, whatever happened in between."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from sparsecert import datasets
+from sparsecert.errors import InputError
+from sparsecert.records import read
+from sparsecert.runs import certify_dataset, pixels, predict_dataset
+from sparsecert.smoothed import Smoothed
+
+SMALL = {"n0": 20, "n": 100, "limit": 12}
+
+
+def _content(path: Path) -> list[dict[str, Any]]:
+    """The file without its times."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines[0]["environment"].pop("started")
+    return [lines[0], *({k: v for k, v in line.items() if k != "seconds"} for line in lines[1:])]
+
+
+def _certify(trained: Path, out: Path, **changes: Any) -> None:
+    certify_dataset(Smoothed.load(trained), trained, datasets.load("digits"), out, **{**SMALL, **changes})
+
+
+def test_records_are_what_smoothed_returns(trained: Path, tmp_path: Path) -> None:
+    data, g = datasets.load("digits"), Smoothed.load(trained)
+    _certify(trained, tmp_path / "c.jsonl", seed=3)
+    predict_dataset(g, trained, data, tmp_path / "p.jsonl", n=100, seed=3, limit=12)
+    indices = data.spaced(12).tolist()
+    c = Smoothed.load(trained).certify(pixels(data, indices), n0=20, n=100, seed=3, examples=indices)
+    p = Smoothed.load(trained).predict(pixels(data, indices), n=100, seed=3, examples=indices)
+    found = read(tmp_path / "c.jsonl")
+    assert [line.example for line in found.lines] == indices
+    assert [line.true for line in found.lines] == data.labels[indices].tolist()
+    assert [line.radius for line in found.lines] == [certificate.radius for certificate in c]
+    assert [line.p_lower for line in found.lines] == c.p_lower.tolist()
+    assert [list(line.votes.votes) for line in found.lines] == c.counts.tolist()
+    assert [list(line.selection.votes) for line in found.lines if line.selection] == c.selection.votes.tolist()
+    assert [line.label for line in read(tmp_path / "p.jsonl").lines] == list(p.answers)
+    assert found.header.run["data"]["fingerprint"] == data.fingerprint()
+    assert found.header.run["data"]["inputs"] == 12
+
+
+@pytest.mark.parametrize("rows", [7, 64, 250])
+def test_a_run_cut_anywhere_ends_with_the_same_content(trained: Path, tmp_path: Path, rows: int) -> None:
+    """Also inside a group of inputs that share their batches, and with another free memory the second time."""
+    whole = tmp_path / "whole.jsonl"
+
+    smoothed = Smoothed.load(trained)
+    smoothed.rows = rows
+    certify_dataset(smoothed, trained, datasets.load("digits"), whole, **SMALL)
+    data = whole.read_bytes()
+    for share in (0.3, 0.55, 0.8):
+        cut = tmp_path / "cut.jsonl"
+        cut.write_bytes(data[: int(len(data) * share)])
+        _certify(trained, cut)
+        assert _content(cut) == _content(whole)
+
+
+def test_told_adds_up_on_a_fresh_and_on_a_resumed_run(trained: Path, tmp_path: Path) -> None:
+    for _ in range(2):
+        told: list[tuple[int, int]] = []
+        _certify(trained, tmp_path / "c.jsonl", told=lambda inputs, copies, told=told: told.append((inputs, copies)))
+        assert sum(inputs for inputs, _ in told) == 12
+        copies = sum(copies for _, copies in told)
+        assert copies in (0, 12 * 120)
+    assert copies == 0
+
+
+def test_a_run_with_other_settings_is_refused(trained: Path, tmp_path: Path) -> None:
+    _certify(trained, tmp_path / "c.jsonl")
+    for changes in ({"seed": 1}, {"n": 50}, {"alpha": 0.01}, {"bound": "one-sided"}, {"limit": 5}):
+        with pytest.raises(InputError, match="holds another run"):
+            _certify(trained, tmp_path / "c.jsonl", **changes)
+
+
+def test_a_model_with_the_wrong_number_of_classes_is_refused(trained: Path, tmp_path: Path) -> None:
+    smoothed = Smoothed.load(trained)
+    smoothed.classes = 7
+    with pytest.raises(InputError, match="the model has 7 classes, digits has 10"):
+        certify_dataset(smoothed, trained, datasets.load("digits"), tmp_path / "c.jsonl", **SMALL)
+    assert not (tmp_path / "c.jsonl").exists()
+
+
+def _command(trained: Path, out: Path) -> list[str]:
+    settings = ["--data", "digits", "--limit", "40", "--n0", "200", "--n", "3000", "--rows", "128", "--out", str(out)]
+    return [sys.executable, "-m", "sparsecert", "certify", str(trained), *settings]
+
+
+def test_a_run_killed_by_sigkill_ends_with_the_same_content(trained: Path, tmp_path: Path) -> None:
+    killed, straight = tmp_path / "killed.jsonl", tmp_path / "straight.jsonl"
+    process = subprocess.Popen(_command(trained, killed), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while (not killed.exists() or killed.read_bytes().count(b"\n") < 5) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    os.kill(process.pid, signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    assert 5 <= killed.read_bytes().count(b"\n") < 41
+    for out in (killed, straight):
+        subprocess.run(_command(trained, out), check=True, capture_output=True)
+    assert _content(killed) == _content(straight)
+
+
+def test_a_full_disk_ends_in_one_line_and_loses_nothing(trained: Path, tmp_path: Path) -> None:
+    """The system's own limit on a file's size stands in for the disk's."""
+    out = tmp_path / "c.jsonl"
+    limit = 4_000
+
+    def small_disk() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    done = subprocess.run(_command(trained, out), preexec_fn=small_disk, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith(f"Error: {out} cannot be written")
+    assert "inputs are recorded; make room and run the same command again" in last
+    assert "Traceback" not in done.stderr
+    kept = len(read(out).lines)
+    assert 0 < kept < 40
+    assert out.stat().st_size <= limit
+    again = subprocess.run(_command(trained, out), capture_output=True, text=True, check=True)
+    assert len(read(out).lines) == 40
+    assert "Traceback" not in again.stderr
+
+
+def test_pixels_are_between_0_and_1() -> None:
+    batch = pixels(datasets.load("digits"), [0, 1, 2])
+    assert batch.dtype == torch.float32
+    assert batch.min() == 0
+    assert batch.max() == 1

@@ -1,0 +1,266 @@
+"""Smoothed: three lines for an engineer, and every way to misuse them."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from torch import nn
+
+import sparsecert as sc
+from sparsecert import modelfile, models
+from sparsecert.bounds import predicted
+from sparsecert.certificates import METHODS
+
+
+def _net() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Flatten(), nn.Linear(128, 10))
+
+
+@pytest.fixture(scope="module")
+def g(trained: Path) -> sc.Smoothed:
+    return sc.Smoothed.load(trained)
+
+
+def test_three_lines_certify_digits(g: sc.Smoothed, digits: tuple[torch.Tensor, torch.Tensor]) -> None:
+    images, labels = digits
+    c = g.certify(images, n0=100, n=1_000, alpha=0.05, seed=0)
+    assert len(c) == 20
+    right = c.labels == labels.numpy()
+    assert right.mean() > 0.5
+    assert (c.radii[right] >= 0).all()
+    assert c.radii.max() >= 1
+    assert (c.labels[c.abstained] == -1).all()
+    assert (c.radii[c.abstained] == -1).all()
+    assert ((c.p_lower > c.p_upper) | c.abstained).all()
+    assert c.counts.dtype == np.int64
+    assert (c.counts.sum(axis=1) == 1_000).all()
+    assert (c.selection.votes.sum(axis=1) == 100).all()
+
+
+def test_results_follow_from_the_counts_alone(g: sc.Smoothed, digits: tuple[torch.Tensor, torch.Tensor]) -> None:
+    images, _ = digits
+    for name, method in METHODS.items():
+        c = g.certify(images, n0=50, n=300, alpha=0.1, seed=4, bound=name)
+        for row, certificate in enumerate(c):
+            assert certificate == method.certify(c.selection[row], c.estimation[row], g.scheme, 0.1)
+    p = g.predict(images, n=300, alpha=0.1, seed=4)
+    level = Fraction(0.1) - 300 * g.scheme.nonuniformity
+    assert [None if label < 0 else label for label in p.labels] == [predicted(p.votes[i], level) for i in range(20)]
+    assert (p.abstained == (p.labels == -1)).all()
+
+
+def test_a_run_is_repeated_by_its_seed_and_by_the_examples_numbers(
+    g: sc.Smoothed, digits: tuple[torch.Tensor, torch.Tensor]
+) -> None:
+    images, _ = digits
+    whole = g.certify(images, n0=20, n=200, seed=3)
+    again = g.certify(images, n0=20, n=200, seed=3)
+    other = g.certify(images, n0=20, n=200, seed=4)
+    part = g.certify(images[7:12], n0=20, n=200, seed=3, examples=range(7, 12))
+    assert (whole.counts == again.counts).all()
+    assert (whole.counts != other.counts).any()
+    assert (whole.counts[7:12] == part.counts).all()
+    assert (whole.selection.votes[7:12] == part.selection.votes).all()
+
+
+def test_more_draws_extend_fewer(g: sc.Smoothed, digits: tuple[torch.Tensor, torch.Tensor]) -> None:
+    images, _ = digits
+    few, many = (g.certify(images, n0=n0, n=n, seed=3) for n0, n in ((20, 100), (40, 200)))
+    assert (few.counts <= many.counts).all()
+    assert (few.selection.votes <= many.selection.votes).all()
+
+
+def test_the_callers_tensor_is_never_edited(g: sc.Smoothed, digits: tuple[torch.Tensor, torch.Tensor]) -> None:
+    images = digits[0].clone().requires_grad_()
+    before = images.detach().clone()
+    g.certify(images, n0=5, n=20)
+    g.predict(images, n=20)
+    assert torch.equal(images.detach(), before)
+    assert images.requires_grad
+    assert images.grad is None
+
+
+def test_float64_inputs_and_models_are_taken_as_they_are(digits: tuple[torch.Tensor, torch.Tensor]) -> None:
+    images, _ = digits
+    net = _net()
+    single = sc.Smoothed(net, sc.Uniform(64, 12)).certify(images.double(), n0=5, n=50)
+    double = sc.Smoothed(net.double(), sc.Uniform(64, 12)).certify(images, n0=5, n=50)
+    assert single.counts.shape == double.counts.shape == (20, 10)
+
+
+def test_any_callable_can_be_certified(digits: tuple[torch.Tensor, torch.Tensor]) -> None:
+    def darker(copies: torch.Tensor) -> torch.Tensor:
+        return torch.stack((copies[:, 0].sum(dim=(1, 2)), copies[:, 1].sum(dim=(1, 2))), dim=1)
+
+    c = sc.Smoothed(darker, sc.Uniform(units=64, keep=12)).certify(digits[0], n0=20, n=500)
+    assert set(c.labels.tolist()) <= {-1, 0, 1}
+    assert not c.abstained.all()
+
+
+def test_not_finite_scores_are_reported(digits: tuple[torch.Tensor, torch.Tensor]) -> None:
+    def model(copies: torch.Tensor) -> torch.Tensor:
+        scores = torch.tensor([[1.0, 0.0]]).repeat(len(copies), 1)
+        scores[copies[:, :, 0, 0].sum(dim=1) > 0] = float("nan")
+        return scores
+
+    g = sc.Smoothed(model, sc.Uniform(64, 12))
+    with pytest.warns(UserWarning, match="not finite; they count against the leader"):
+        c = g.certify(digits[0], n0=50, n=400)
+    share = 12 / 64
+    assert (c.invalid > 0).all()
+    assert c.p_lower.max() < 1 - share * 0.7
+    assert (c.p_upper > share * 0.7).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n0": 0}, "n0 must be a whole number of at least 1, got 0"),
+        ({"n": 0}, "n must be a whole number of at least 1, got 0"),
+        ({"n": -5}, "n must be a whole number of at least 1, got -5"),
+        ({"n": 10.5}, "n must be"),
+        ({"alpha": 0.0}, "alpha must be between 0 and 1, both excluded, got 0"),
+        ({"alpha": 1.0}, "alpha must be between 0 and 1"),
+        ({"seed": -1}, "seed must be between 0"),
+        ({"bound": "both"}, "bound must be one of"),
+        ({"examples": [1, 2]}, "examples must number each of the 20 inputs, got 2"),
+    ],
+)
+def test_certify_refuses(
+    g: sc.Smoothed, digits: tuple[torch.Tensor, torch.Tensor], arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(sc.InputError, match=message):
+        g.certify(digits[0], **{"n0": 5, "n": 10, **arguments})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda x: x[:, :, :7], r"inputs of shape \(20, 1, 7, 8\) have 56 units each, the scheme has units=64"),
+        (lambda x: x[0, 0, 0], "inputs must be a tensor of shape"),
+        (lambda x: x[:0], "batch >= 1"),
+        (lambda x: x.numpy(), "got ndarray"),
+        (lambda x: (x * 255).to(torch.uint8), r"pass x.float\(\) / 255"),
+        (lambda x: x.index_fill(0, torch.tensor([3]), float("nan")), "input 3 holds NaN or infinity"),
+        (lambda x: x.index_fill(0, torch.tensor([5]), float("inf")), "input 5 holds NaN or infinity"),
+    ],
+)
+def test_inputs_are_checked(
+    g: sc.Smoothed, digits: tuple[torch.Tensor, torch.Tensor], change: Any, message: str
+) -> None:
+    with pytest.raises(sc.InputError, match=message):
+        g.predict(change(digits[0]), n=10)
+
+
+def test_a_model_with_the_wrong_number_of_classes_is_refused(digits: tuple[torch.Tensor, torch.Tensor]) -> None:
+    g = sc.Smoothed(_net(), sc.Uniform(64, 12), classes=7)
+    with pytest.raises(sc.InputError, match="model returns scores for 10 classes, expected classes=7"):
+        g.predict(digits[0], n=10)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"), [({"precision": "int4"}, "precision must be"), ({"rows": 0}, "rows must be")]
+)
+def test_construction_refuses(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(sc.InputError, match=message):
+        sc.Smoothed(_net(), sc.Uniform(64, 12), **arguments)
+
+
+@pytest.mark.parametrize(
+    "encoding", [sc.NullChannels(), sc.NullChannels(0.3, 0.37), sc.MeanFill(0.306)], ids=["null", "normalised", "mean"]
+)
+def test_a_saved_classifier_votes_as_before(
+    tmp_path: Path, digits: tuple[torch.Tensor, torch.Tensor], encoding: Any
+) -> None:
+    model = models.build("digits-cnn", encoding.channels(1), 10)
+    g = sc.Smoothed(model, sc.Uniform(64, 9), encoding, classes=10, facts={"data": "digits"})
+    g.save(tmp_path / "model.safetensors")
+    for path in (tmp_path, tmp_path / "model.safetensors"):
+        loaded = sc.Smoothed.load(path)
+        assert loaded.scheme == g.scheme
+        assert loaded.classes == 10
+        assert loaded.facts == {"data": "digits"}
+        assert (loaded.predict(digits[0], n=60).counts == g.predict(digits[0], n=60).counts).all()
+    with safe_open(tmp_path / "model.safetensors", framework="np") as file:
+        assert '"scheme": {"kind": "uniform", "units": 64, "keep": 9}' in file.metadata()["sparsecert"]
+
+
+def test_your_own_module_is_saved_and_handed_back(tmp_path: Path, digits: tuple[torch.Tensor, torch.Tensor]) -> None:
+    g = sc.Smoothed(_net(), sc.Uniform(64, 9))
+    g.save(tmp_path / "own.safetensors")
+    other = nn.Sequential(nn.Flatten(), nn.Linear(128, 10))
+    loaded = sc.Smoothed.load(tmp_path / "own.safetensors", model=other)
+    assert (loaded.predict(digits[0], n=60).counts == g.predict(digits[0], n=60).counts).all()
+    with pytest.raises(sc.InputError, match=r"load\(path, model=YourModule\(\)\)"):
+        sc.Smoothed.load(tmp_path / "own.safetensors")
+    with pytest.raises(sc.InputError, match="does not fit the model"):
+        sc.Smoothed.load(tmp_path / "own.safetensors", model=nn.Linear(3, 3))
+
+
+def test_tied_weights_are_saved(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8))
+    model[1].weight = model[0].weight
+    sc.Smoothed(model, sc.Uniform(8, 2)).save(tmp_path / "tied.safetensors")
+    fresh = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8))
+    sc.Smoothed.load(tmp_path / "tied.safetensors", model=fresh)
+    assert torch.equal(fresh[1].weight, model[0].weight)
+
+
+def test_damaged_and_foreign_files_are_refused_by_name(tmp_path: Path) -> None:
+    from safetensors.torch import save_file
+
+    path = tmp_path / "model.safetensors"
+    with pytest.raises(sc.InputError, match="does not exist; train a model first"):
+        sc.Smoothed.load(path)
+    sc.Smoothed(models.build("digits-cnn", 2, 10), sc.Uniform(64, 9)).save(path)
+    whole = path.read_bytes()
+    for size in (0, 4, 100, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:size])
+        with pytest.raises(sc.InputError, match=r"model.safetensors is not a whole model file"):
+            sc.Smoothed.load(path)
+    save_file({"a": torch.zeros(1)}, path)
+    with pytest.raises(sc.InputError, match="was not written by sparsecert"):
+        sc.Smoothed.load(path)
+    modelfile.write(path, {}, {})
+    header = path.read_bytes().replace(b'\\"format\\": 1', b'\\"format\\": 9')
+    path.write_bytes(header)
+    with pytest.raises(sc.InputError, match="has format 9, this version reads 1"):
+        modelfile.read_header(path)
+
+
+def test_a_failed_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import errno
+    import os
+
+    g = sc.Smoothed(_net(), sc.Uniform(64, 9))
+    path = tmp_path / "model.safetensors"
+    g.save(path)
+    before = path.read_bytes()
+
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(sc.InputError, match="cannot be written: No space left on device; nothing was overwritten"):
+        g.save(path)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["model.safetensors"]
+
+
+def test_only_modules_can_be_saved(tmp_path: Path) -> None:
+    with pytest.raises(sc.InputError, match=r"only a torch.nn.Module can be saved, the model is a function"):
+        sc.Smoothed(lambda x: x, sc.Uniform(64, 9)).save(tmp_path / "x.safetensors")
+
+
+def test_the_package_shows_its_names() -> None:
+    assert set(sc.__all__) <= set(dir(sc))
+    assert all(getattr(sc, name) is not None for name in sc.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        _ = sc.Nothing

@@ -1,0 +1,263 @@
+"""Training: the paper's recipes, masks and augmentation as pure functions, and runs that survive being killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from sparsecert import datasets, modelfile
+from sparsecert.augment import crop_flip
+from sparsecert.datasets.dataset import ArrayImages, Dataset
+from sparsecert.encodings import MeanFill, NullChannels
+from sparsecert.errors import InputError
+from sparsecert.recipes import RECIPES, Recipe, recipe_for
+from sparsecert.schemes import Uniform
+from sparsecert.smoothed import Smoothed
+from sparsecert.training import Progress, Run, default_encoding, generator, train
+
+QUICK = RECIPES["digits"].shortened(2)
+
+
+@pytest.fixture(scope="module")
+def few() -> Dataset:
+    """The first 150 training digits."""
+    data = datasets.load("digits", "train")
+    assert isinstance(data.images, ArrayImages)
+    return replace(data, images=ArrayImages(data.images.pixels[:150]), labels=data.labels[:150])
+
+
+def _run(data: Dataset, recipe: Recipe, **changes: Any) -> Run:
+    settings = {"scheme": Uniform(64, 10), "encoding": NullChannels(), "seed": 0, "device": torch.device("cpu")}
+    return Run(data, recipe, **{**settings, **changes})
+
+
+def test_the_recipes_are_the_papers() -> None:
+    """Tables 10, 11 and 12 of the appendix."""
+    mnist, cifar, imagenet = (RECIPES[f"paper-{name}"] for name in ("mnist", "cifar10", "imagenet"))
+    assert (mnist.epochs, mnist.batch, mnist.momentum, mnist.weight_decay) == (400, 128, 0.9, 0)
+    assert (cifar.epochs, cifar.batch, cifar.momentum, cifar.weight_decay) == (400, 128, 0.9, 0.0005)
+    assert (imagenet.epochs, imagenet.batch, imagenet.momentum, imagenet.weight_decay) == (36, 256, 0.9, 0.0001)
+    for recipe in (mnist, cifar):
+        assert {recipe.rate(epoch) for epoch in range(1, 201)} == {0.01}
+        assert {recipe.rate(epoch) for epoch in range(201, 401)} == {0.001}
+    assert [imagenet.rate(epoch) for epoch in range(1, 37)] == [0.1] * 21 + [0.01] * 10 + [0.001] * 5
+    assert (mnist.augment, cifar.augment, imagenet.augment) == ("none", "crop-flip", "resized-crop-flip")
+    assert {recipe.masks for recipe in (mnist, cifar, imagenet)} == {"minibatch"}
+    assert (mnist.model, cifar.model, imagenet.model) == ("mnist-cnn", "resnet18-cifar", "resnet50")
+    assert (mnist.normalise, cifar.normalise, imagenet.normalise) == (False, False, True)
+
+
+@pytest.mark.parametrize("name", list(RECIPES))
+def test_a_shortened_recipe_falls_at_the_same_shares(name: str) -> None:
+    recipe = RECIPES[name]
+    short = recipe.shortened(4)
+    assert short.epochs == 4
+    assert [rate for _, rate in short.rates] == [rate for _, rate in recipe.rates]
+    assert short.rate(1) == recipe.rate(1)
+    assert recipe.shortened(None) is recipe
+    assert json.loads(json.dumps(recipe.to_dict()))["name"] == name
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"epochs": 0}, "epochs must be at least 1, got 0"),
+        ({"batch": 0}, "batch must be at least 1"),
+        ({"masks": "none"}, "masks must be one of minibatch, sample"),
+        ({"augment": "mixup"}, "augment must be one of"),
+    ],
+)
+def test_recipes_refuse(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        replace(QUICK, **changes)
+
+
+def test_the_recipe_goes_with_the_data() -> None:
+    assert [recipe_for(name).name for name in ("digits", "mnist", "cifar10", "imagenet", "some/folder")] == [
+        "digits",
+        "paper-mnist",
+        "paper-cifar10",
+        "paper-imagenet",
+        "paper-imagenet",
+    ]
+    with pytest.raises(InputError, match="recipe must be one of"):
+        recipe_for("digits", "grandmother's")
+
+
+def test_training_learns(trained: Path, digits: tuple[torch.Tensor, torch.Tensor]) -> None:
+    log = [json.loads(line) for line in (trained / "training.jsonl").read_text().splitlines()]
+    assert [line["epoch"] for line in log] == list(range(1, 13))
+    assert log[-1]["loss"] < log[0]["loss"] / 2
+    images, labels = digits
+    assert (Smoothed.load(trained).predict(images, n=300).labels == labels.numpy()).mean() > 0.5
+    assert not (trained / "checkpoint.safetensors").exists()
+    facts = modelfile.read_header(trained)["facts"]
+    assert facts["training"]["settings"]["seed"] == 0
+    assert facts["shape"] == [1, 8, 8]
+
+
+@pytest.mark.parametrize("masks", ["minibatch", "sample"])
+def test_masks_are_one_per_minibatch_or_one_per_sample(few: Dataset, masks: str) -> None:
+    run = _run(few, replace(QUICK, masks=masks))
+    drawn = run._masks(torch.arange(30), epoch=0)
+    again = run._masks(torch.arange(30).flip(0), epoch=0)
+    assert len(drawn) == (1 if masks == "minibatch" else 30)
+    assert (drawn.sum(dim=1) == 10).all()
+    if masks == "sample":
+        assert len(drawn.unique(dim=0)) == 30
+        assert torch.equal(again.flip(0), drawn)
+        assert not torch.equal(run._masks(torch.arange(30), epoch=1), drawn)
+    else:
+        run.step = 1
+        assert not torch.equal(run._masks(torch.arange(30), epoch=0), drawn)
+
+
+def test_every_epoch_takes_every_input_once_in_its_own_order(few: Dataset) -> None:
+    run = _run(few, QUICK)
+    orders = [run.batches.order(epoch) for epoch in (0, 1, 0)]
+    assert all(sorted(order.tolist()) == list(range(150)) for order in orders)
+    assert torch.equal(orders[0], orders[2])
+    assert not torch.equal(orders[0], orders[1])
+
+
+def test_crop_flip_only_moves_and_mirrors() -> None:
+    images = torch.rand(64, 3, 8, 8)
+    result = crop_flip(images, generator(0, "augment", 0), padding=2)
+    padded = torch.nn.functional.pad(images, (2,) * 4)
+    mirrored = 0
+    for image, frame in zip(result, padded, strict=True):
+        windows = {(i, j): frame[:, i : i + 8, j : j + 8] for i in range(5) for j in range(5)}
+        plain = any(torch.equal(image, window) for window in windows.values())
+        flipped = any(torch.equal(image, window.flip(2)) for window in windows.values())
+        assert plain or flipped
+        mirrored += flipped
+    assert 16 < mirrored < 48
+    assert torch.equal(result, crop_flip(images, generator(0, "augment", 0), padding=2))
+    assert not torch.equal(result, crop_flip(images, generator(0, "augment", 1), padding=2))
+
+
+def test_the_default_encodings() -> None:
+    data = datasets.load("digits", "train")
+    assert default_encoding(data, QUICK).config() == NullChannels().config()
+    normalised = default_encoding(data, replace(QUICK, normalise=True))
+    assert normalised.config() == NullChannels(data.mean, data.std).config()
+    assert default_encoding(data, QUICK, "mean-fill").config() == MeanFill(data.mean).config()
+
+
+def test_progress_reports_the_truth(few: Dataset, tmp_path: Path) -> None:
+    told: list[Progress] = []
+    train(few, QUICK, tmp_path, told=told.append)
+    steps = 2 * -(-150 // QUICK.batch)
+    assert told[-1].step == told[-1].steps == steps
+    assert told[-1].epoch == 2
+    assert [line.step for line in told] == sorted(line.step for line in told)
+    assert 0 <= told[-1].accuracy <= 1
+    assert np.isfinite(told[-1].loss)
+
+
+def test_the_seed_decides_the_weights(few: Dataset, tmp_path: Path) -> None:
+    paths = [train(few, QUICK, tmp_path / name, seed=seed) for name, seed in (("a", 0), ("b", 0), ("c", 1))]
+    weights = [modelfile.read(path)[0] for path in paths]
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+    assert any(not torch.equal(weights[0][name], weights[2][name]) for name in weights[0])
+
+
+def test_a_run_stopped_at_any_step_resumes_to_the_same_weights(few: Dataset, tmp_path: Path) -> None:
+    """Within an epoch, at its end, twice: with batch norm's statistics and the momentum carried over."""
+    recipe = replace(QUICK, model="resnet18-cifar", epochs=2, batch=50, augment="crop-flip")
+    straight = modelfile.read(train(few, recipe, tmp_path / "straight"))[0]
+
+    for stops in ([1, 4], [3]):
+        out = tmp_path / f"stopped-{len(stops)}"
+        for stop in stops:
+            run = _run(few, recipe)
+            run.resume(out / "checkpoint.safetensors")
+            while run.step < stop:
+                run.model.train()
+                run._take_step()
+                if run.step % run.epoch_steps == 0:
+                    run._end_epoch(Progress(run.step, 6, 1, 0.0, 0.0))
+            run.save_checkpoint(out)
+        resumed = modelfile.read(train(few, recipe, out))[0]
+        assert all(torch.equal(straight[name], resumed[name]) for name in straight)
+
+
+def test_a_finished_run_is_left_alone_and_another_refused(few: Dataset, tmp_path: Path) -> None:
+    path = train(few, QUICK, tmp_path)
+    before = path.stat().st_mtime_ns
+    assert train(few, QUICK, tmp_path) == path
+    assert path.stat().st_mtime_ns == before
+    with pytest.raises(InputError, match=r"model.safetensors is of another run \(seed differs\)"):
+        train(few, QUICK, tmp_path, seed=5)
+    run = _run(few, QUICK)
+    run.save_checkpoint(tmp_path / "half")
+    with pytest.raises(InputError, match=r"checkpoint.safetensors is of another run \(recipe differs\)"):
+        train(few, replace(QUICK, batch=32), tmp_path / "half", scheme=Uniform(64, 10))
+
+
+def test_two_writers_refuse_each_other(few: Dataset, tmp_path: Path) -> None:
+    from sparsecert.files import sole_writer
+
+    with sole_writer(tmp_path), pytest.raises(InputError, match="is being written by another run"):
+        train(few, QUICK, tmp_path)
+    assert train(few, QUICK, tmp_path).exists()
+
+
+def test_divergence_is_said(few: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(
+        InputError, match=r"training diverged in epoch 1: the loss is (nan|inf); lower the learning rate"
+    ):
+        train(few, replace(QUICK, rates=((1, 1e30),)), tmp_path)
+
+
+def test_an_augmentation_that_does_not_fit_the_data_is_refused(few: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="needs an image folder, digits is not one"):
+        train(few, replace(QUICK, augment="resized-crop-flip"), tmp_path)
+
+
+def test_a_folder_of_photographs_is_trained_on(tmp_path: Path) -> None:
+    """The ImageNet recipe itself, on eight tiny photographs, one epoch."""
+    from PIL import Image
+
+    for i in range(8):
+        path = tmp_path / "photos" / "train" / f"class{i % 2}" / f"{i}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.random.default_rng(i).integers(0, 256, (40, 60, 3), dtype=np.uint8)).save(path)
+    data = datasets.load(str(tmp_path / "photos"), "train")
+    recipe = replace(RECIPES["paper-imagenet"].shortened(1), batch=8)
+    header = modelfile.read_header(train(data, recipe, tmp_path / "run"))
+    assert header["scheme"] == {"kind": "uniform", "units": 224 * 224, "keep": 1000}
+    assert header["encoding"]["mean"] == [0.485, 0.456, 0.406]
+    assert header["architecture"] == {"name": "resnet50", "channels": 6, "classes": 2}
+
+
+def test_a_run_killed_by_sigkill_ends_in_the_same_weights(tmp_path: Path) -> None:
+    def command(out: str) -> list[str]:
+        arguments = ["train", "--data", "digits", "--epochs", "12", "--checkpoint-seconds", "0", "--out", out]
+        return [sys.executable, "-m", "sparsecert", *arguments]
+
+    killed, straight = tmp_path / "killed", tmp_path / "straight"
+    process = subprocess.Popen(command(str(killed)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while not (killed / "checkpoint.safetensors").exists() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    os.kill(process.pid, signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    assert (killed / "checkpoint.safetensors").exists()
+    assert not (killed / "model.safetensors").exists()
+    for out in (killed, straight):
+        subprocess.run(command(str(out)), check=True, capture_output=True)
+    weights = [modelfile.read(out)[0] for out in (killed, straight)]
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+    assert (killed / "training.jsonl").read_text() == (straight / "training.jsonl").read_text()

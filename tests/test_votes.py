@@ -1,0 +1,195 @@
+"""The vote loop: against a plain loop written out, whatever the batch size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from sparsecert import memory
+from sparsecert.encodings import Encoding, MeanFill, NullChannels
+from sparsecert.errors import InputError
+from sparsecert.schemes import ESTIMATION, SELECTION, Uniform
+from sparsecert.votes import Ablation, count_votes
+
+CPU = torch.device("cpu")
+SCHEME = Uniform(12, 4)
+
+
+def _model(channels: int = 2, classes: int = 4) -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Flatten(), nn.Linear(channels * 12, 16), nn.ReLU(), nn.Dropout(0.5), nn.Linear(16, classes))
+
+
+def _inputs(count: int = 5, channels: int = 1) -> torch.Tensor:
+    return torch.rand(count, channels, 3, 4, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("encoding", [NullChannels(), MeanFill(0.5)], ids=repr)
+@pytest.mark.parametrize("rows", [1, 3, 7, 64, 10_000, None])
+def test_counts_are_those_of_a_plain_loop(encoding: Encoding, rows: int | None) -> None:
+    model = _model(encoding.channels(1)).double()
+    inputs, examples, n = _inputs().double(), [4, 0, 17, 3, 99], 40
+    expected = np.zeros((5, 4), dtype=np.int64)
+    model.eval()
+    with torch.no_grad():
+        for row, example in enumerate(examples):
+            for draw in range(n):
+                mask = SCHEME.masks(7, [example], [ESTIMATION + draw])[0]
+                expected[row, model(encoding(inputs[row : row + 1], mask)).argmax().item()] += 1
+    model.train()
+    ablation = Ablation(model, SCHEME, encoding, CPU)
+    counts = count_votes(ablation, inputs, examples, range(ESTIMATION, ESTIMATION + n), seed=7, rows=rows)
+    assert counts.votes.dtype == np.int64
+    assert (counts.votes == expected).all()
+    assert (counts.invalid == 0).all()
+
+
+def test_every_module_is_given_back_as_it_was() -> None:
+    model = _model()
+    model.train()
+    model[3].eval()
+    modes = [module.training for module in model.modules()]
+    seen: list[bool] = []
+    model[1].register_forward_hook(lambda module, *_: seen.append(module.training))
+    count_votes(Ablation(model, SCHEME, NullChannels(), CPU), _inputs(), range(5), range(10), seed=0)
+    assert [module.training for module in model.modules()] == modes
+    assert seen
+    assert not any(seen)
+
+
+def test_modules_are_given_back_after_an_error_too() -> None:
+    class Broken(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            raise RuntimeError("broken")
+
+    model = Broken().train()
+    with pytest.raises(RuntimeError, match="broken"):
+        count_votes(Ablation(model, SCHEME, NullChannels(), CPU), _inputs(), range(5), range(10), seed=0)
+    assert model.training
+
+
+def test_no_gradients_are_recorded() -> None:
+    model, recorded = _model(), []
+    model.register_forward_hook(lambda _module, _inputs, output: recorded.append(output.requires_grad))
+    count_votes(Ablation(model, SCHEME, NullChannels(), CPU), _inputs(), range(5), range(10), seed=0)
+    assert recorded
+    assert not any(recorded)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
+def test_scores_that_are_not_finite_vote_for_nobody(bad: float) -> None:
+    """A copy that retains unit 0 gets one bad score; argmax alone would have made it a vote."""
+
+    def model(copies: torch.Tensor) -> torch.Tensor:
+        scores = torch.zeros(len(copies), 3)
+        scores[:, 1] = 1
+        scores[:, 2] = torch.where(copies[:, :2, 0, 0].sum(dim=1) > 0, bad, 0.0)
+        return scores
+
+    counts = count_votes(Ablation(model, SCHEME, NullChannels(), CPU), _inputs(), range(5), range(60), seed=0)
+    met = SCHEME.masks(0, 5, 60)[:, :, 0].sum(dim=1).numpy()
+    assert (counts.invalid == met).all()
+    assert (counts.votes[:, 1] == 60 - met).all()
+    assert counts.votes[:, [0, 2]].sum() == 0
+    assert met.min() > 0
+
+
+def test_progress_is_told_of_every_copy_once() -> None:
+    told: list[int] = []
+    ablation = Ablation(_model(), SCHEME, NullChannels(), CPU)
+    count_votes(ablation, _inputs(), range(5), range(33), seed=0, rows=16, progress=told.append)
+    assert sum(told) == 5 * 33
+    assert max(told) == 16
+
+
+def test_several_inputs_share_a_batch() -> None:
+    sizes: list[int] = []
+    model = _model()
+    model.register_forward_hook(lambda _module, inputs, _output: sizes.append(len(inputs[0])))
+    count_votes(Ablation(model, SCHEME, NullChannels(), CPU), _inputs(), range(5), range(10), seed=0, rows=1_000)
+    assert max(sizes) == 50
+
+
+def test_the_batch_shrinks_when_the_device_runs_out_of_memory() -> None:
+    inner, refused = _model(), []
+
+    def model(copies: torch.Tensor) -> torch.Tensor:
+        if len(copies) > 20:
+            refused.append(len(copies))
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+        return inner.eval()(copies)
+
+    ablation = Ablation(model, SCHEME, NullChannels(), CPU)
+    counts = count_votes(ablation, _inputs(), range(5), range(30), seed=0, rows=128)
+    assert refused == [128, 64, 32]
+    assert counts.votes.sum(axis=1).tolist() == [30] * 5
+
+
+def test_too_little_memory_for_a_single_copy_is_said() -> None:
+    calls = []
+
+    def model(copies: torch.Tensor) -> torch.Tensor:
+        calls.append(len(copies))
+        if len(calls) > 1:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+        return torch.zeros(len(copies), 3)
+
+    with pytest.raises(InputError, match="too little memory for one ablated copy"):
+        count_votes(Ablation(model, SCHEME, NullChannels(), CPU), _inputs(), range(5), range(9), seed=0, rows=4)
+
+
+@pytest.mark.parametrize(
+    ("model", "found"),
+    [
+        (lambda x: torch.zeros(len(x)), r"\(2,\)"),
+        (lambda x: torch.zeros(len(x), 1), r"\(2, 1\)"),
+        (lambda x: torch.zeros(len(x) + 1, 5), r"\(3, 5\)"),
+        (lambda x: [0] * len(x), "list"),
+    ],
+)
+def test_a_model_that_returns_no_scores_is_refused(model: Any, found: str) -> None:
+    with pytest.raises(InputError, match=rf"model must return scores of shape \(2, classes\).*got {found}"):
+        count_votes(Ablation(model, SCHEME, NullChannels(), CPU), _inputs(), range(5), range(9), seed=0)
+
+
+def test_mixed_precision_reaches_the_model() -> None:
+    seen = []
+    model = _model()
+    model[1].register_forward_hook(lambda _module, _inputs, output: seen.append(output.dtype))
+    ablation = Ablation(model, SCHEME, NullChannels(), CPU, precision="bf16")
+    counts = count_votes(ablation, _inputs(), range(5), range(20), seed=0)
+    assert set(seen) == {torch.bfloat16}
+    assert counts.votes.sum() == 100
+
+
+def test_selection_and_estimation_see_different_masks() -> None:
+    model = _model()
+    ablation = Ablation(model, SCHEME, NullChannels(), CPU)
+    both = [count_votes(ablation, _inputs(), range(5), range(p, p + 200), seed=0) for p in (SELECTION, ESTIMATION)]
+    assert (both[0].votes != both[1].votes).any()
+
+
+@pytest.mark.parametrize(
+    ("free", "per_row", "rows"), [(1 << 30, 1 << 20, 64), (1 << 20, 1 << 20, 1), (1 << 40, 1, 1 << 16)]
+)
+def test_the_chunk_comes_from_the_memory_that_is_there(
+    monkeypatch: pytest.MonkeyPatch, free: int, per_row: int, rows: int
+) -> None:
+    monkeypatch.setattr(memory, "free_bytes", lambda _device: free)
+    assert memory.chunk_rows(per_row, CPU) == rows
+
+
+def test_free_memory_is_a_sensible_number() -> None:
+    assert 1 << 20 < memory.free_bytes(CPU) < 1 << 50
+
+
+def test_activations_are_counted_and_the_hooks_removed() -> None:
+    model = _model()
+    with memory.counting_outputs(model) as seen:
+        model(torch.rand(2, 2, 3, 4))
+        assert seen() >= 2 * (24 + 16 + 16 + 16 + 4) * 4
+    assert all(not module._forward_hooks for module in model.modules())
