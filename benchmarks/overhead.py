@@ -33,9 +33,9 @@ def main() -> None:
         print(peak_memory(int(sys.argv[1])))
         return
     print(f"MNIST network, d = 784, k = 45, {torch.get_num_threads()} CPU threads, {platform.machine()}, seed 0")
-    masks, encoding, model, rows = stage_times()
+    masks, encoding, rows = stage_times()
     print(
-        f"batches of {rows} copies, median of {BATCHES}: masks {masks:.2%} and encoding {encoding:.2%} of the model's time"
+        f"{BATCHES} batches of {rows} copies, medians: masks {masks:.2%}, encoding {encoding:.2%} of the model's time"
     )
     show("time in masks and encoding / time in the model", masks + encoding, TIME_BAR)
     few, many = (measured_peak(n) for n in (FEW, MANY))

@@ -97,7 +97,7 @@ def test_a_model_with_the_wrong_number_of_classes_is_refused(trained: Path, tmp_
 
 def _command(trained: Path, out: Path) -> list[str]:
     settings = ["--data", "digits", "--limit", "40", "--n0", "200", "--n", "3000", "--rows", "128", "--out", str(out)]
-    return [sys.executable, "-m", "sparsecert", "certify", str(trained), *settings]
+    return [sys.executable, "-m", "sparsecert", "certify", str(trained), *settings, "--device", "cpu"]
 
 
 def test_a_run_killed_by_sigkill_ends_with_the_same_content(trained: Path, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from sparsecert.datasets.dataset import ArrayImages, Dataset
 from sparsecert.encodings import MeanFill, NullChannels
 from sparsecert.errors import InputError
 from sparsecert.recipes import RECIPES, Recipe, recipe_for
-from sparsecert.schemes import Uniform
+from sparsecert.schemes import TRAINING, Uniform
 from sparsecert.smoothed import Smoothed
 from sparsecert.training import Progress, Run, default_encoding, generator, train
 
@@ -119,8 +119,11 @@ def test_masks_are_one_per_minibatch_or_one_per_sample(few: Dataset, masks: str)
         assert torch.equal(again.flip(0), drawn)
         assert not torch.equal(run._masks(torch.arange(30), epoch=1), drawn)
     else:
-        run.step = 1
-        assert not torch.equal(run._masks(torch.arange(30), epoch=0), drawn)
+        steps = []
+        for run.step in (0, 1, 63, 64, 200, 1):
+            steps.append(run._masks(torch.arange(30), epoch=0)[0])
+            assert torch.equal(steps[-1], run.scheme.masks(0, [0], [TRAINING + run.step])[0, 0])
+        assert len({tuple(mask.tolist()) for mask in steps}) == 5
 
 
 def test_every_epoch_takes_every_input_once_in_its_own_order(few: Dataset) -> None:
@@ -245,7 +248,7 @@ def test_a_folder_of_photographs_is_trained_on(tmp_path: Path) -> None:
 def test_a_run_killed_by_sigkill_ends_in_the_same_weights(tmp_path: Path) -> None:
     def command(out: str) -> list[str]:
         arguments = ["train", "--data", "digits", "--epochs", "12", "--checkpoint-seconds", "0", "--out", out]
-        return [sys.executable, "-m", "sparsecert", *arguments]
+        return [sys.executable, "-m", "sparsecert", *arguments, "--device", "cpu"]
 
     killed, straight = tmp_path / "killed", tmp_path / "straight"
     process = subprocess.Popen(command(str(killed)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -32,6 +32,7 @@ from sparsecert.smoothed import Smoothed
 
 CHECKPOINT_NAME = "checkpoint.safetensors"
 LOG_NAME = "training.jsonl"
+MASKS_AHEAD = 64  # minibatch masks drawn at once: on a GPU drawing 64 takes no longer than drawing one
 TOLD_EVERY = 0.2  # seconds between progress reports; each one waits for the device
 
 
@@ -115,6 +116,7 @@ class Run:
         self.labels = torch.from_numpy(self.data.labels).to(self.device)
         self.batches = Batches(self.data, self.recipe, self.seed, self.device)
         self.epoch_steps = -(-len(self.data) // self.recipe.batch)
+        self._ahead: tuple[int, torch.Tensor] | None = None
         self.sums = torch.zeros(3, dtype=torch.float64, device=self.device)  # loss, correct, inputs of this epoch
 
     def settings(self) -> dict[str, Any]:
@@ -151,7 +153,7 @@ class Run:
         for group in self.optimizer.param_groups:
             group["lr"] = self.recipe.rate(epoch + 1)
         chosen = self.batches.order(epoch)[position * self.recipe.batch :][: self.recipe.batch]
-        inputs, labels = self.batches.inputs(chosen, epoch, self.step), self.labels[chosen.to(self.device)]
+        inputs, labels = self.batches.inputs(chosen, epoch, self.step), self.labels[chosen]
         scores = self.model(self.encoding(inputs, self._masks(chosen, epoch)))
         loss = cross_entropy(scores, labels)
         self.optimizer.zero_grad(set_to_none=True)
@@ -163,10 +165,13 @@ class Run:
 
     def _masks(self, chosen: torch.Tensor, epoch: int) -> torch.Tensor:
         """One mask for the minibatch, of its step's own draw, or one per input, of its epoch's draw."""
-        if self.recipe.masks == "minibatch":
-            return self.scheme.masks(self.seed, [0], [TRAINING + self.step], self.device)[0]
-        examples = chosen.to(self.device)
-        return self.scheme.masks_at(self.seed, examples, torch.full_like(examples, TRAINING + epoch))
+        if self.recipe.masks == "sample":
+            return self.scheme.masks_at(self.seed, chosen, torch.full_like(chosen, TRAINING + epoch))
+        ahead, place = divmod(self.step, MASKS_AHEAD)
+        if self._ahead is None or self._ahead[0] != ahead:
+            steps = torch.arange(ahead * MASKS_AHEAD, (ahead + 1) * MASKS_AHEAD, device=self.device)
+            self._ahead = ahead, self.scheme.masks_at(self.seed, torch.zeros_like(steps), TRAINING + steps)
+        return self._ahead[1][place : place + 1]
 
     def _end_epoch(self, progress: Progress) -> None:
         rate = self.recipe.rate(progress.epoch)
@@ -228,9 +233,10 @@ class Batches:
         self._order: tuple[int, torch.Tensor] | None = None
 
     def order(self, epoch: int) -> torch.Tensor:
-        """A permutation of the inputs, int64 on the CPU."""
+        """A permutation of the inputs, drawn on the CPU so that it is the same for every device."""
         if self._order is None or self._order[0] != epoch:
-            self._order = epoch, torch.randperm(len(self.images), generator=generator(self.seed, "order", epoch))
+            order = torch.randperm(len(self.images), generator=generator(self.seed, "order", epoch))
+            self._order = epoch, order.to(self.device)
         return self._order[1]
 
     def inputs(self, chosen: torch.Tensor, epoch: int, step: int) -> torch.Tensor:
@@ -239,7 +245,7 @@ class Batches:
             crops = self.images.random_crops(chosen.tolist(), self.seed, epoch)
             return torch.from_numpy(crops).to(self.device).float() / 255
         assert self.pixels is not None
-        inputs = self.pixels[chosen.to(self.device)].float() / 255
+        inputs = self.pixels[chosen].float() / 255
         if self.recipe.augment == "crop-flip":
             inputs = crop_flip(inputs, generator(self.seed, "augment", step))
         return inputs

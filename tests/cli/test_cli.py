@@ -131,7 +131,7 @@ MISTAKES = {
     "shape": (["certify", "{trained}", "--data", "{photos}", *OUT], "classes"),
     "no model": (["certify", "{tmp}/none", "--data", "digits", *OUT], "does not exist; train a model first"),
     "truncated": (["certify", "{truncated}", "--data", "digits", *OUT], "is not a whole model file"),
-    "other run": ([*CERTIFY, "--limit", "30", "--n0", "50", "--n", "501", "--out", "{certified}"], "n is 500 there, 501 here"),
+    "other run": ([*CERTIFY, "--limit", "30", "--n0", "50", "--n", "501", "--out", "{certified}"], "n is 500 there"),
     "not records": ([*CERTIFY, "--out", "{notes}"], "is not a records file"),
     "unwritable": ([*CERTIFY, "--out", "{notes}/c.jsonl"], "cannot be written"),
     "unwritable train": (["train", "--data", "digits", "--out", "{notes}/run"], "cannot be written"),

@@ -16,15 +16,17 @@ def tail_at_most(successes: int, trials: int, p: Fraction, level: Fraction) -> b
     with i); the denominator is rounded down, leaving out what is negligible. Only ratios of neighbours are needed, so
     no factorial, power or logarithm is ever evaluated, and the work grows with the square root of `trials`.
     """
+    if level <= 0:
+        return False
     if successes <= 0 or p >= 1:
         return level >= 1
     if successes > trials or p <= 0:
         return True
     odds, against = p.numerator, p.denominator - p.numerator
     upper = _upper_sum_from(successes, trials, odds, against)
-    lower = _lower_sum_below(successes, trials, odds, against)
-    # tail = U / (U + L) grows with U and falls with L, so the rounded values bound it from above
-    return upper * level.denominator <= level.numerator * (upper + lower)
+    # tail = U / (U + L) grows with U and falls with L, so the rounded values bound it from above: U <= level * (U + L)
+    needed = -(-upper * (level.denominator - level.numerator) // level.numerator)
+    return _lower_sum_reaches(needed, successes, trials, odds, against)
 
 
 def _upper_sum_from(successes: int, trials: int, odds: int, against: int) -> int:
@@ -41,13 +43,13 @@ def _upper_sum_from(successes: int, trials: int, odds: int, against: int) -> int
     return total
 
 
-def _lower_sum_below(successes: int, trials: int, odds: int, against: int) -> int:
-    """At most SCALE times the sum of w(i), i < successes."""
+def _lower_sum_reaches(needed: int, successes: int, trials: int, odds: int, against: int) -> bool:
+    """Proves that SCALE times the sum of w(i), i < successes, is at least `needed`; ends as soon as it is."""
     term, total = SCALE, 0
     for i in range(successes, 0, -1):
         up, down = i * against, (trials - i + 1) * odds
         term = term * up // down
         total += term
-        if up < down and term <= total >> NEGLIGIBLE:
+        if total >= needed or (up < down and term <= total >> NEGLIGIBLE):
             break
-    return total
+    return total >= needed

@@ -1,0 +1,39 @@
+"""The same masks and, but for rounding, the same votes on every device that is here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from sparsecert.schemes import ESTIMATION, Scheme, Uniform
+from sparsecert.smoothed import Smoothed
+from tests.contracts import SCHEMES
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
+
+
+@pytest.mark.parametrize("scheme", [*SCHEMES, Uniform(50_176, 1_000)], ids=str)
+def test_masks_are_the_same_on_cpu_and_gpu(scheme: Scheme) -> None:
+    draws = range(ESTIMATION + 5, ESTIMATION + 105)
+    assert torch.equal(scheme.masks(3, range(7), draws), scheme.masks(3, range(7), draws, device="cuda").cpu())
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+def test_votes_agree_but_for_rounding(trained: Path, digits: tuple[torch.Tensor, torch.Tensor], precision: str) -> None:
+    images, _ = digits
+    here, there = Smoothed.load(trained), Smoothed.load(trained, device="cuda")
+    there.precision = precision
+    on_cpu, on_gpu = here.certify(images, n0=100, n=2_000), there.certify(images, n0=100, n=2_000)
+    moved = abs(on_cpu.counts - on_gpu.counts).sum() / 2
+    assert (on_gpu.counts.sum(axis=1) == 2_000).all()
+    assert moved <= 0.01 * on_cpu.counts.sum()
+    assert on_gpu.invalid.sum() == 0
+
+
+def test_the_callers_images_may_be_on_the_gpu(trained: Path, digits: tuple[torch.Tensor, torch.Tensor]) -> None:
+    images, _ = digits
+    g = Smoothed.load(trained).to("cuda")
+    assert g.device.type == "cuda"
+    assert (g.predict(images.cuda(), n=50).counts == g.predict(images, n=50).counts).all()
