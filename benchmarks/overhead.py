@@ -51,7 +51,7 @@ def stage_times() -> tuple[float, float, int]:
     """Median time of masks and of encoding over that of the model, and the rows of a batch."""
     net, encoding = models.build("mnist-cnn", 2, 10).eval(), NullChannels()
     image = torch.rand(1, 1, 28, 28, generator=torch.Generator().manual_seed(0))
-    rows = probe(Ablation(net, SCHEME, encoding, torch.device("cpu")), image, torch.zeros(1, dtype=torch.int64), 0)[1]
+    rows = probe(Ablation(net, SCHEME, encoding, torch.device("cpu")), image)[1]
     examples, inputs = torch.zeros(rows, dtype=torch.int64), image.expand(rows, -1, -1, -1).contiguous()
     times: list[list[float]] = [[], [], []]
     with torch.no_grad():

@@ -17,11 +17,12 @@ from sparsecert.records import Header, Record, Writer, read
 RUN = {
     "model": {"sha256": "ab"},
     "classes": 4,
+    "n0": 5,
     "n": 10,
     "seed": 0,
     "scheme": {"kind": "uniform", "units": 9, "keep": 2},
 }
-HEADER = Header("certify", RUN, {"device": "cpu"})
+HEADER = Header("certify", RUN, {"rows": 7})
 RECORDS = [
     Record(0, 3, Tally((0, 0, 2, 8)), 3, 0.5, Tally((0, 0, 0, 5)), 0.49, 0.3, 1),
     Record(5, 1, Tally((4, 5, 0, 0), 1), 0, 0.25, Tally((3, 2, 0, 0)), 0.1, 0.9, None),
@@ -81,8 +82,8 @@ def test_a_truncated_header_is_begun_again(tmp_path: Path) -> None:
 def test_the_first_environment_stays(tmp_path: Path) -> None:
     path = tmp_path / "c.jsonl"
     _written(path)
-    with Writer(path, Header("certify", RUN, {"device": "cuda"})) as writer:
-        assert writer.header.environment == {"device": "cpu"}
+    with Writer(path, Header("certify", RUN, {"rows": 9})) as writer:
+        assert writer.header.environment == {"rows": 7}
 
 
 @pytest.mark.parametrize(
@@ -125,6 +126,18 @@ def test_a_file_that_is_not_ours_is_refused_and_untouched(tmp_path: Path, conten
         (b'"classes": 4, ', b"", "damaged header"),
         (b'"estimation": {"2": 2', b'"estimation": {"9": 2', "line 2 is damaged"),
         (b'"true": 1', b'"tru": 1', "line 3 is damaged"),
+        (
+            b'"estimation": {"2": 2',
+            b'"estimation": {"2": 99999',
+            r"line 2 is damaged \(votes add up to 100007, not 10\)",
+        ),
+        (b'"estimation": {"2": 2', b'"estimation": {"-1": 2', "line 2 is damaged"),
+        (b'"estimation": {"2": 2', b'"estimation": {"2": 2.0', "line 2 is damaged"),
+        (b'"estimation": {"2": 2, "3": 8}', b'"estimation": {"2": -2, "3": 12}', "line 2 is damaged"),
+        (b'"estimation": {"2": 2, "3": 8}', b'"estimation": [0, 0, 2, 8]', "line 2 is damaged"),
+        (b'"selection": {"3": 5}', b'"selection": {"3": 6}', "line 2 is damaged"),
+        (b'"example": 5', b'"example": 0', r"line 3 is damaged \(input 0 is there twice\)"),
+        (b'"n": 10', b'"n": "ten"', "damaged header"),
     ],
 )
 def test_damage_is_named(tmp_path: Path, old: bytes, new: bytes, message: str) -> None:
@@ -160,6 +173,9 @@ def test_a_full_disk_loses_no_whole_line(tmp_path: Path, monkeypatch: pytest.Mon
             taken, self.left = self.file.write(data[: self.left]), 0
             return int(taken)
 
+        def truncate(self, size: int) -> None:
+            self.file.truncate(size)
+
         def close(self) -> None:
             self.file.close()
 
@@ -190,6 +206,38 @@ def test_missing_and_empty_files(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").touch()
     with pytest.raises(InputError, match="is empty"):
         read(tmp_path / "empty.jsonl")
-    (tmp_path / "bad.jsonl.gz").write_bytes(b"not gzip")
-    with pytest.raises(InputError, match="cannot be read"):
-        read(tmp_path / "bad.jsonl.gz")
+    whole = gzip.compress(_written(tmp_path / "c.jsonl"))
+    for damaged in (whole[:-9], whole[:30], whole[:20] + b"xxxx" + whole[24:]):
+        (tmp_path / "bad.jsonl.gz").write_bytes(damaged)
+        with pytest.raises(InputError, match="cannot be read"):
+            read(tmp_path / "bad.jsonl.gz")
+
+
+def test_a_failed_write_touches_no_file_but_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Moved away under the writer, with another file now in its place: that one is not cut."""
+    path = tmp_path / "c.jsonl"
+
+    class Broken:
+        def __init__(self, file: Any) -> None:
+            self.file = file
+
+        def write(self, _data: bytes) -> int:
+            raise OSError(errno.EIO, "Input/output error")
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.file, name)
+
+    with Writer(path, HEADER) as writer:
+        path.rename(tmp_path / "moved.jsonl")
+        path.write_bytes(b"precious" * 100)
+        monkeypatch.setattr(writer, "_file", Broken(writer._file))
+        with pytest.raises(InputError, match="Input/output error"):
+            writer.append(RECORDS)
+    assert path.read_bytes() == b"precious" * 100
+
+
+def test_records_are_not_written_to_a_name_that_promises_gzip(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="records are written as plain text, compress them afterwards"):
+        Writer(tmp_path / "c.jsonl.gz", HEADER)
+    (tmp_path / "plain.gz").write_bytes(_written(tmp_path / "c.jsonl"))
+    assert list(read(tmp_path / "plain.gz").lines) == RECORDS

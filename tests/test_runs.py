@@ -9,16 +9,18 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from sparsecert import datasets
+from sparsecert import datasets, models
 from sparsecert.errors import InputError
 from sparsecert.records import read
 from sparsecert.runs import certify_dataset, pixels, predict_dataset
+from sparsecert.schemes import Uniform
 from sparsecert.smoothed import Smoothed
 
 SMALL = {"n0": 20, "n": 100, "limit": 12}
@@ -93,6 +95,33 @@ def test_a_model_with_the_wrong_number_of_classes_is_refused(trained: Path, tmp_
     with pytest.raises(InputError, match="the model has 7 classes, digits has 10"):
         certify_dataset(smoothed, trained, datasets.load("digits"), tmp_path / "c.jsonl", **SMALL)
     assert not (tmp_path / "c.jsonl").exists()
+
+
+def test_a_model_with_more_outputs_than_classes_is_refused(tmp_path: Path) -> None:
+    """Saved without saying its classes, as a user's own model may be: found out before a line is written."""
+    smoothed = Smoothed(models.build("digits-cnn", 2, 12), Uniform(64, 10))
+    smoothed.save(tmp_path / "m.safetensors")
+    with pytest.raises(InputError, match="model returns scores for 12 classes, expected classes=10"):
+        certify_dataset(smoothed, tmp_path / "m.safetensors", datasets.load("digits"), tmp_path / "c.jsonl", **SMALL)
+    assert not (tmp_path / "c.jsonl").exists()
+
+
+def test_other_class_names_are_refused(trained: Path, tmp_path: Path) -> None:
+    data = datasets.load("digits")
+    shuffled = replace(data, classes=tuple(reversed(data.classes)))
+    with pytest.raises(InputError, match="or on the same in another order"):
+        certify_dataset(Smoothed.load(trained), trained, shuffled, tmp_path / "c.jsonl", **SMALL)
+
+
+def test_rows_other_than_those_the_run_was_begun_with_are_refused(trained: Path, tmp_path: Path) -> None:
+    smoothed = Smoothed.load(trained)
+    smoothed.rows = 32
+    for rows in (32, None, 32):
+        smoothed.rows = rows
+        certify_dataset(smoothed, trained, datasets.load("digits"), tmp_path / "c.jsonl", **SMALL)
+    smoothed.rows = 16
+    with pytest.raises(InputError, match="was begun with rows 32, not 16"):
+        certify_dataset(smoothed, trained, datasets.load("digits"), tmp_path / "c.jsonl", **SMALL)
 
 
 def _command(trained: Path, out: Path) -> list[str]:

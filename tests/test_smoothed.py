@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ import sparsecert as sc
 from sparsecert import modelfile, models
 from sparsecert.bounds import predicted
 from sparsecert.certificates import METHODS
+from sparsecert.schemes import ESTIMATION, MAX_DRAWS, PREDICTION, SELECTION, TRAINING
+from sparsecert.votes import Ablation, count_votes
 
 
 def _net() -> nn.Module:
@@ -54,6 +57,46 @@ def test_results_follow_from_the_counts_alone(g: sc.Smoothed, digits: tuple[torc
     level = Fraction(0.1) - 300 * g.scheme.nonuniformity
     assert [None if label < 0 else label for label in p.labels] == [predicted(p.votes[i], level) for i in range(20)]
     assert (p.abstained == (p.labels == -1)).all()
+
+
+def test_selection_estimation_and_prediction_use_masks_of_their_own(
+    g: sc.Smoothed, digits: tuple[torch.Tensor, torch.Tensor]
+) -> None:
+    """The counts are those of exactly these draws: the guarantee needs selection and estimation to be independent."""
+    images, _ = digits
+    c, p = g.certify(images, n0=40, n=300, seed=6), g.predict(images, n=200, seed=6)
+    ablation = Ablation(g.model, g.scheme, g.encoding, g.device)
+    for counts, purpose, n in (
+        (c.selection, SELECTION, 40),
+        (c.estimation, ESTIMATION, 300),
+        (p.votes, PREDICTION, 200),
+    ):
+        expected = count_votes(ablation, images, range(20), range(purpose, purpose + n), seed=6)
+        assert (counts.votes == expected.votes).all()
+    ranges = [range(purpose, purpose + MAX_DRAWS) for purpose in (SELECTION, ESTIMATION, PREDICTION, TRAINING)]
+    assert all(a.stop <= b.start for a, b in pairwise(ranges))
+
+
+def test_alpha_pays_for_masks_that_are_not_quite_uniform(digits: tuple[torch.Tensor, torch.Tensor]) -> None:
+    """With a scheme that owns up to a large distance, intervals widen and predictions abstain."""
+
+    class Rough(sc.Uniform):
+        nonuniformity = Fraction(1, 10_000)  # times n = 400: 0.04 of alpha = 0.05
+
+    exact, rough = (sc.Smoothed(_net(), scheme) for scheme in (sc.Uniform(64, 12), Rough(64, 12)))
+    before, after = (g.certify(digits[0], n0=50, n=400) for g in (exact, rough))
+    assert (before.counts == after.counts).all()
+    assert (after.p_lower < before.p_lower).all()
+    for row in range(20):
+        charged_alpha = Fraction(0.05) - 400 * Rough.nonuniformity
+        interval = METHODS["two-sided"].bound(after.selection[row], after.estimation[row], charged_alpha)
+        assert after[row].interval == interval
+    answers = [
+        predicted(tally, charged_alpha) for tally in (rough.predict(digits[0], n=400).votes[i] for i in range(20))
+    ]
+    assert list(rough.predict(digits[0], n=400).answers) == answers
+    with pytest.raises(sc.InputError, match="too small for 1000 draws"):
+        rough.certify(digits[0], n0=5, n=1_000)
 
 
 def test_a_run_is_repeated_by_its_seed_and_by_the_examples_numbers(
@@ -122,13 +165,16 @@ def test_not_finite_scores_are_reported(digits: tuple[torch.Tensor, torch.Tensor
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"n0": 0}, "n0 must be a whole number of at least 1, got 0"),
-        ({"n": 0}, "n must be a whole number of at least 1, got 0"),
-        ({"n": -5}, "n must be a whole number of at least 1, got -5"),
+        ({"n0": 0}, "n0 must be a whole number between 1 and 2\\*\\*40 - 1, got 0"),
+        ({"n": 0}, "n must be a whole number between 1 and 2\\*\\*40 - 1, got 0"),
+        ({"n": -5}, "n must be a whole number between 1 and 2\\*\\*40 - 1, got -5"),
         ({"n": 10.5}, "n must be"),
         ({"alpha": 0.0}, "alpha must be between 0 and 1, both excluded, got 0"),
         ({"alpha": 1.0}, "alpha must be between 0 and 1"),
-        ({"seed": -1}, "seed must be between 0"),
+        ({"seed": -1}, "seed must be a whole number between 0"),
+        ({"seed": 0.5}, "seed must be a whole number"),
+        ({"alpha": "0.1"}, "alpha must be between 0 and 1"),
+        ({"n": 1 << 40}, "n must be a whole number between 1 and"),
         ({"bound": "both"}, "bound must be one of"),
         ({"examples": [1, 2]}, "examples must number each of the 20 inputs, got 2"),
     ],
@@ -252,6 +298,48 @@ def test_a_failed_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.M
         g.save(path)
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["model.safetensors"]
+
+
+def test_a_module_with_an_architecture_of_its_own_is_saved(tmp_path: Path) -> None:
+    model = _net()
+    model.architecture = "mine"  # type: ignore[assignment]
+    sc.Smoothed(model, sc.Uniform(64, 9)).save(tmp_path / "own.safetensors")
+    assert modelfile.read_header(tmp_path / "own.safetensors")["architecture"] is None
+    sc.Smoothed.load(tmp_path / "own.safetensors", model=_net())
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"settings": {}, "step": 3},
+        {"scheme": {"kind": "uniform", "units": 64, "keeps": 9}},
+        {"scheme": {"kind": "uniform", "units": 64, "keep": 65}},
+        {"architecture": {"name": "digits-cnn", "depth": 3}},
+        {"architecture": "digits-cnn"},
+        {"encoding": None},
+        {"facts": 3},
+    ],
+    ids=str,
+)
+def test_a_header_that_cannot_be_understood_is_refused(tmp_path: Path, header: dict[str, Any]) -> None:
+    g = sc.Smoothed(models.build("digits-cnn", 2, 10), sc.Uniform(64, 9))
+    g.save(tmp_path / "m.safetensors")
+    tensors, good = modelfile.read(tmp_path / "m.safetensors")
+    modelfile.write(tmp_path / "m.safetensors", tensors, header if "step" in header else {**good, **header})
+    with pytest.raises(sc.InputError, match="is not the file of a classifier, or its header is damaged"):
+        sc.Smoothed.load(tmp_path / "m.safetensors")
+
+
+def test_a_model_that_does_not_take_the_channels_is_refused(digits: tuple[torch.Tensor, torch.Tensor]) -> None:
+    g = sc.Smoothed(models.build("digits-cnn", 2, 10), sc.Uniform(64, 9))
+    with pytest.raises(sc.InputError, match=r"the model does not take ablated copies of shape \(6, 8, 8\)"):
+        g.predict(digits[0].expand(-1, 3, -1, -1), n=10)
+
+
+def test_numpy_integers_are_whole_numbers(digits: tuple[torch.Tensor, torch.Tensor]) -> None:
+    g = sc.Smoothed(_net(), sc.Uniform(np.int64(64), np.int32(9)), rows=np.int64(7))
+    assert g.scheme == sc.Uniform(64, 9)
+    assert g.predict(digits[0], n=np.int64(10), seed=np.int64(1)).counts.sum() == 200
 
 
 def test_only_modules_can_be_saved(tmp_path: Path) -> None:

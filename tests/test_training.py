@@ -24,7 +24,7 @@ from sparsecert.errors import InputError
 from sparsecert.recipes import RECIPES, Recipe, recipe_for
 from sparsecert.schemes import TRAINING, Uniform
 from sparsecert.smoothed import Smoothed
-from sparsecert.training import Progress, Run, default_encoding, generator, train
+from sparsecert.training import Progress, Run, Stop, default_encoding, generator, train
 
 QUICK = RECIPES["digits"].shortened(2)
 
@@ -65,6 +65,8 @@ def test_a_shortened_recipe_falls_at_the_same_shares(name: str) -> None:
     assert short.epochs == 4
     assert [rate for _, rate in short.rates] == [rate for _, rate in recipe.rates]
     assert short.rate(1) == recipe.rate(1)
+    assert recipe.shortened(1).rate(1) == recipe.rate(1)
+    assert short.rate(4) == recipe.rate(recipe.epochs)
     assert recipe.shortened(None) is recipe
     assert json.loads(json.dumps(recipe.to_dict()))["name"] == name
 
@@ -207,6 +209,52 @@ def test_a_finished_run_is_left_alone_and_another_refused(few: Dataset, tmp_path
     run.save_checkpoint(tmp_path / "half")
     with pytest.raises(InputError, match=r"checkpoint.safetensors is of another run \(recipe differs\)"):
         train(few, replace(QUICK, batch=32), tmp_path / "half", scheme=Uniform(64, 10))
+
+
+def test_a_run_stopped_between_two_steps_is_checkpointed(few: Dataset, tmp_path: Path) -> None:
+    def told(progress: Progress) -> None:
+        if progress.epoch == 1:
+            raise Stop
+
+    with pytest.raises(Stop):
+        train(few, QUICK, tmp_path / "a", told=told)
+    assert modelfile.read_header(tmp_path / "a" / "checkpoint.safetensors")["step"] == 3
+    resumed, straight = (modelfile.read(train(few, QUICK, tmp_path / name))[0] for name in "ab")
+    assert all(torch.equal(straight[name], resumed[name]) for name in straight)
+
+
+def test_ctrl_c_keeps_what_was_trained(tmp_path: Path) -> None:
+    arguments = ["train", "--data", "digits", "--epochs", "3000", "--device", "cpu", "--out", str(tmp_path / "run")]
+    command = [sys.executable, "-m", "sparsecert", *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "run" / ".lock").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "the same command continues from there" in errors
+    assert modelfile.read_header(tmp_path / "run" / "checkpoint.safetensors")["step"] > 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"), [({"model": "mnist-cnn"}, r"does not take ablated copies of shape \(2, 8, 8\)")]
+)
+def test_a_model_that_does_not_fit_the_data_is_refused_before_anything_is_written(
+    few: Dataset, tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        train(few, replace(QUICK, **changes), tmp_path / "run")
+    with pytest.raises(InputError, match="seed must be a whole number"):
+        train(few, QUICK, tmp_path / "run", seed=1 << 64)
+    assert not (tmp_path / "run").exists()
+
+
+def test_leftovers_of_a_killed_writer_are_swept(few: Dataset, tmp_path: Path) -> None:
+    (tmp_path / ".model.safetensors.123.part").write_bytes(b"half")
+    train(few, QUICK, tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "model.safetensors", "training.jsonl"]
 
 
 def test_two_writers_refuse_each_other(few: Dataset, tmp_path: Path) -> None:

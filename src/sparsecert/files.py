@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,16 +16,15 @@ def write_atomically(path: Path, data: bytes) -> None:
     """After this, `path` holds all of `data`; if it fails, or the process is killed, `path` is what it was before."""
     with unwritable(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        part = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:
-            with os.fdopen(handle, "wb") as file:
+            with part.open("wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            Path(name).chmod(0o644)
-            Path(name).replace(path)
+            part.replace(path)
         except BaseException:
-            Path(name).unlink(missing_ok=True)
+            part.unlink(missing_ok=True)
             raise
 
 
@@ -63,4 +61,6 @@ def sole_writer(folder: Path) -> Iterator[None]:
         file = path.open("a")
     with contextlib.closing(file):
         lock(file, folder)
+        for part in folder.glob(".*.part"):  # of a process that was killed while it wrote
+            part.unlink()
         yield

@@ -68,7 +68,8 @@ def counting_outputs(model: Any) -> Iterator[Callable[[], int]]:
         if isinstance(output, torch.Tensor):
             seen += output.numel() * output.element_size()
 
-    modules = list(model.modules()) if isinstance(model, torch.nn.Module) else []
+    hookable = isinstance(model, torch.nn.Module) and not isinstance(model, torch.jit.ScriptModule)
+    modules = list(model.modules()) if hookable else []
     hooks = [module.register_forward_hook(count) for module in modules]
     try:
         yield lambda: seen

@@ -48,7 +48,10 @@ def read_header(path: str | Path) -> dict[str, Any]:
         ) from error
     if KEY not in metadata:
         raise InputError(f"{path} was not written by sparsecert: its header has no scheme and encoding")
-    header: dict[str, Any] = json.loads(metadata[KEY])
+    try:
+        header: dict[str, Any] = dict(json.loads(metadata[KEY]))
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{path} has a damaged header; copy it again or train the model anew") from error
     if header.get("format") != FORMAT:
         raise InputError(f"{path} has format {header.get('format')}, this version reads {FORMAT}; update sparsecert")
     return header

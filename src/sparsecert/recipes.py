@@ -47,11 +47,16 @@ class Recipe:
         return [rate for first, rate in self.rates if first <= epoch][-1]
 
     def shortened(self, epochs: int | None) -> Recipe:
-        """The same recipe over fewer or more epochs, the learning rate falling at the same shares of it."""
+        """The same recipe over fewer or more epochs, the learning rate falling at the same shares of it.
+
+        Each rate has at least an epoch, while there are any left.
+        """
         if epochs is None or epochs == self.epochs:
             return self
-        rates = tuple((1 + round((first - 1) * epochs / self.epochs), rate) for first, rate in self.rates)
-        return replace(self, epochs=epochs, rates=rates)
+        rates = [self.rates[0]]
+        for first, rate in self.rates[1:]:
+            rates.append((max(rates[-1][0] + 1, 1 + round((first - 1) * epochs / self.epochs)), rate))
+        return replace(self, epochs=epochs, rates=tuple(rates))
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values, for headers."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
+import operator
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from sparsecert.errors import InputError
 from sparsecert.files import lock, unwritable
 
 FORMAT = 1
+GZIP = b"\x1f\x8b"
 START = b'{"sparsecert"'  # how every records file begins; anything else is not ours to touch
 
 
@@ -93,8 +95,10 @@ def read(path: str | Path) -> Records:
     """Reads a records file, plain or gzipped; a truncated last line (of a run under way or killed) is left out."""
     path = Path(path)
     try:
-        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (OSError, EOFError) as error:
+        data = path.read_bytes()
+        if data.startswith(GZIP):
+            data = gzip.decompress(data)
+    except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     header, lines, _ = _parse(path, data)
     if header is None:
@@ -113,6 +117,8 @@ class Writer:
         self.path = Path(path)
         if self.path.exists() and not self.path.is_file():
             raise InputError(f"{self.path} is not a file that records can be written to; name another")
+        if self.path.suffix == ".gz":
+            raise InputError(f"{self.path}: records are written as plain text, compress them afterwards; name another")
         with unwritable(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self.path.open("a+b", buffering=0)
@@ -152,7 +158,7 @@ class Writer:
                 while written < len(line):
                     written += self._file.write(line[written:]) or 0
             except OSError:
-                os.truncate(self.path, self._end)
+                self._file.truncate(self._end)
                 raise
         self._end += len(line)
 
@@ -172,22 +178,34 @@ def _parse(path: Path, data: bytes) -> tuple[Header | None, tuple[Record, ...], 
         return None, (), 0
     first, *rest = data[:end].splitlines()
     header = _parse_header(path, first)
-    records = []
+    records: dict[int, Record] = {}
     for number, line in enumerate(rest, start=2):
         try:
-            records.append(Record.from_json(line, header.run["classes"]))
-        except (ValueError, KeyError, TypeError, IndexError) as error:
+            record = Record.from_json(line, header.run["classes"])
+            _check_line(header, record)
+            if record.example in records:
+                raise ValueError(f"input {record.example} is there twice")
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
             raise InputError(
-                f"{path}, line {number} is damaged; delete that line and run the same command again"
+                f"{path}, line {number} is damaged ({error}); delete it and run the command again"
             ) from error
-    return header, tuple(records), end
+        records[record.example] = record
+    return header, tuple(records.values()), end
+
+
+def _check_line(header: Header, record: Record) -> None:
+    """Holds a line against its header: whole, non-negative votes, as many as the run has copies."""
+    for tally, n in ((record.selection, header.run.get("n0")), (record.votes, header.run["n"])):
+        if tally is not None and (min(*tally.votes, tally.invalid) < 0 or tally.total != n):
+            raise ValueError(f"votes add up to {tally.total}, not {n}")
 
 
 def _parse_header(path: Path, line: bytes) -> Header:
     try:
         facts = json.loads(line)
         version, header = facts["format"], Header(facts["kind"], facts["run"], facts["environment"])
-        int(header.run["classes"])
+        if not all(isinstance(header.run[key], int) and header.run[key] > 0 for key in ("classes", "n")):
+            raise ValueError
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} has a damaged header; name another file") from error
     if version != FORMAT:
@@ -217,5 +235,7 @@ def _sparse(tally: Tally) -> dict[str, int]:
 def _dense(votes: dict[str, int], invalid: int, classes: int) -> Tally:
     row = [0] * classes
     for label, count in votes.items():
-        row[int(label)] = count
-    return Tally(tuple(row), invalid)
+        if not label.isdecimal():
+            raise ValueError(f"class {label!r}")
+        row[int(label)] = operator.index(count)
+    return Tally(tuple(row), operator.index(invalid))

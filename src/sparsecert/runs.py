@@ -127,7 +127,7 @@ def _record_all(
     into the same batches as an uninterrupted one and ends with the same counts, floating point included.
     """
     with writer:
-        smoothed.rows = writer.header.environment["rows"]
+        smoothed.rows = _rows_of(writer, smoothed.rows)
         for group in _groups(data.spaced(limit), max(1, min(MOST_INPUTS_AT_ONCE, smoothed.rows // n))):
             fresh = [example for example in group if example not in writer.done]
             if told is not None:
@@ -153,12 +153,18 @@ def _facts(smoothed: Smoothed, model: str | Path, data: Dataset, limit: int | No
     """What decides the votes; two runs with the same facts have the same votes."""
     if smoothed.classes is not None and smoothed.classes != len(data.classes):
         raise InputError(f"the model has {smoothed.classes} classes, {data.name} has {len(data.classes)}")
+    names = smoothed.facts.get("class_names")
+    if names is not None and names != list(data.classes):
+        raise InputError(
+            f"the model was trained on other classes than {data.name} has, or on the same in another order"
+        )
     return {
         "model": {"sha256": modelfile.fingerprint(model)},
         "scheme": smoothed.scheme.config(),
         "encoding": smoothed.encoding.config(),
         "classes": len(data.classes),
         "precision": smoothed.precision,
+        "device": smoothed.device.type,
         **settings,
         "data": {
             "name": data.name,
@@ -172,7 +178,7 @@ def _facts(smoothed: Smoothed, model: str | Path, data: Dataset, limit: int | No
 
 def _environment(smoothed: Smoothed, model: str | Path, data: Dataset) -> dict[str, Any]:
     """Where and with what the run is computed."""
-    device = smoothed.device
+    device, fitting = smoothed.device, _fitting_rows(smoothed, data)
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
     return {
         "model": Path(model).name,
@@ -180,17 +186,26 @@ def _environment(smoothed: Smoothed, model: str | Path, data: Dataset) -> dict[s
         "torch": torch.__version__,
         "numpy": np.__version__,
         "python": platform.python_version(),
-        "device": device.type,
         "device_name": name,
         "threads": torch.get_num_threads(),
-        "rows": smoothed.rows or _fitting_rows(smoothed, data),
+        "rows": smoothed.rows or fitting,
         "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
     }
 
 
 def _fitting_rows(smoothed: Smoothed, data: Dataset) -> int:
-    """The rows per forward pass that the free memory suggests."""
+    """The rows per forward pass that the free memory suggests; a model that does not fit the data is refused here."""
     ablation = Ablation(smoothed.model, smoothed.scheme, smoothed.encoding, smoothed.device, smoothed.precision)
     first = smoothed.check(pixels(data, [0])).to(smoothed.device)
     with in_eval_mode(smoothed.model), torch.no_grad():
-        return probe(ablation, first, torch.zeros(1, dtype=torch.int64, device=smoothed.device), 0)[1]
+        return probe(ablation, first, len(data.classes))[1]
+
+
+def _rows_of(writer: Writer, asked: int | None) -> int:
+    """The rows that the run was begun with; another number is refused, since rounding may depend on it."""
+    begun = writer.header.environment.get("rows")
+    if not isinstance(begun, int) or begun < 1:
+        raise InputError(f"{writer.path} has a damaged header; name another file")
+    if asked not in (None, begun):
+        raise InputError(f"{writer.path} was begun with rows {begun}, not {asked}; leave rows out or name another file")
+    return begun

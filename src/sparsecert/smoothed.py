@@ -12,6 +12,7 @@ import torch
 from sparsecert import encodings, modelfile, models, schemes
 from sparsecert.bounds import charged, predicted
 from sparsecert.certificates import method_named
+from sparsecert.checks import whole
 from sparsecert.counts import Counts
 from sparsecert.encodings import Encoding, NullChannels
 from sparsecert.errors import InputError
@@ -19,6 +20,8 @@ from sparsecert.results import Certifications, Predictions
 from sparsecert.schemes import ESTIMATION, MAX_DRAWS, PREDICTION, SELECTION, Scheme
 from sparsecert.schemes.philox import key_of
 from sparsecert.votes import PRECISIONS, Ablation, Model, Progress, count_votes
+
+MOST_ROWS = 1 << 24
 
 
 class Smoothed:
@@ -47,14 +50,12 @@ class Smoothed:
     ) -> None:
         if precision not in PRECISIONS:
             raise InputError(f"precision must be one of {', '.join(PRECISIONS)}, got {precision!r}")
-        if rows is not None and rows < 1:
-            raise InputError(f"rows must be at least 1, got {rows}")
         self.model = model
         self.scheme = scheme
         self.encoding = NullChannels() if encoding is None else encoding
         self.classes = classes
         self.precision = precision
-        self.rows = rows
+        self.rows = None if rows is None else whole("rows", rows, 1, MOST_ROWS)
         self.facts = dict(facts or {})  # what else the model file's header holds: data set, input shape, training
 
     @property
@@ -132,8 +133,9 @@ class Smoothed:
         if len(numbers) != len(inputs):
             raise InputError(f"examples must number each of the {len(inputs)} inputs, got {len(numbers)}")
         ablation = Ablation(self.model, self.scheme, self.encoding, self.device, self.precision)
-        counts = count_votes(ablation, inputs, numbers, range(purpose, purpose + n), seed, self.rows, progress)
-        self._check_classes(counts.votes.shape[1])
+        counts = count_votes(
+            ablation, inputs, numbers, range(purpose, purpose + n), seed, self.rows, progress, self.classes
+        )
         if counts.invalid.any():
             share = f"{int(counts.invalid.sum())} of {n * len(counts)} ablated copies"
             warnings.warn(f"{share} gave scores that are not finite; they count against the leader", stacklevel=3)
@@ -162,22 +164,21 @@ class Smoothed:
     ) -> Smoothed:
         """The classifier that `save` wrote, from its file or run folder; weights go into `model` where one is given."""
         tensors, header = modelfile.read(path)
+        try:
+            architecture, classes = header["architecture"], header["classes"]
+            precision, facts = header["precision"], dict(header["facts"])
+            scheme, encoding = schemes.from_config(header["scheme"]), encodings.from_config(header["encoding"])
+            if model is None and architecture is not None:
+                model = models.build(**architecture)
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"{path} is not the file of a classifier, or its header is damaged ({error})") from error
         if model is None:
-            if header["architecture"] is None:
-                raise InputError(f"{path} holds the weights of a module of yours: load(path, model=YourModule())")
-            model = models.build(**header["architecture"])
+            raise InputError(f"{path} holds the weights of a module of yours: load(path, model=YourModule())")
         try:
             model.load_state_dict(tensors)
         except RuntimeError as error:
             raise InputError(f"{path} does not fit the model: {' '.join(str(error).split())}") from error
-        return cls(
-            model.to(device),
-            schemes.from_config(header["scheme"]),
-            encodings.from_config(header["encoding"]),
-            classes=header["classes"],
-            precision=header["precision"],
-            facts=header["facts"],
-        )
+        return cls(model.to(device), scheme, encoding, classes=classes, precision=precision, facts=facts)
 
     def check(self, x: torch.Tensor) -> torch.Tensor:
         """The inputs in the model's dtype, or a refusal that says what is wrong with them."""
@@ -198,10 +199,6 @@ class Smoothed:
         parameter = _first_parameter(self.model)
         return x.detach().to(x.dtype if parameter is None else parameter.dtype)
 
-    def _check_classes(self, found: int) -> None:
-        if self.classes is not None and found != self.classes:
-            raise InputError(f"model returns scores for {found} classes, expected classes={self.classes}")
-
     def __repr__(self) -> str:
         return f"Smoothed({type(self.model).__name__}, {self.scheme}, {self.encoding})"
 
@@ -209,8 +206,7 @@ class Smoothed:
 def check_settings(scheme: Scheme, seed: int, alpha: float | None = None, **draws: int) -> None:
     """Refuses settings that cannot be used before any work is done or file written."""
     for name, number in draws.items():
-        if not (isinstance(number, int) and 1 <= number < MAX_DRAWS):
-            raise InputError(f"{name} must be a whole number of at least 1, got {number!r}")
+        whole(name, number, 1, MAX_DRAWS - 1, "2**40 - 1")
     key_of(seed)
     if alpha is not None:
         charged(alpha, scheme, draws["n"])

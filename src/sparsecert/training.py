@@ -28,12 +28,18 @@ from sparsecert.files import sole_writer, write_atomically
 from sparsecert.modelfile import MODEL_NAME
 from sparsecert.recipes import Recipe
 from sparsecert.schemes import TRAINING, Scheme, Uniform
+from sparsecert.schemes.philox import key_of
 from sparsecert.smoothed import Smoothed
+from sparsecert.votes import Ablation, in_eval_mode, probe
 
 CHECKPOINT_NAME = "checkpoint.safetensors"
 LOG_NAME = "training.jsonl"
 MASKS_AHEAD = 64  # minibatch masks drawn at once: on a GPU drawing 64 takes no longer than drawing one
 TOLD_EVERY = 0.2  # seconds between progress reports; each one waits for the device
+
+
+class Stop(Exception):
+    """Raised by `told` to end a run between two steps: a checkpoint is written, and `train` raises it on."""
 
 
 @dataclass(frozen=True)
@@ -65,17 +71,23 @@ def train(
     is refused.
     """
     out = Path(out)
+    key_of(seed)
     encoding = encoding or default_encoding(data, recipe)
     scheme = scheme or Uniform(units=encoding.units(data.images.shape), keep=recipe.keep)
+    run = Run(data, recipe, scheme, encoding, seed, torch.device(device))
+    run.check_fit()
     with sole_writer(out):
-        run = Run(data, recipe, scheme, encoding, seed, torch.device(device))
         if _finished(out / MODEL_NAME, run.settings()):
             return out / MODEL_NAME
         run.resume(out / CHECKPOINT_NAME)
         saved = time.monotonic()
         for progress in run.steps():
-            if told is not None:
-                told(progress)
+            try:
+                if told is not None:
+                    told(progress)
+            except Stop:
+                run.save_checkpoint(out)
+                raise
             if time.monotonic() - saved >= checkpoint_seconds:
                 run.save_checkpoint(out)
                 saved = time.monotonic()
@@ -118,6 +130,12 @@ class Run:
         self.epoch_steps = -(-len(self.data) // self.recipe.batch)
         self._ahead: tuple[int, torch.Tensor] | None = None
         self.sums = torch.zeros(3, dtype=torch.float64, device=self.device)  # loss, correct, inputs of this epoch
+
+    def check_fit(self) -> None:
+        """Refuses a model that cannot take the data's images, before anything is written."""
+        ablation = Ablation(self.model, self.scheme, self.encoding, self.device)
+        with in_eval_mode(self.model), torch.no_grad():
+            probe(ablation, torch.zeros(1, *self.data.images.shape, device=self.device), len(self.data.classes))
 
     def settings(self) -> dict[str, Any]:
         """What decides the weights."""

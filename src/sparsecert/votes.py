@@ -14,12 +14,15 @@ from sparsecert.encodings import Encoding
 from sparsecert.errors import InputError
 from sparsecert.memory import chunk_rows, counting_outputs
 from sparsecert.schemes import Scheme
+from sparsecert.schemes.philox import as_numbers
 
 Model = Callable[[torch.Tensor], torch.Tensor]
 Progress = Callable[[int], None]
 
 PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
-PROBE_ROWS = 2
+PROBE_ROWS = 4
+TOO_LITTLE = "the device has too little memory for one ablated copy; use the CPU or a smaller model"
+UNSEEN = 64  # activations assumed, in input sizes, of a model whose modules cannot be watched
 
 
 @dataclass(frozen=True)
@@ -35,20 +38,14 @@ class Ablation:
     device: torch.device
     precision: str = "fp32"
 
-    def logits(self, inputs: torch.Tensor, seed: int, examples: torch.Tensor, draws: torch.Tensor) -> torch.Tensor:
-        """The model's scores for one ablated copy per row: Float[rows, classes]."""
-        copies = self.encoding(inputs, self.scheme.masks_at(seed, examples, draws))
+    def copies(self, inputs: torch.Tensor, seed: int, examples: torch.Tensor, draws: torch.Tensor) -> torch.Tensor:
+        """One encoded ablated copy per row."""
+        return self.encoding(inputs, self.scheme.masks_at(seed, examples, draws))
+
+    def scores(self, copies: torch.Tensor) -> torch.Tensor:
+        """The model's scores: Float[rows, classes]."""
         with self._autocast():
-            scores = self.model(copies)
-        if (
-            not isinstance(scores, torch.Tensor)
-            or scores.ndim != 2
-            or len(scores) != len(copies)
-            or scores.shape[1] < 2
-        ):
-            found = tuple(scores.shape) if isinstance(scores, torch.Tensor) else type(scores).__name__
-            raise InputError(f"model must return scores of shape ({len(copies)}, classes), classes >= 2, got {found}")
-        return scores
+            return self.model(copies)
 
     def _autocast(self) -> AbstractContextManager[Any]:
         dtype = PRECISIONS[self.precision]
@@ -63,18 +60,20 @@ def count_votes(
     seed: int,
     rows: int | None = None,
     progress: Progress | None = None,
+    expected: int | None = None,
 ) -> Counts:
     """How the model classifies the copies of each input ablated by the masks of `draws`: int64 counts per input.
 
     inputs: Float[b, ...]; examples: the b numbers that, with seed and draw, decide each input's masks. The b * draws
     copies are taken `rows` at a time (from the free memory when None), several inputs in one batch where they fit; peak
     memory depends on `rows` and on the inputs, not on the number of draws. A copy whose scores are not all finite votes
-    for nobody and is counted as invalid. `progress(copies)` is called after each batch with how many it held.
+    for nobody and is counted as invalid. `progress(copies)` is called after each batch with how many it held. A model
+    that does not return `expected` classes is refused before the work.
     """
-    numbers = torch.tensor(list(examples), dtype=torch.int64, device=ablation.device)
+    numbers = as_numbers("examples", examples, ablation.device)
     inputs = inputs.to(ablation.device)
     with in_eval_mode(ablation.model), torch.no_grad():
-        classes, fitting = probe(ablation, inputs, numbers, seed)
+        classes, fitting = probe(ablation, inputs[:1], expected)
         size = rows or fitting
         counts = torch.zeros(len(inputs) * (classes + 1), dtype=torch.int64, device=ablation.device)
         position, copies = 0, len(inputs) * len(draws)
@@ -82,7 +81,7 @@ def count_votes(
             taken = torch.arange(position, min(position + size, copies), device=ablation.device)
             which, draw = taken // len(draws), taken % len(draws) + draws.start
             try:
-                scores = ablation.logits(inputs[which], seed, numbers[which], draw)
+                scores = ablation.scores(ablation.copies(inputs[which], seed, numbers[which], draw))
             except torch.cuda.OutOfMemoryError:
                 size = _smaller(size)
                 continue
@@ -95,20 +94,53 @@ def count_votes(
     return Counts(table[:, :classes].copy(), table[:, classes].copy())
 
 
-def probe(ablation: Ablation, inputs: torch.Tensor, examples: torch.Tensor, seed: int) -> tuple[int, int]:
-    """The number of classes, and how many rows fit at once, from a forward pass of PROBE_ROWS copies."""
-    which = torch.zeros(PROBE_ROWS, dtype=torch.int64, device=ablation.device)
+def probe(ablation: Ablation, first: torch.Tensor, expected: int | None = None) -> tuple[int, int]:
+    """The number of classes, and how many rows fit at once; refuses a model that cannot be certified.
+
+    Two small batches share their first copy and differ in the others. Its scores have to be the same in both: a
+    model in which rows influence each other (batch statistics), or which answers at random, has no p_i(x) to bound.
+    """
+    draws = torch.arange(2 * PROBE_ROWS, device=ablation.device)
+    inputs = torch.cat((first.expand(PROBE_ROWS, *first.shape[1:]), (1 - first).expand(PROBE_ROWS, *first.shape[1:])))
+    copies = ablation.copies(inputs, 0, torch.zeros_like(draws), draws)
+    one, other = copies[:PROBE_ROWS], torch.cat((copies[:1], copies[PROBE_ROWS + 1 :]))
     with counting_outputs(ablation.model) as seen:
-        scores = ablation.logits(inputs[which], seed, examples[which], which)
-        activations = seen()
-    encoded = inputs[0].numel() * inputs.element_size() * 8  # input, mask and encoded copy, with temporaries
-    return scores.shape[1], chunk_rows(activations // PROBE_ROWS + encoded, ablation.device)
+        together = _checked_scores(ablation, one, expected)
+        activations = seen() or UNSEEN * one.nbytes
+    again = _checked_scores(ablation, other, expected)
+    rounding = 1e-4 if together.dtype in (torch.float32, torch.float64) else 1e-2
+    scale = float(together[0].nan_to_num(0, 0, 0).abs().max())
+    if not torch.allclose(together[0].float(), again[0].float(), rtol=0, atol=rounding * scale, equal_nan=True):
+        raise InputError(
+            "the model's scores for an input change with the rest of the batch or from call to call, so no certificate "
+            "can hold; use running statistics in batch norm, and pass the module itself so that it is in eval mode"
+        )
+    encoded = (first.nbytes + ablation.scheme.units + copies[:1].nbytes) * 3  # with the temporaries of each
+    return together.shape[1], chunk_rows(activations // PROBE_ROWS + encoded, ablation.device)
+
+
+def _checked_scores(ablation: Ablation, copies: torch.Tensor, expected: int | None) -> torch.Tensor:
+    """The scores, if the model takes such copies and returns scores for at least two classes, the expected ones."""
+    try:
+        scores = ablation.scores(copies)
+    except torch.cuda.OutOfMemoryError as error:
+        raise InputError(TOO_LITTLE) from error
+    except RuntimeError as error:
+        shape, reason = tuple(copies.shape[1:]), str(error).splitlines()[0]
+        raise InputError(f"the model does not take ablated copies of shape {shape}: {reason}") from error
+    shape = tuple(scores.shape) if isinstance(scores, torch.Tensor) else ()
+    if len(shape) != 2 or shape[0] != len(copies) or shape[1] < 2:
+        found = shape or type(scores).__name__
+        raise InputError(f"model must return scores of shape ({len(copies)}, classes), classes >= 2, got {found}")
+    if expected is not None and shape[1] != expected:
+        raise InputError(f"model returns scores for {shape[1]} classes, expected classes={expected}")
+    return scores
 
 
 def _smaller(rows: int) -> int:
     """Half as many rows, after the device ran out of memory."""
     if rows == 1:
-        raise InputError("the device has too little memory for one ablated copy; use the CPU or a smaller model")
+        raise InputError(TOO_LITTLE)
     torch.cuda.empty_cache()
     return rows // 2
 
@@ -119,7 +151,7 @@ def in_eval_mode(model: Any) -> Iterator[None]:
     if not isinstance(model, torch.nn.Module):
         yield
         return
-    modes = [(module, module.training) for module in model.modules()]
+    modes = [(module, module.training) for module in model.modules() if hasattr(module, "training")]
     model.eval()
     try:
         yield

@@ -47,8 +47,8 @@ def test_intervals_miss_the_true_probabilities_within_alpha(name: str, world: li
     misses = 0
     for selection, estimation in zip(selections, estimations, strict=True):
         interval = bound(selection, estimation, Fraction(alpha))
-        # An invalid copy may stand for any class: the rival's true probability is at most its own and theirs together
-        rival = max(p for c, p in enumerate(world[:-1]) if c != interval.label)
+        # An invalid copy may stand for any class: p_upper has to cover the rival's probability and theirs together
+        rival = max(p for c, p in enumerate(world[:-1]) if c != interval.label) + world[-1]
         misses += interval.p_lower > world[interval.label] or interval.p_upper < rival
     assert _acceptable(misses, alpha)
 

@@ -94,6 +94,7 @@ def test_one_mask_serves_a_minibatch() -> None:
         (lambda: NullChannels(mean=0.5), "go together"),
         (lambda: NullChannels(mean=0.5, std=0.0), "std must be positive"),
         (lambda: MeanFill(float("nan")), "mean must be a finite number"),
+        (lambda: MeanFill(None), "mean must be a finite number"),
         (lambda: MeanFill([]), "mean must be a finite number"),
         (lambda: MeanFill([0.1, 0.2])(torch.rand(1, 3, 2), torch.ones(1, 2, dtype=torch.bool)), "3 channels"),
         (lambda: from_config({"kind": "braille"}), "encoding kind must be one of"),

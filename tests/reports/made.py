@@ -28,6 +28,7 @@ def header(kind: str = "certify", *, inputs: int = 5, **changes: Any) -> Header:
         "encoding": {"kind": "null-channels", "mean": None, "std": None},
         "classes": 3,
         "precision": "fp32",
+        "device": "cpu",
         "n": N,
         "alpha": 0.05,
         "seed": 7,
@@ -35,7 +36,7 @@ def header(kind: str = "certify", *, inputs: int = 5, **changes: Any) -> Header:
     }
     if kind == "certify":
         run |= {"n0": N0, "bound": "two-sided", "certificate": "corollary-2"}
-    environment = {"model": "model.safetensors", "device": "cpu", "device_name": "a_small & slow one"}
+    environment = {"model": "model.safetensors", "device_name": "a_small & slow one"}
     return Header(kind, run | changes, environment)
 
 

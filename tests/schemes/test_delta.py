@@ -85,13 +85,17 @@ def test_a_scheme_that_cannot_be_is_refused(units: int, keep: int) -> None:
 
 
 def test_the_refusal_names_argument_value_and_remedy() -> None:
-    with pytest.raises(InputError, match=r"keep must be between 1 and units \(784\), got 900"):
+    with pytest.raises(InputError, match=r"keep must be a whole number between 1 and units \(784\), got 900"):
         Uniform(units=784, keep=900)
 
 
-@pytest.mark.parametrize("rho", [-1, 785])
-def test_rho_outside_the_units_is_refused(rho: int) -> None:
-    with pytest.raises(InputError, match="rho must be between 0 and units"):
+def test_altering_more_units_than_there_are_is_altering_all_of_them() -> None:
+    assert Uniform(784, 45).delta(785) == Uniform(784, 784).delta(10**6) == 1
+
+
+@pytest.mark.parametrize("rho", [-1, 1.5, None])
+def test_rho_that_is_no_number_of_units_is_refused(rho: int) -> None:
+    with pytest.raises(InputError, match="rho must be a whole number between 0"):
         Uniform(784, 45).delta(rho)
 
 

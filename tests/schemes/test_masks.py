@@ -138,8 +138,8 @@ def test_philox_gives_the_known_answers(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((-1, [0], [0]), "seed must be between"),
-        ((1 << 64, [0], [0]), "seed must be between"),
+        ((-1, [0], [0]), "seed must be a whole number between"),
+        ((1 << 64, [0], [0]), "seed must be a whole number between"),
         ((0, [-1], [0]), "examples must be between 0"),
         ((0, [1 << 32], [0]), "examples must be between 0"),
         ((0, [0], [0.5]), "draws must be a flat sequence of whole numbers"),
@@ -157,3 +157,4 @@ def test_numbers_may_be_arrays() -> None:
     scheme = Uniform(8, 2)
     assert torch.equal(scheme.masks(0, np.array([1, 2]), np.array([3])), scheme.masks(0, [1, 2], [3]))
     assert torch.equal(scheme.masks(0, np.int64(2), np.int64(3)), scheme.masks(0, 2, 3))
+    assert scheme.masks(0, [], 4).shape == (0, 4, 8)

@@ -20,8 +20,8 @@ def charged(alpha: float | Fraction, scheme: Scheme, draws: int) -> Fraction:
     The joint law of `draws` independent masks is within draws * nonuniformity (total variation) of the ideal one, so an
     event of ideal probability at most alpha - draws * nonuniformity has probability at most alpha.
     """
-    if not 0 < alpha < 1:
-        raise InputError(f"alpha must be between 0 and 1, both excluded, got {alpha}")
+    if not isinstance(alpha, float | int | Fraction) or not 0 < alpha < 1:
+        raise InputError(f"alpha must be between 0 and 1, both excluded, got {alpha!r}")
     left = Fraction(alpha) - draws * scheme.nonuniformity
     if left <= 0:
         raise InputError(

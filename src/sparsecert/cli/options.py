@@ -63,9 +63,12 @@ def device_named(name: str) -> str:
             return "cuda"
         return "mps" if torch.backends.mps.is_available() else "cpu"
     try:
+        if torch.device(name).type not in ("cpu", "cuda", "mps"):
+            raise RuntimeError("it is not one of cpu, cuda, mps")
         torch.zeros(1, device=name)
     except (RuntimeError, AssertionError) as error:
-        raise InputError(f"device {name!r} cannot be used here: {str(error).splitlines()[0]}") from error
+        reason = str(error).splitlines()[0].split(". ")[0]
+        raise InputError(f"device {name!r} cannot be used here: {reason[:200]}") from error
     return name
 
 
@@ -73,9 +76,14 @@ def load_model(path: str, device: str, precision: str | None, rows: int | None) 
     """The classifier of a model file, on its device."""
     from sparsecert.smoothed import Smoothed
 
-    if rows is not None and rows < 1:
-        raise InputError(f"rows must be at least 1, got {rows}")
-    smoothed = Smoothed.load(path, device=device_named(device))
-    smoothed.precision = precision or smoothed.precision
-    smoothed.rows = rows
-    return smoothed
+    loaded = Smoothed.load(path, device=device_named(device))
+    precision = precision or loaded.precision
+    return Smoothed(
+        loaded.model,
+        loaded.scheme,
+        loaded.encoding,
+        classes=loaded.classes,
+        precision=precision,
+        rows=rows,
+        facts=loaded.facts,
+    )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from rich.progress import Progress
 
     from sparsecert.training import Progress as TrainingProgress
@@ -36,34 +39,62 @@ def _bar(*middle: str) -> Progress:
 
 
 @contextmanager
+def _stopping(bar: Progress) -> Iterator[None]:
+    """The bar appears when it is first told something, so that a refusal before that stands alone on its line."""
+    try:
+        yield
+    finally:
+        if bar.live.is_started:
+            bar.stop()
+
+
+@contextmanager
 def inputs_bar(verb: str, inputs: int, copies: int) -> Iterator[Callable[[int, int], None]]:
     """A bar over `inputs` of `copies` ablated copies each; yields what to tell (inputs done, copies done)."""
+    bar = _bar("{task.fields[done]} of {task.fields[inputs]} inputs")
+    task = bar.add_task(verb, total=inputs * copies, done=0, inputs=inputs)
     done = 0
-    with _bar("{task.fields[done]} of {task.fields[inputs]} inputs") as bar:
-        task = bar.add_task(verb, total=inputs * copies, done=0, inputs=inputs)
 
-        def told(more_inputs: int, more_copies: int) -> None:
-            nonlocal done
-            done += more_inputs
-            task_done = bar.tasks[task].completed + more_copies
-            bar.update(task, completed=max(task_done, done * copies), done=done)
+    def told(more_inputs: int, more_copies: int) -> None:
+        nonlocal done
+        bar.start()
+        done += more_inputs
+        completed = max(bar.tasks[0].completed + more_copies, done * copies)
+        bar.update(task, completed=completed, done=done)
 
+    with _stopping(bar):
         yield told
 
 
 @contextmanager
 def training_bar() -> Iterator[Callable[[TrainingProgress], None]]:
-    """A bar over training steps with the epoch's loss and accuracy."""
-    with _bar(
-        "epoch {task.fields[epoch]}", "loss {task.fields[loss]:.4f}", "accuracy {task.fields[accuracy]:.2%}"
-    ) as bar:
-        task = bar.add_task("training", total=None, epoch=0, loss=float("nan"), accuracy=0.0)
+    """A bar over training steps with the epoch's loss and accuracy; Ctrl-C stops between two steps, twice at once."""
+    from sparsecert.training import Stop
 
-        def told(now: TrainingProgress) -> None:
-            facts = {"epoch": now.epoch, "loss": now.loss, "accuracy": now.accuracy}
-            bar.update(task, completed=now.step, total=now.steps, **facts)  # type: ignore[arg-type]
+    bar = _bar("epoch {task.fields[epoch]}", "loss {task.fields[loss]:.4f}", "accuracy {task.fields[accuracy]:.2%}")
+    task = bar.add_task("training", total=None, epoch=0, loss=float("nan"), accuracy=0.0)
+    pressed: list[int] = []
 
-        yield told
+    def press(number: int, frame: FrameType | None) -> None:
+        pressed.append(number)
+        if len(pressed) > 1:
+            raise KeyboardInterrupt
+
+    def told(now: TrainingProgress) -> None:
+        bar.start()
+        facts: dict[str, Any] = {"epoch": now.epoch, "loss": now.loss, "accuracy": now.accuracy}
+        bar.update(task, completed=now.step, total=now.steps, **facts)
+        if pressed:
+            raise Stop
+
+    before = signal.signal(signal.SIGINT, press)
+    try:
+        with _stopping(bar):
+            yield told
+    except Stop:
+        raise KeyboardInterrupt from None
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
@@ -71,6 +102,12 @@ def download_bar(name: str) -> Iterator[Callable[[int, int | None], None]]:
     """A bar over bytes."""
     from rich.filesize import decimal
 
-    with _bar("{task.fields[size]}") as bar:
-        task = bar.add_task(name, total=None, size="")
-        yield lambda done, total: bar.update(task, completed=done, total=total, size=decimal(done))
+    bar = _bar("{task.fields[size]}")
+    task = bar.add_task(name, total=None, size="")
+
+    def told(done: int, total: int | None) -> None:
+        bar.start()
+        bar.update(task, completed=done, total=total, size=decimal(done))
+
+    with _stopping(bar):
+        yield told

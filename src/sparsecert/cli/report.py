@@ -43,7 +43,7 @@ def report(
 
     predicted = records.read(predictions) if predictions else None
     summaries = [summarise(records.read(file), alpha=alpha, bound=bound, predictions=predicted) for file in files]
+    drawn = write_curves(summaries, plot) if plot else []
     click.echo(FORMATS[form](summaries))
-    if plot:
-        for path in write_curves(summaries, plot):
-            click.echo(f"wrote {path}", err=True)
+    for path in drawn:
+        click.echo(f"wrote {path}", err=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -95,7 +96,11 @@ class Dataset:
         return len(self.labels)
 
     def fingerprint(self) -> str:
-        """SHA-256 over the images' fingerprint and the labels; equal on every machine for equal data."""
+        """SHA-256 over the images' fingerprint and the labels; equal on every machine for equal data. Computed once."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
         digest = hashlib.sha256(self.images.fingerprint().encode())
         digest.update(self.labels.astype("<i8").tobytes())
         return digest.hexdigest()

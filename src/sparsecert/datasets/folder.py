@@ -27,6 +27,7 @@ STD = (0.229, 0.224, 0.225)
 # Resizing the shorter side multiplies the longer one: a strip of one pixel's height would fill the memory.
 MAX_ELONGATION = 100
 WORKERS = min(8, os.cpu_count() or 1)
+HASHED_AT_ONCE = 4096
 
 # What Pillow's decoders are known to raise on damaged files, besides its own UnidentifiedImageError (an OSError).
 DAMAGE = (OSError, SyntaxError, ValueError, EOFError, IndexError, struct.error, zlib.error)
@@ -58,10 +59,13 @@ class FolderImages:
         return self._decode(indices, lambda image, index: _random(image, self.size, seed, epoch, index))
 
     def fingerprint(self) -> str:
-        """SHA-256 over the image size and the sorted relative paths with their file sizes (contents are not read)."""
+        """SHA-256 over the image size and, in order, every relative path and its file's contents."""
         digest = hashlib.sha256(repr(self.shape).encode())
-        for file in sorted(self.files):
-            digest.update(f"\n{file}\0{_file_size(self.root / file)}".encode(errors="surrogateescape"))
+        with ThreadPoolExecutor(WORKERS) as pool:
+            for start in range(0, len(self.files), HASHED_AT_ONCE):
+                files = self.files[start : start + HASHED_AT_ONCE]
+                for file, contents in zip(files, pool.map(lambda f: _hash(self.root / f), files), strict=True):
+                    digest.update(f"\n{file}\0{contents}".encode(errors="surrogateescape"))
         return digest.hexdigest()
 
     def _decode(
@@ -137,11 +141,11 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
         raise InputError(f"{folder} cannot be listed ({error.strerror}); check its permissions") from error
 
 
-def _file_size(path: Path) -> int:
+def _hash(path: Path) -> str:
     try:
-        return path.stat().st_size
+        return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}); restore it or load the folder again") from error
+        raise InputError(f"{path} cannot be read: {error.strerror}; restore it or load the folder again") from error
 
 
 def _open_rgb(path: Path) -> Image.Image:

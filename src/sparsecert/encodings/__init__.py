@@ -22,4 +22,7 @@ def from_config(config: dict[str, Any]) -> Encoding:
         raise InputError(
             f"encoding kind must be one of {', '.join(KINDS)}, got {kind!r}; a newer sparsecert may know it"
         )
-    return KINDS[kind](**arguments)
+    try:
+        return KINDS[kind](**arguments)
+    except TypeError as error:
+        raise InputError(f"encoding {config} cannot be understood: {error}") from error

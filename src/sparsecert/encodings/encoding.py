@@ -48,7 +48,10 @@ class Encoding(ABC):
 
 def per_channel(name: str, values: Any) -> tuple[float, ...]:
     """Finite numbers, one per channel, from a number, a sequence or a tensor."""
-    flat = torch.as_tensor(values, dtype=torch.float64).flatten()
+    try:
+        flat = torch.as_tensor(values, dtype=torch.float64).flatten()
+    except (TypeError, ValueError, RuntimeError):
+        flat = torch.empty(0)
     if not flat.numel() or not torch.isfinite(flat).all():
         raise InputError(f"{name} must be a finite number for each channel, got {values!r}")
     return tuple(flat.tolist())

@@ -15,6 +15,8 @@ from sparsecert.models.resnet import resnet18_cifar, resnet50, resnet50_cifar
 
 __all__ = ["BUILDERS", "architecture_of", "build"]
 
+ARCHITECTURE = "_sparsecert_architecture"  # a name that no module of a user's has
+
 BUILDERS: dict[str, Callable[[int, int], nn.Module]] = {
     "digits-cnn": digits_cnn,
     "mnist-cnn": mnist_cnn,
@@ -31,10 +33,10 @@ def build(name: str, channels: int, classes: int, seed: int = 0) -> nn.Module:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = BUILDERS[name](channels, classes)
-    model.architecture = {"name": name, "channels": channels, "classes": classes}  # type: ignore[assignment]
+    setattr(model, ARCHITECTURE, {"name": name, "channels": channels, "classes": classes})
     return model
 
 
 def architecture_of(model: nn.Module) -> dict[str, Any] | None:
     """What `build` needs to make this model again; None for a module that did not come from it."""
-    return getattr(model, "architecture", None)
+    return getattr(model, ARCHITECTURE, None)

@@ -79,7 +79,7 @@ def facts_of(records: Records, alpha: float | None, bound: str | None) -> dict[s
             "certificate": method.theorem_name if method else None,
             "run_alpha": run["alpha"],
             "run_bound": run["bound"] if certifies else None,
-            "device": environment["device"],
+            "device": run["device"],
             "device_name": environment["device_name"],
         }
     except (KeyError, TypeError) as error:

@@ -39,4 +39,7 @@ def from_config(config: dict[str, Any]) -> Scheme:
     kind = arguments.pop("kind", None)
     if kind not in KINDS:
         raise InputError(f"scheme kind must be one of {', '.join(KINDS)}, got {kind!r}; a newer sparsecert may know it")
-    return KINDS[kind](**arguments)
+    try:
+        return KINDS[kind](**arguments)
+    except TypeError as error:
+        raise InputError(f"scheme {config} cannot be understood: {error}") from error

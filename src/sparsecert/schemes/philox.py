@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from sparsecert.checks import whole
 from sparsecert.errors import InputError
 
 MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
@@ -30,7 +31,7 @@ def as_numbers(name: str, numbers: Any, device: Any = None, bits: int = 32) -> t
             numbers = range(operator.index(numbers))
         if isinstance(numbers, range):
             numbers = torch.arange(numbers.start, numbers.stop, numbers.step)
-        tensor = torch.as_tensor(numbers)
+        tensor = torch.as_tensor(numbers if len(numbers) else torch.empty(0, dtype=torch.int64))
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"{name} must be a whole number or a sequence of them, got {numbers!r}") from error
     if tensor.ndim != 1 or tensor.is_floating_point() or tensor.is_complex():
@@ -45,8 +46,7 @@ def as_numbers(name: str, numbers: Any, device: Any = None, bits: int = 32) -> t
 
 def key_of(seed: int) -> tuple[int, int]:
     """The two key words of a seed."""
-    if not 0 <= seed < 1 << 64:
-        raise InputError(f"seed must be between 0 and 2**64 - 1, got {seed}")
+    seed = whole("seed", seed, 0, (1 << 64) - 1, "2**64 - 1")
     return seed & WORD, seed >> 32
 
 

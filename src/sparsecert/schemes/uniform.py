@@ -9,13 +9,13 @@ from functools import cached_property
 from math import comb
 from typing import TYPE_CHECKING, Any
 
-from sparsecert.errors import InputError
+from sparsecert.checks import whole
 from sparsecert.schemes.scheme import DELTA_BITS, RoundedUp, Scheme
 
 if TYPE_CHECKING:
     import torch
 
-MAX_UNITS = 1 << 31
+MOST_UNITS = (1 << 31) - 1
 
 
 @dataclass(frozen=True)
@@ -33,15 +33,12 @@ class Uniform(Scheme):
     keep: int
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.units, int) and 1 <= self.units < MAX_UNITS):
-            raise InputError(f"units must be a whole number between 1 and 2**31 - 1, got {self.units!r}")
-        if not (isinstance(self.keep, int) and 1 <= self.keep <= self.units):
-            raise InputError(f"keep must be between 1 and units ({self.units}), got {self.keep!r}")
+        object.__setattr__(self, "units", whole("units", self.units, 1, MOST_UNITS, "2**31 - 1"))
+        object.__setattr__(self, "keep", whole("keep", self.keep, 1, self.units, f"units ({self.units})"))
 
     def delta(self, rho: int) -> Fraction:
         """1 - C(d - rho, k) / C(d, k), exactly; its float rounds up. 0 at rho = 0, 1 once rho > units - keep."""
-        if not 0 <= rho <= self.units:
-            raise InputError(f"rho must be between 0 and units ({self.units}), got {rho}")
+        rho = whole("rho", rho, 0, MOST_UNITS, "2**31 - 1")
         if rho > self.units - self.keep:
             return RoundedUp(1)
         # Either side of C(d - rho, k) / C(d, k) = C(d - k, rho) / C(d, rho) is exact; take the one with fewer factors.
