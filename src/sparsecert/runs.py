@@ -19,7 +19,7 @@ from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
 from sparsecert.records import Header, Record, Writer
 from sparsecert.smoothed import Smoothed, check_settings
-from sparsecert.votes import Ablation, in_eval_mode, probe
+from sparsecert.votes import Ablation, probe
 
 MOST_INPUTS_AT_ONCE = 64
 
@@ -197,8 +197,7 @@ def _fitting_rows(smoothed: Smoothed, data: Dataset) -> int:
     """The rows per forward pass that the free memory suggests; a model that does not fit the data is refused here."""
     ablation = Ablation(smoothed.model, smoothed.scheme, smoothed.encoding, smoothed.device, smoothed.precision)
     first = smoothed.check(pixels(data, [0])).to(smoothed.device)
-    with in_eval_mode(smoothed.model), torch.no_grad():
-        return probe(ablation, first, len(data.classes))[1]
+    return probe(ablation, first, len(data.classes))[1]
 
 
 def _rows_of(writer: Writer, asked: int | None) -> int:

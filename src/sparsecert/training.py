@@ -30,7 +30,7 @@ from sparsecert.recipes import Recipe
 from sparsecert.schemes import TRAINING, Scheme, Uniform
 from sparsecert.schemes.philox import key_of
 from sparsecert.smoothed import Smoothed
-from sparsecert.votes import Ablation, in_eval_mode, probe
+from sparsecert.votes import Ablation, probe
 
 CHECKPOINT_NAME = "checkpoint.safetensors"
 LOG_NAME = "training.jsonl"
@@ -134,8 +134,7 @@ class Run:
     def check_fit(self) -> None:
         """Refuses a model that cannot take the data's images, before anything is written."""
         ablation = Ablation(self.model, self.scheme, self.encoding, self.device)
-        with in_eval_mode(self.model), torch.no_grad():
-            probe(ablation, torch.zeros(1, *self.data.images.shape, device=self.device), len(self.data.classes))
+        probe(ablation, torch.zeros(1, *self.data.images.shape, device=self.device), len(self.data.classes))
 
     def settings(self) -> dict[str, Any]:
         """What decides the weights."""

@@ -72,9 +72,9 @@ def count_votes(
     """
     numbers = as_numbers("examples", examples, ablation.device)
     inputs = inputs.to(ablation.device)
+    classes, fitting = probe(ablation, inputs[:1], expected)
+    size = rows or fitting
     with in_eval_mode(ablation.model), torch.no_grad():
-        classes, fitting = probe(ablation, inputs[:1], expected)
-        size = rows or fitting
         counts = torch.zeros(len(inputs) * (classes + 1), dtype=torch.int64, device=ablation.device)
         position, copies = 0, len(inputs) * len(draws)
         while position < copies:
@@ -104,10 +104,11 @@ def probe(ablation: Ablation, first: torch.Tensor, expected: int | None = None) 
     inputs = torch.cat((first.expand(PROBE_ROWS, *first.shape[1:]), (1 - first).expand(PROBE_ROWS, *first.shape[1:])))
     copies = ablation.copies(inputs, 0, torch.zeros_like(draws), draws)
     one, other = copies[:PROBE_ROWS], torch.cat((copies[:1], copies[PROBE_ROWS + 1 :]))
-    with counting_outputs(ablation.model) as seen:
-        together = _checked_scores(ablation, one, expected)
-        activations = seen() or UNSEEN * one.nbytes
-    again = _checked_scores(ablation, other, expected)
+    with in_eval_mode(ablation.model), torch.no_grad():
+        with counting_outputs(ablation.model) as seen:
+            together = _checked_scores(ablation, one, expected)
+            activations = seen() or UNSEEN * one.nbytes
+        again = _checked_scores(ablation, other, expected)
     rounding = 1e-4 if together.dtype in (torch.float32, torch.float64) else 1e-2
     scale = float(together[0].nan_to_num(0, 0, 0).abs().max())
     if not torch.allclose(together[0].float(), again[0].float(), rtol=0, atol=rounding * scale, equal_nan=True):
