@@ -168,14 +168,22 @@ class _BatchStatistics(nn.Module):
         _BatchStatistics(),
         nn.Sequential(nn.Flatten(), nn.BatchNorm1d(24, track_running_stats=False), nn.Linear(24, 3)),
         nn.Sequential(nn.Flatten(), nn.BatchNorm1d(24), nn.Linear(24, 3)).train().forward,
-        lambda copies: torch.rand(len(copies), 3),
     ],
-    ids=["batch mean", "batch norm without running statistics", "a bound method in train mode", "random answers"],
+    ids=["batch mean", "batch norm without running statistics", "a bound method in train mode"],
 )
 @pytest.mark.parametrize("scheme", [SCHEME, Uniform(12, 12)], ids=str)
 def test_a_model_whose_rows_influence_each_other_is_refused(model: Any, scheme: Uniform) -> None:
-    with pytest.raises(InputError, match="change with the rest of the batch or from call to call"):
+    with pytest.raises(InputError, match="change with the rest of the batch, so no certificate can hold"):
         count_votes(Ablation(model, scheme, NullChannels(), CPU), _inputs(), range(5), range(9), seed=0)
+
+
+def test_a_model_that_answers_at_random_is_warned_of() -> None:
+    def model(copies: torch.Tensor) -> torch.Tensor:
+        return torch.rand(len(copies), 3)
+
+    with pytest.warns(UserWarning, match="what is certified is the random classifier"):
+        counts = count_votes(Ablation(model, SCHEME, NullChannels(), CPU), _inputs(), range(5), range(60), seed=0)
+    assert counts.votes.sum() == 300
 
 
 def test_batch_norm_with_running_statistics_is_welcome() -> None:

@@ -43,8 +43,7 @@ def certify_dataset(
     """Certifies `limit` evenly spaced inputs (all by default) and records each as it is done; resumes a killed run."""
     method = method_named(bound)
     check_settings(smoothed.scheme, seed, alpha, n0=n0, n=n)
-    run = _facts(smoothed, model, data, limit, n0=n0, n=n, alpha=alpha, seed=seed)
-    run |= {"bound": method.name, "certificate": method.theorem_name}
+    settings = {"n0": n0, "n": n, "alpha": alpha, "seed": seed, "bound": bound, "certificate": method.theorem_name}
 
     def records(x: torch.Tensor, examples: list[int], progress: Callable[[int], None]) -> list[Record]:
         began = time.perf_counter()
@@ -65,15 +64,7 @@ def certify_dataset(
             for row, example in enumerate(examples)
         ]
 
-    _record_all(
-        smoothed,
-        data,
-        limit,
-        Writer(out, Header("certify", run, _environment(smoothed, model, data))),
-        n,
-        records,
-        told,
-    )
+    _record_all("certify", settings, records, smoothed, model, data, out, limit, told)
 
 
 def predict_dataset(
@@ -90,7 +81,7 @@ def predict_dataset(
 ) -> None:
     """Predicts `limit` evenly spaced inputs (all by default) and records each as it is done; resumes a killed run."""
     check_settings(smoothed.scheme, seed, alpha, n=n)
-    run = _facts(smoothed, model, data, limit, n=n, alpha=alpha, seed=seed)
+    settings = {"n": n, "alpha": alpha, "seed": seed}
 
     def records(x: torch.Tensor, examples: list[int], progress: Callable[[int], None]) -> list[Record]:
         began = time.perf_counter()
@@ -101,24 +92,18 @@ def predict_dataset(
             for row, example in enumerate(examples)
         ]
 
-    _record_all(
-        smoothed,
-        data,
-        limit,
-        Writer(out, Header("predict", run, _environment(smoothed, model, data))),
-        n,
-        records,
-        told,
-    )
+    _record_all("predict", settings, records, smoothed, model, data, out, limit, told)
 
 
 def _record_all(
-    smoothed: Smoothed,
-    data: Dataset,
-    limit: int | None,
-    writer: Writer,
-    n: int,
+    kind: str,
+    settings: dict[str, Any],
     records: Callable[[torch.Tensor, list[int], Callable[[int], None]], list[Record]],
+    smoothed: Smoothed,
+    model: str | Path,
+    data: Dataset,
+    out: str | Path,
+    limit: int | None,
     told: Told | None,
 ) -> None:
     """The groups that are not wholly recorded, each computed whole.
@@ -126,17 +111,18 @@ def _record_all(
     The rows per forward pass and the inputs per group are those of the header, so a resumed run puts the same copies
     into the same batches as an uninterrupted one and ends with the same counts, floating point included.
     """
-    with writer:
+    told = told or (lambda inputs, copies: None)
+    header = Header(kind, _facts(smoothed, model, data, limit, settings), _environment(smoothed, model, data))
+    with Writer(out, header) as writer:
         smoothed.rows = _rows_of(writer, smoothed.rows)
-        for group in _groups(data.spaced(limit), max(1, min(MOST_INPUTS_AT_ONCE, smoothed.rows // n))):
+        size = max(1, min(MOST_INPUTS_AT_ONCE, smoothed.rows // settings["n"]))
+        for group in _groups(data.spaced(limit), size):
             fresh = [example for example in group if example not in writer.done]
-            if told is not None:
-                told(len(group) - len(fresh), 0)
+            told(len(group) - len(fresh), 0)
             if fresh:
-                done = records(pixels(data, group), group, lambda copies: told(0, copies) if told else None)
+                done = records(pixels(data, group), group, lambda copies: told(0, copies))
                 writer.append(record for record in done if record.example in fresh)
-                if told is not None:
-                    told(len(fresh), 0)
+                told(len(fresh), 0)
 
 
 def pixels(data: Dataset, indices: list[int]) -> torch.Tensor:
@@ -149,7 +135,9 @@ def _groups(indices: np.ndarray[Any, Any], size: int) -> Iterator[list[int]]:
         yield indices[start : start + size].tolist()
 
 
-def _facts(smoothed: Smoothed, model: str | Path, data: Dataset, limit: int | None, **settings: Any) -> dict[str, Any]:
+def _facts(
+    smoothed: Smoothed, model: str | Path, data: Dataset, limit: int | None, settings: dict[str, Any]
+) -> dict[str, Any]:
     """What decides the votes; two runs with the same facts have the same votes."""
     if smoothed.classes is not None and smoothed.classes != len(data.classes):
         raise InputError(f"the model has {smoothed.classes} classes, {data.name} has {len(data.classes)}")
