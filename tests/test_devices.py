@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from sparsecert.schemes import ESTIMATION, Scheme, Uniform
+from sparsecert.schemes import ESTIMATION, MAX_DRAWS, TRAINING, Scheme, Uniform
 from sparsecert.smoothed import Smoothed
 from tests.contracts import SCHEMES
 
@@ -18,6 +18,17 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA d
 def test_masks_are_the_same_on_cpu_and_gpu(scheme: Scheme) -> None:
     draws = range(ESTIMATION + 5, ESTIMATION + 105)
     assert torch.equal(scheme.masks(3, range(7), draws), scheme.masks(3, range(7), draws, device="cuda").cpu())
+
+
+@pytest.mark.parametrize("seed", [0, 5, (1 << 31) + 7, (1 << 63) + (1 << 31) + 11, (1 << 64) - 1])
+@pytest.mark.parametrize(("units", "keep"), [(784, 45), (784, 44), (12, 1), (50_176, 1_000)])
+def test_the_kernel_draws_what_the_tensor_operations_draw(seed: int, units: int, keep: int) -> None:
+    from sparsecert.schemes import subsets, subsets_triton
+
+    examples = torch.tensor([0, 1, 77, (1 << 32) - 1], device="cuda").repeat(100)
+    draws = torch.tensor([TRAINING, 3, ESTIMATION + 5, MAX_DRAWS - 1], device="cuda").repeat_interleave(100)
+    arguments = (seed, examples, draws, units, keep)
+    assert torch.equal(subsets_triton.subsets(*arguments), subsets.drawn(*arguments))
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])

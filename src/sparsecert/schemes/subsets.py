@@ -9,6 +9,9 @@ in m + 1 ways, by which member came last, with the same probability. It needs k 
 
 from __future__ import annotations
 
+from functools import cache
+from importlib.util import find_spec
+
 import torch
 
 from sparsecert.schemes.philox import words
@@ -31,7 +34,24 @@ def floyd(choices: torch.Tensor, units: int) -> torch.Tensor:
 
 
 def subsets(seed: int, examples: torch.Tensor, draws: torch.Tensor, units: int, size: int) -> torch.Tensor:
-    """Bool[rows, units] with exactly `size` True in each row, a pure function of (seed, example, draw)."""
+    """Bool[rows, units] with exactly `size` True in each row, a pure function of (seed, example, draw).
+
+    On a CUDA device one kernel draws the same masks, where Triton is there to compile it.
+    """
+    if examples.is_cuda and size and _has_triton():
+        from sparsecert.schemes import subsets_triton
+
+        return subsets_triton.subsets(seed, examples, draws, units, size)
+    return drawn(seed, examples, draws, units, size)
+
+
+@cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None
+
+
+def drawn(seed: int, examples: torch.Tensor, draws: torch.Tensor, units: int, size: int) -> torch.Tensor:
+    """`subsets` by tensor operations, on any device."""
     high, low = words(seed, examples, draws, size)
     sizes = torch.arange(units - size + 1, units + 1, device=examples.device)
     return floyd(scaled(high, low, sizes), units)
