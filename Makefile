@@ -29,7 +29,7 @@ bench: $(VENV)/.ready  ## ratios measured in one run
 	$(BIN)/python -m benchmarks.overhead
 
 $(VENV)/bin/python:
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
 $(VENV)/.ready: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) --editable .

@@ -21,6 +21,7 @@ RUN = {
     "n": 10,
     "seed": 0,
     "scheme": {"kind": "uniform", "units": 9, "keep": 2},
+    "data": {"name": "made", "of": 20, "inputs": 3},
 }
 HEADER = Header("certify", RUN, {"rows": 7})
 RECORDS = [
@@ -138,6 +139,17 @@ def test_a_file_that_is_not_ours_is_refused_and_untouched(tmp_path: Path, conten
         (b'"selection": {"3": 5}', b'"selection": {"3": 6}', "line 2 is damaged"),
         (b'"example": 5', b'"example": 0', r"line 3 is damaged \(input 0 is there twice\)"),
         (b'"n": 10', b'"n": "ten"', "damaged header"),
+        (b'"inputs": 3', b'"inputs": "x"', "damaged header"),
+        (b'"inputs": 3', b'"inputs": 2', "holds 3 inputs, more than the run has"),
+        (b'"environment": {"rows": 7}', b'"environment": null', "damaged header"),
+        (b'"seconds": 0.25', b'"seconds": null', "line 3 is damaged"),
+        (b'"seconds": 0.25', b'"seconds": NaN', "line 3 is damaged"),
+        (b'"example": 5', b'"example": -5', "line 3 is damaged"),
+        (b'"example": 5', b'"example": 20', "line 3 is damaged"),
+        (b'"example": 5', b'"example": "5"', "line 3 is damaged"),
+        (b'"true": 1', b'"true": "1"', "line 3 is damaged"),
+        (b'"true": 1', b'"true": 4', "line 3 is damaged"),
+        (b'"true": 1', b'"true": ' + b"[" * 100_000, "line 3 is damaged"),
     ],
 )
 def test_damage_is_named(tmp_path: Path, old: bytes, new: bytes, message: str) -> None:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -70,6 +71,40 @@ def test_a_run_cut_anywhere_ends_with_the_same_content(trained: Path, tmp_path: 
         cut.write_bytes(data[: int(len(data) * share)])
         _certify(trained, cut)
         assert _content(cut) == _content(whole)
+
+
+def test_a_resumed_run_puts_the_same_copies_into_the_same_batches(trained: Path, tmp_path: Path) -> None:
+    """A group of inputs that is half recorded is computed whole: rounding may depend on what shares a batch."""
+
+    def certify(out: Path) -> list[torch.Tensor]:
+        smoothed, seen = Smoothed.load(trained), []
+        smoothed.rows = 250  # two inputs of 100 copies to a group
+        assert isinstance(smoothed.model, torch.nn.Module)
+        smoothed.model.register_forward_pre_hook(lambda _module, inputs: seen.append(inputs[0].clone()))
+        certify_dataset(smoothed, trained, datasets.load("digits"), out, **SMALL)
+        assert smoothed.rows == 250
+        return [copies for copies in seen if len(copies) > 20]
+
+    whole = certify(tmp_path / "c.jsonl")
+    lines = (tmp_path / "c.jsonl").read_bytes().splitlines(keepends=True)
+    (tmp_path / "c.jsonl").write_bytes(b"".join(lines[:-1]))
+    again = certify(tmp_path / "c.jsonl")
+    assert 0 < len(again) < len(whole)
+    assert all(torch.equal(a, b) for a, b in zip(again, whole[-len(again) :], strict=True))
+
+
+def test_inputs_of_another_run_are_refused(trained: Path, tmp_path: Path) -> None:
+    _certify(trained, tmp_path / "c.jsonl")
+    lines = (tmp_path / "c.jsonl").read_text().splitlines(keepends=True)
+    stray = lines[-1].replace(f'"example": {json.loads(lines[-1])["example"]}', '"example": 499')
+    (tmp_path / "c.jsonl").write_text("".join([*lines[:-1], stray]))
+    with pytest.raises(InputError, match="holds inputs that are not of this run"):
+        _certify(trained, tmp_path / "c.jsonl")
+
+
+def test_numpy_numbers_are_recorded_as_numbers(trained: Path, tmp_path: Path) -> None:
+    _certify(trained, tmp_path / "c.jsonl", n=np.int64(100), seed=np.int64(2), alpha=np.float64(0.05))
+    assert read(tmp_path / "c.jsonl").header.run["seed"] == 2
 
 
 def test_told_adds_up_on_a_fresh_and_on_a_resumed_run(trained: Path, tmp_path: Path) -> None:

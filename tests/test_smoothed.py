@@ -250,6 +250,58 @@ def test_your_own_module_is_saved_and_handed_back(tmp_path: Path, digits: tuple[
         sc.Smoothed.load(tmp_path / "own.safetensors", model=nn.Linear(3, 3))
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_a_saved_classifier_keeps_its_precision(
+    tmp_path: Path, digits: tuple[torch.Tensor, torch.Tensor], dtype: torch.dtype
+) -> None:
+    g = sc.Smoothed(models.build("digits-cnn", 2, 10).to(dtype), sc.Uniform(64, 9))
+    g.save(tmp_path / "m.safetensors")
+    for loaded in (
+        sc.Smoothed.load(tmp_path / "m.safetensors"),
+        sc.Smoothed.load(tmp_path / "m.safetensors", model=models.build("digits-cnn", 2, 10)),
+    ):
+        assert {p.dtype for p in loaded.model.parameters()} == {dtype}  # type: ignore[attr-defined]
+        assert (loaded.predict(digits[0], n=200).counts == g.predict(digits[0], n=200).counts).all()
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (sc.Uniform(64, 9), _net(), None),
+        (_net(), sc.Uniform, None),
+        (_net(), sc.Uniform(64, 9), sc.NullChannels),
+        ("net", sc.Uniform(64, 9), None),
+    ],
+    ids=["swapped", "scheme class", "encoding class", "no model"],
+)
+def test_parts_that_are_not_what_they_should_be_are_refused(parts: tuple[Any, Any, Any]) -> None:
+    with pytest.raises(sc.InputError, match=r"Smoothed takes \(model, scheme, encoding\)"):
+        sc.Smoothed(*parts)
+
+
+def test_what_cannot_be_saved_is_said(tmp_path: Path) -> None:
+    class Extra(nn.Linear):
+        def get_extra_state(self) -> dict[str, int]:
+            return {"a": 1}
+
+    with pytest.raises(sc.InputError, match="_extra_state of the model is not a plain tensor"):
+        sc.Smoothed(Extra(3, 3), sc.Uniform(64, 9)).save(tmp_path / "m.safetensors")
+    with pytest.raises(sc.InputError, match="facts must be plain JSON values"):
+        sc.Smoothed(_net(), sc.Uniform(64, 9), facts={"n": np.int64(3)}).save(tmp_path / "m.safetensors")
+    assert not any(tmp_path.iterdir())
+
+
+def test_inputs_too_large_for_the_models_precision_are_refused(g: sc.Smoothed) -> None:
+    with pytest.raises(sc.InputError, match=r"inputs must be finite in the model's torch.float32; input 0"):
+        g.predict(torch.full((1, 1, 8, 8), 1e300, dtype=torch.float64), n=10)
+
+
+def test_results_show_themselves_briefly(g: sc.Smoothed, digits: tuple[torch.Tensor, torch.Tensor]) -> None:
+    assert len(repr(g.certify(digits[0], n0=5, n=10))) < 400
+    assert len(repr(g.predict(digits[0], n=10))) < 300
+    assert g.predict(digits[0], n=10, alpha=np.float32(0.05)).n == 10
+
+
 def test_tied_weights_are_saved(tmp_path: Path) -> None:
     model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8))
     model[1].weight = model[0].weight

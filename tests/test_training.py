@@ -118,6 +118,7 @@ def test_masks_are_one_per_minibatch_or_one_per_sample(few: Dataset, masks: str)
     assert (drawn.sum(dim=1) == 10).all()
     if masks == "sample":
         assert len(drawn.unique(dim=0)) == 30
+        assert torch.equal(drawn, run.scheme.masks(0, range(30), [TRAINING])[:, 0])
         assert torch.equal(again.flip(0), drawn)
         assert not torch.equal(run._masks(torch.arange(30), epoch=1), drawn)
     else:
@@ -183,7 +184,7 @@ def test_a_run_stopped_at_any_step_resumes_to_the_same_weights(few: Dataset, tmp
     recipe = replace(QUICK, model="resnet18-cifar", epochs=2, batch=50, augment="crop-flip")
     straight = modelfile.read(train(few, recipe, tmp_path / "straight"))[0]
 
-    for stops in ([1, 4], [3]):
+    for stops in ([1, 4], [3], [4, 4, 5]):
         out = tmp_path / f"stopped-{len(stops)}"
         for stop in stops:
             run = _run(few, recipe)
@@ -196,6 +197,8 @@ def test_a_run_stopped_at_any_step_resumes_to_the_same_weights(few: Dataset, tmp
             run.save_checkpoint(out)
         resumed = modelfile.read(train(few, recipe, out))[0]
         assert all(torch.equal(straight[name], resumed[name]) for name in straight)
+    mid_epoch = [(tmp_path / name / "training.jsonl").read_text() for name in ("straight", "stopped-3")]
+    assert mid_epoch[0].splitlines()[1] == mid_epoch[1].splitlines()[1]
 
 
 def test_a_finished_run_is_left_alone_and_another_refused(few: Dataset, tmp_path: Path) -> None:
@@ -205,6 +208,11 @@ def test_a_finished_run_is_left_alone_and_another_refused(few: Dataset, tmp_path
     assert path.stat().st_mtime_ns == before
     with pytest.raises(InputError, match=r"model.safetensors is of another run \(seed differs\)"):
         train(few, QUICK, tmp_path, seed=5)
+    assert isinstance(few.images, ArrayImages)
+    pixels = few.images.pixels.copy()
+    pixels[7, 0, 3, 3] ^= 1
+    with pytest.raises(InputError, match=r"is of another run \(data differs\)"):
+        train(replace(few, images=ArrayImages(pixels)), QUICK, tmp_path)
     run = _run(few, QUICK)
     run.save_checkpoint(tmp_path / "half")
     with pytest.raises(InputError, match=r"checkpoint.safetensors is of another run \(recipe differs\)"):
@@ -251,6 +259,19 @@ def test_a_model_that_does_not_fit_the_data_is_refused_before_anything_is_writte
     assert not (tmp_path / "run").exists()
 
 
+def test_foreign_files_in_the_folder_are_left_alone_and_named(few: Dataset, tmp_path: Path) -> None:
+    (tmp_path / ".thesis.pdf.part").write_text("precious")
+    (tmp_path / ".folder.part").mkdir()
+    path = train(few, QUICK, tmp_path)
+    assert (tmp_path / ".thesis.pdf.part").read_text() == "precious"
+    path.rename(tmp_path / "checkpoint.safetensors")
+    with pytest.raises(InputError, match=r"checkpoint.safetensors is not a checkpoint"):
+        train(few, QUICK, tmp_path)
+    modelfile.write(path, {}, {})
+    with pytest.raises(InputError, match="is of another run"):
+        train(few, QUICK, tmp_path)
+
+
 def test_leftovers_of_a_killed_writer_are_swept(few: Dataset, tmp_path: Path) -> None:
     (tmp_path / ".model.safetensors.123.part").write_bytes(b"half")
     train(few, QUICK, tmp_path)
@@ -260,7 +281,7 @@ def test_leftovers_of_a_killed_writer_are_swept(few: Dataset, tmp_path: Path) ->
 def test_two_writers_refuse_each_other(few: Dataset, tmp_path: Path) -> None:
     from sparsecert.files import sole_writer
 
-    with sole_writer(tmp_path), pytest.raises(InputError, match="is being written by another run"):
+    with sole_writer(tmp_path, ()), pytest.raises(InputError, match="is being written by another run"):
         train(few, QUICK, tmp_path)
     assert train(few, QUICK, tmp_path).exists()
 

@@ -134,7 +134,7 @@ def test_too_little_memory_for_a_single_copy_is_said() -> None:
 
     def model(copies: torch.Tensor) -> torch.Tensor:
         calls.append(len(copies))
-        if len(calls) > 2:  # the first two are the probe's
+        if len(calls) > 3:  # the first three are the probe's
             raise torch.cuda.OutOfMemoryError("CUDA out of memory")
         return torch.zeros(len(copies), 3)
 
@@ -145,15 +145,20 @@ def test_too_little_memory_for_a_single_copy_is_said() -> None:
 @pytest.mark.parametrize(
     ("model", "found"),
     [
-        (lambda x: torch.zeros(len(x)), r"\(4,\)"),
-        (lambda x: torch.zeros(len(x), 1), r"\(4, 1\)"),
-        (lambda x: torch.zeros(len(x) + 1, 5), r"\(5, 5\)"),
+        (lambda x: torch.zeros(len(x)), r"\(16,\)"),
+        (lambda x: torch.zeros(len(x), 1), r"\(16, 1\)"),
+        (lambda x: torch.zeros(len(x) + 1, 5), r"\(17, 5\)"),
+        (lambda x: torch.zeros(len(x), 2, 12), r"\(16, 2, 12\); flatten the copies first"),
         (lambda x: [0] * len(x), "list"),
     ],
 )
 def test_a_model_that_returns_no_scores_is_refused(model: Any, found: str) -> None:
-    with pytest.raises(InputError, match=rf"model must return scores of shape \(4, classes\).*got {found}"):
+    with pytest.raises(InputError, match=rf"model must return scores of shape \(16, classes\).*got {found}"):
         count_votes(Ablation(model, SCHEME, NullChannels(), CPU), _inputs(), range(5), range(9), seed=0)
+
+
+def _ruled_out(copies: torch.Tensor) -> torch.Tensor:
+    return torch.full((len(copies),), -1e9)
 
 
 class _BatchStatistics(nn.Module):
@@ -168,8 +173,29 @@ class _BatchStatistics(nn.Module):
         _BatchStatistics(),
         nn.Sequential(nn.Flatten(), nn.BatchNorm1d(24, track_running_stats=False), nn.Linear(24, 3)),
         nn.Sequential(nn.Flatten(), nn.BatchNorm1d(24), nn.Linear(24, 3)).train().forward,
+        lambda copies: torch.stack(
+            (
+                torch.full((len(copies),), 0.5),
+                (copies[:, 0] > 0.9).any().float().expand(len(copies)),
+                _ruled_out(copies),
+            ),
+            dim=1,
+        ),
+        lambda copies: torch.nn.functional.one_hot(
+            (copies[:, 0].sum((1, 2)) > copies[:, 0].sum() / len(copies)).long(), 3
+        ),
+        lambda copies: _BatchStatistics()(copies) + 0.01 * torch.randn(len(copies), 3),
+        nn.Sequential(nn.Flatten(), nn.BatchNorm1d(24), nn.Dropout(), nn.Linear(24, 3)).train().forward,
     ],
-    ids=["batch mean", "batch norm without running statistics", "a bound method in train mode"],
+    ids=[
+        "batch mean",
+        "batch norm without running statistics",
+        "a bound method in train mode",
+        "a class that is ruled out by a huge score",
+        "hard labels",
+        "batch mean and noise",
+        "batch norm and dropout in train mode",
+    ],
 )
 @pytest.mark.parametrize("scheme", [SCHEME, Uniform(12, 12)], ids=str)
 def test_a_model_whose_rows_influence_each_other_is_refused(model: Any, scheme: Uniform) -> None:
@@ -184,6 +210,34 @@ def test_a_model_that_answers_at_random_is_warned_of() -> None:
     with pytest.warns(UserWarning, match="what is certified is the random classifier"):
         counts = count_votes(Ablation(model, SCHEME, NullChannels(), CPU), _inputs(), range(5), range(60), seed=0)
     assert counts.votes.sum() == 300
+
+
+def test_the_probe_leaves_the_global_generator_alone() -> None:
+    model = _model()
+    before = torch.get_rng_state()
+    count_votes(Ablation(model, SCHEME, NullChannels(), CPU), _inputs(), range(5), range(9), seed=0)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), TypeError("no"), NotImplementedError("no")])
+def test_a_model_that_fails_is_refused_with_its_reason(error: Exception) -> None:
+    def model(copies: torch.Tensor) -> torch.Tensor:
+        raise error
+
+    with pytest.raises(InputError, match=r"does not take ablated copies of shape \(2, 3, 4\): no"):
+        count_votes(Ablation(model, SCHEME, NullChannels(), CPU), _inputs(), range(5), range(9), seed=0)
+
+
+def test_whole_scores_are_scores_and_truth_values_are_not() -> None:
+    def ranks(copies: torch.Tensor) -> torch.Tensor:
+        return (copies.flatten(1)[:, :3] * 100).long()
+
+    counts = count_votes(Ablation(ranks, SCHEME, NullChannels(), CPU), _inputs(), range(5), range(9), seed=0)
+    assert counts.votes.sum() == 45
+    with pytest.raises(InputError, match=r"scores that are real numbers, got torch.bool"):
+        count_votes(
+            Ablation(lambda x: ranks(x) > 50, SCHEME, NullChannels(), CPU), _inputs(), range(5), range(9), seed=0
+        )
 
 
 def test_batch_norm_with_running_statistics_is_welcome() -> None:
@@ -207,7 +261,14 @@ def test_scripted_and_frozen_models_vote_like_the_original() -> None:
 
 
 @pytest.mark.parametrize(
-    "examples", [[1 << 32, 0, 1, 2, 3], [-1, 0, 1, 2, 3], [0.5, 1, 2, 3, 4], [1 << 63, 0, 1, 2, 3]]
+    "examples",
+    [
+        [1 << 32, 0, 1, 2, 3],
+        [-1, 0, 1, 2, 3],
+        [0.5, 1, 2, 3, 4],
+        [True, False, True, True, False],
+        [1 << 63, 0, 1, 2, 3],
+    ],
 )
 def test_examples_that_cannot_be_numbers_of_masks_are_refused(examples: Any) -> None:
     with pytest.raises(InputError, match="examples must be"):

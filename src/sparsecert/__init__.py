@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     from sparsecert.encodings import MeanFill, NullChannels
     from sparsecert.errors import InputError
     from sparsecert.results import Certifications, Predictions
-    from sparsecert.schemes import Uniform
+    from sparsecert.schemes import TRAINING, Uniform
     from sparsecert.smoothed import Smoothed
 
 __version__ = "0.1.0"
-__all__ = ["Certifications", "InputError", "MeanFill", "NullChannels", "Predictions", "Smoothed", "Uniform"]
+__all__ = ["TRAINING", "Certifications", "InputError", "MeanFill", "NullChannels", "Predictions", "Smoothed", "Uniform"]
 
 _HOMES = {
+    "TRAINING": "schemes",
     "Certifications": "results",
     "InputError": "errors",
     "MeanFill": "encodings",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -53,14 +53,18 @@ def lock(file: IO[Any], path: Path) -> None:
 
 
 @contextmanager
-def sole_writer(folder: Path) -> Iterator[None]:
-    """Makes this process the only one that writes into `folder`; the folder is made if it is not there."""
+def sole_writer(folder: Path, names: Sequence[str]) -> Iterator[None]:
+    """Makes this process the only one that writes `names` into `folder`, which is made if it is not there.
+
+    What a process that was killed while it wrote one of them left behind is removed.
+    """
     path = folder / ".lock"
     with unwritable(folder):
         folder.mkdir(parents=True, exist_ok=True)
         file = path.open("a")
     with contextlib.closing(file):
         lock(file, folder)
-        for part in folder.glob(".*.part"):  # of a process that was killed while it wrote
-            part.unlink()
+        for name in names:
+            for part in folder.glob(f".{name}.*.part"):
+                part.unlink()
         yield

@@ -23,8 +23,14 @@ Tensors = dict[str, torch.Tensor]
 
 def write(path: str | Path, tensors: Tensors, header: dict[str, Any]) -> None:
     """Writes tensors and header as one file, whole or not at all."""
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, torch.Tensor) or tensor.is_quantized:
+            raise InputError(f"{name} of the model is not a plain tensor; only plain tensors can be saved")
     plain = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}
-    metadata = {KEY: json.dumps({"format": FORMAT, **header})}
+    try:
+        metadata = {KEY: json.dumps({"format": FORMAT, **header})}
+    except (TypeError, ValueError) as error:
+        raise InputError(f"facts must be plain JSON values: {error}") from error
     write_atomically(Path(path), save(plain, metadata=metadata))
 
 

@@ -119,17 +119,18 @@ class Writer:
             raise InputError(f"{self.path} is not a file that records can be written to; name another")
         if self.path.suffix == ".gz":
             raise InputError(f"{self.path}: records are written as plain text, compress them afterwards; name another")
+        first_line = header.to_json()
         with unwritable(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self.path.open("a+b", buffering=0)
         try:
             lock(self._file, self.path)
-            self._resume(header)
+            self._resume(header, first_line)
         except BaseException:
             self._file.close()
             raise
 
-    def _resume(self, header: Header) -> None:
+    def _resume(self, header: Header, first_line: str) -> None:
         with unwritable(self.path):
             self._file.seek(0)
             data = self._file.read()
@@ -142,7 +143,7 @@ class Writer:
         if end < len(data):
             self._file.truncate(end)
         if found is None:
-            self._append_line(header.to_json())
+            self._append_line(first_line)
 
     def append(self, records: Iterable[Record]) -> None:
         """Adds lines and hands them to the system; if that fails, the file ends with the last whole line."""
@@ -185,17 +186,28 @@ def _parse(path: Path, data: bytes) -> tuple[Header | None, tuple[Record, ...], 
             _check_line(header, record)
             if record.example in records:
                 raise ValueError(f"input {record.example} is there twice")
-        except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
             raise InputError(
                 f"{path}, line {number} is damaged ({error}); delete it and run the command again"
             ) from error
         records[record.example] = record
+    if len(records) > header.run["data"]["inputs"]:
+        raise InputError(f"{path} holds {len(records)} inputs, more than the run has; name another file")
     return header, tuple(records.values()), end
 
 
 def _check_line(header: Header, record: Record) -> None:
-    """Holds a line against its header: whole, non-negative votes, as many as the run has copies."""
-    for tally, n in ((record.selection, header.run.get("n0")), (record.votes, header.run["n"])):
+    """Holds a line against its header: an input of the data set, a class, and as many votes as the run has copies."""
+    run = header.run
+    for name, value, most in (
+        ("input", record.example, run["data"]["of"]),
+        ("true label", record.true, run["classes"]),
+    ):
+        if type(value) is not int or not 0 <= value < most:
+            raise ValueError(f"{name} {value!r}")
+    if type(record.seconds) not in (int, float) or not 0 <= record.seconds < float("inf"):
+        raise ValueError(f"seconds {record.seconds!r}")
+    for tally, n in ((record.selection, run.get("n0")), (record.votes, run["n"])):
         if tally is not None and (min(*tally.votes, tally.invalid) < 0 or tally.total != n):
             raise ValueError(f"votes add up to {tally.total}, not {n}")
 
@@ -204,9 +216,13 @@ def _parse_header(path: Path, line: bytes) -> Header:
     try:
         facts = json.loads(line)
         version, header = facts["format"], Header(facts["kind"], facts["run"], facts["environment"])
-        if not all(isinstance(header.run[key], int) and header.run[key] > 0 for key in ("classes", "n")):
+        data = header.run["data"]
+        numbers = header.run["classes"], header.run["n"], data["of"], data["inputs"]
+        if not isinstance(header.environment, dict) or not all(
+            type(number) is int and number > 0 for number in numbers
+        ):
             raise ValueError
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(f"{path} has a damaged header; name another file") from error
     if version != FORMAT:
         raise InputError(f"{path} has format {version}, this version reads {FORMAT}; update sparsecert")

@@ -23,6 +23,9 @@ class Predictions:
     alpha: float
     seed: int
 
+    def __repr__(self) -> str:
+        return f"Predictions(labels={self.labels}, n={self.n}, alpha={self.alpha})"
+
     @property
     def labels(self) -> Int64:
         """int64[b]: the class, -1 where abstained."""
@@ -62,6 +65,9 @@ class Certifications:
 
     def __len__(self) -> int:
         return len(self.certificates)
+
+    def __repr__(self) -> str:
+        return f"Certifications(labels={self.labels}, radii={self.radii}, n={self.n}, alpha={self.alpha})"
 
     def __getitem__(self, row: int) -> Certificate:
         return self.certificates[row]

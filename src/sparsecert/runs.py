@@ -40,9 +40,13 @@ def certify_dataset(
     limit: int | None = None,
     told: Told | None = None,
 ) -> None:
-    """Certifies `limit` evenly spaced inputs (all by default) and records each as it is done; resumes a killed run."""
+    """Certifies `limit` evenly spaced inputs (all by default) and records each as it is done; resumes a killed run.
+
+    `model` is the file that `smoothed` was loaded from: the records name the model by its hash.
+    """
     method = method_named(bound)
     check_settings(smoothed.scheme, seed, alpha, n0=n0, n=n)
+    n0, n, alpha, seed = int(n0), int(n), float(alpha), int(seed)  # numpy's numbers are no JSON
     settings = {"n0": n0, "n": n, "alpha": alpha, "seed": seed, "bound": bound, "certificate": method.theorem_name}
 
     def records(x: torch.Tensor, examples: list[int], progress: Callable[[int], None]) -> list[Record]:
@@ -81,6 +85,7 @@ def predict_dataset(
 ) -> None:
     """Predicts `limit` evenly spaced inputs (all by default) and records each as it is done; resumes a killed run."""
     check_settings(smoothed.scheme, seed, alpha, n=n)
+    n, alpha, seed = int(n), float(alpha), int(seed)  # numpy's numbers are no JSON
     settings = {"n": n, "alpha": alpha, "seed": seed}
 
     def records(x: torch.Tensor, examples: list[int], progress: Callable[[int], None]) -> list[Record]:
@@ -113,16 +118,21 @@ def _record_all(
     """
     told = told or (lambda inputs, copies: None)
     header = Header(kind, _facts(smoothed, model, data, limit, settings), _environment(smoothed, model, data))
+    asked, indices = smoothed.rows, data.spaced(limit)
     with Writer(out, header) as writer:
-        smoothed.rows = _rows_of(writer, smoothed.rows)
-        size = max(1, min(MOST_INPUTS_AT_ONCE, smoothed.rows // settings["n"]))
-        for group in _groups(data.spaced(limit), size):
-            fresh = [example for example in group if example not in writer.done]
-            told(len(group) - len(fresh), 0)
-            if fresh:
-                done = records(pixels(data, group), group, lambda copies: told(0, copies))
-                writer.append(record for record in done if record.example in fresh)
-                told(len(fresh), 0)
+        if not writer.done <= set(indices.tolist()):
+            raise InputError(f"{writer.path} holds inputs that are not of this run; name another file")
+        try:
+            smoothed.rows = _rows_of(writer, asked)
+            for group in _groups(indices, max(1, min(MOST_INPUTS_AT_ONCE, smoothed.rows // settings["n"]))):
+                fresh = [example for example in group if example not in writer.done]
+                told(len(group) - len(fresh), 0)
+                if fresh:
+                    done = records(pixels(data, group), group, lambda copies: told(0, copies))
+                    writer.append(record for record in done if record.example in fresh)
+                    told(len(fresh), 0)
+        finally:
+            smoothed.rows = asked
 
 
 def pixels(data: Dataset, indices: list[int]) -> torch.Tensor:
@@ -138,7 +148,7 @@ def _groups(indices: np.ndarray[Any, Any], size: int) -> Iterator[list[int]]:
 def _facts(
     smoothed: Smoothed, model: str | Path, data: Dataset, limit: int | None, settings: dict[str, Any]
 ) -> dict[str, Any]:
-    """What decides the votes; two runs with the same facts have the same votes."""
+    """What decides the votes, but for the rounding of another torch or number of threads (see the environment)."""
     if smoothed.classes is not None and smoothed.classes != len(data.classes):
         raise InputError(f"the model has {smoothed.classes} classes, {data.name} has {len(data.classes)}")
     names = smoothed.facts.get("class_names")
@@ -191,7 +201,7 @@ def _fitting_rows(smoothed: Smoothed, data: Dataset) -> int:
 def _rows_of(writer: Writer, asked: int | None) -> int:
     """The rows that the run was begun with; another number is refused, since rounding may depend on it."""
     begun = writer.header.environment.get("rows")
-    if not isinstance(begun, int) or begun < 1:
+    if type(begun) is not int or begun < 1:
         raise InputError(f"{writer.path} has a damaged header; name another file")
     if asked not in (None, begun):
         raise InputError(f"{writer.path} was begun with rows {begun}, not {asked}; leave rows out or name another file")

@@ -48,6 +48,7 @@ class Smoothed:
         rows: int | None = None,
         facts: dict[str, Any] | None = None,
     ) -> None:
+        _check_parts(model, scheme, encoding)
         if precision not in PRECISIONS:
             raise InputError(f"precision must be one of {', '.join(PRECISIONS)}, got {precision!r}")
         self.model = model
@@ -175,6 +176,7 @@ class Smoothed:
         if model is None:
             raise InputError(f"{path} holds the weights of a module of yours: load(path, model=YourModule())")
         try:
+            model.to(next((t.dtype for t in tensors.values() if t.is_floating_point()), None))
             model.load_state_dict(tensors)
         except RuntimeError as error:
             raise InputError(f"{path} does not fit the model: {' '.join(str(error).split())}") from error
@@ -193,14 +195,22 @@ class Smoothed:
             )
         if not x.is_floating_point():
             raise InputError(f"inputs must be floating point, got {x.dtype}; for 8-bit images pass x.float() / 255")
-        if not torch.isfinite(x).all():
-            bad = (~torch.isfinite(x)).flatten(1).any(dim=1).nonzero()[0].item()
-            raise InputError(f"inputs must be finite; input {bad} holds NaN or infinity")
         parameter = _first_parameter(self.model)
-        return x.detach().to(x.dtype if parameter is None else parameter.dtype)
+        inputs = x.detach().to(x.dtype if parameter is None else parameter.dtype)
+        if not torch.isfinite(inputs).all():
+            bad = (~torch.isfinite(inputs)).flatten(1).any(dim=1).nonzero()[0].item()
+            raise InputError(f"inputs must be finite in the model's {inputs.dtype}; input {bad} holds NaN or infinity")
+        return inputs
 
     def __repr__(self) -> str:
         return f"Smoothed({type(self.model).__name__}, {self.scheme}, {self.encoding})"
+
+
+def _check_parts(model: Any, scheme: Any, encoding: Any) -> None:
+    """Refuses arguments in another order, and classes where objects are meant."""
+    if not callable(model) or not isinstance(scheme, Scheme) or not isinstance(encoding, Encoding | None):
+        found = ", ".join(getattr(part, "__name__", type(part).__name__) for part in (model, scheme, encoding))
+        raise InputError(f"Smoothed takes (model, scheme, encoding), for example Uniform(784, 45), got ({found})")
 
 
 def check_settings(scheme: Scheme, seed: int, alpha: float | None = None, **draws: int) -> None:

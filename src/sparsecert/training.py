@@ -76,7 +76,7 @@ def train(
     scheme = scheme or Uniform(units=encoding.units(data.images.shape), keep=recipe.keep)
     run = Run(data, recipe, scheme, encoding, seed, torch.device(device))
     run.check_fit()
-    with sole_writer(out):
+    with sole_writer(out, (MODEL_NAME, CHECKPOINT_NAME, LOG_NAME)):
         if _finished(out / MODEL_NAME, run.settings()):
             return out / MODEL_NAME
         run.resume(out / CHECKPOINT_NAME)
@@ -211,6 +211,8 @@ class Run:
         if not path.exists():
             return
         tensors, header = modelfile.read(path)
+        if not {"settings", "step", "log", "sums"} <= header.keys():
+            raise InputError(f"{path} is not a checkpoint; delete it or use another --out folder")
         _check_same(path, header["settings"], self.settings())
         self.model.load_state_dict({k.removeprefix("model."): t for k, t in tensors.items() if k.startswith("model.")})
         for number, parameter in enumerate(self.model.parameters()):
@@ -278,7 +280,7 @@ def _finished(path: Path, settings: dict[str, Any]) -> bool:
     """Whether the folder already holds the model of these settings."""
     if not path.exists():
         return False
-    _check_same(path, modelfile.read_header(path)["facts"].get("training", {}).get("settings", {}), settings)
+    _check_same(path, modelfile.read_header(path).get("facts", {}).get("training", {}).get("settings", {}), settings)
     return True
 
 

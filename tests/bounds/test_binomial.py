@@ -7,7 +7,7 @@ from math import comb
 
 import pytest
 
-from sparsecert.bounds.binomial import tail_at_most
+from sparsecert.bounds.binomial import SCALE, _lower_sum_reaches, _upper_sum_from, tail_at_most
 
 
 def _exact_tail(successes: int, trials: int, p: Fraction) -> Fraction:
@@ -17,10 +17,11 @@ def _exact_tail(successes: int, trials: int, p: Fraction) -> Fraction:
 @pytest.mark.parametrize("trials", [1, 2, 7, 40])
 @pytest.mark.parametrize("p", [Fraction(1, 1000), Fraction(1, 3), Fraction(1, 2), Fraction(0.9), Fraction(999, 1000)])
 def test_it_proves_what_is_true_and_nothing_else(trials: int, p: Fraction) -> None:
+    """Nothing false, however close: a level below the tail by one part in 2**180 is not proved."""
     hair = Fraction(1, 1 << 50)
     for successes in range(trials + 1):
         tail = _exact_tail(successes, trials, p)
-        assert not tail_at_most(successes, trials, p, tail * (1 - hair))
+        assert not tail_at_most(successes, trials, p, tail * (1 - Fraction(1, 1 << 180)))
         assert tail_at_most(successes, trials, p, min(Fraction(1), tail * (1 + hair)) if successes else Fraction(1))
 
 
@@ -35,3 +36,21 @@ def test_it_proves_what_is_true_and_nothing_else(trials: int, p: Fraction) -> No
 )
 def test_the_ends(arguments: tuple[int, int, Fraction, Fraction], proved: bool) -> None:
     assert tail_at_most(*arguments) is proved
+
+
+@pytest.mark.parametrize(("successes", "trials"), [(1, 3), (5, 9), (9, 9), (30, 40), (2_000, 10_000), (600, 1_000)])
+@pytest.mark.parametrize("p", [Fraction(1, 7), Fraction(1, 2), Fraction(0.9)])
+def test_the_sums_are_rounded_away_from_each_other(successes: int, trials: int, p: Fraction) -> None:
+    """Upper: at least the exact sum of w(i) = pmf(i) / pmf(successes), its far end included; lower: at most."""
+    odds, against = p.numerator, p.denominator - p.numerator
+    term, exact_upper = Fraction(1), Fraction(0)
+    for i in range(successes, min(trials, successes + 400) + 1):
+        exact_upper += term
+        term *= Fraction((trials - i) * odds, (i + 1) * against)
+    assert _upper_sum_from(successes, trials, odds, against) >= exact_upper * SCALE
+    term, exact_lower = Fraction(1), Fraction(0)
+    for i in range(successes, max(0, successes - 60), -1):
+        term *= Fraction(i * against, (trials - i + 1) * odds)
+        exact_lower += term
+    if successes <= 60:  # all of them were added up
+        assert not _lower_sum_reaches(int(exact_lower * SCALE) + 1, successes, trials, odds, against)

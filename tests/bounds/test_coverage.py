@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import binom
 
 from sparsecert.bounds import charged, predicted
+from sparsecert.bounds.clopper_pearson import complement
 from sparsecert.certificates import METHODS
 from sparsecert.counts import Tally
 from sparsecert.errors import InputError
@@ -94,6 +95,15 @@ def test_invalid_votes_count_for_the_rival_and_never_for_the_leader() -> None:
         intervals = [method.bound(clean, tally, Fraction(1, 20)) for tally in (clean, spoiled)]
         assert intervals[0].p_lower == intervals[1].p_lower
         assert intervals[0].p_upper <= intervals[1].p_upper
+
+
+def test_the_rival_is_never_given_more_than_the_leader_leaves() -> None:
+    """p_upper <= 1 - p_lower whatever the votes, so that Corollary 2 contains Corollary 1 at alpha / 2."""
+    for leader in range(41):
+        for invalid in range(41 - leader):
+            tally = Tally((leader, 40 - leader - invalid, 0), invalid)
+            interval = METHODS["two-sided"].bound(Tally((1, 0, 0)), tally, Fraction(1, 20))
+            assert interval.p_upper <= complement(float(interval.p_lower))
 
 
 def test_ties_go_to_the_lowest_class() -> None:

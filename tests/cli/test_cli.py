@@ -206,6 +206,16 @@ def test_nan_in_an_input_is_one_line_too(trained: Path) -> None:
         sc.Smoothed.load(trained).certify(torch.full((2, 1, 8, 8), 0.5).index_fill(0, torch.tensor([1]), float("nan")))
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_report_to_a_full_disk_is_one_line(certified: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "sparsecert", "report", str(certified)]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[0] == "Error: [Errno 28] No space left on device"
+    assert "Traceback" not in done.stderr
+
+
 def test_a_real_process_shows_no_traceback(tmp_path: Path) -> None:
     done = _sparsecert("certify", tmp_path / "none", "--data", "digits", "--out", tmp_path / "c.jsonl")
     assert done.returncode == 2

@@ -113,6 +113,7 @@ def test_nonuniformity_bounds_the_steps_added_up() -> None:
     assert 0 < total <= stated
     assert Uniform(784, 45).nonuniformity < Fraction(1, 10**14)
     assert Uniform(9, 9).nonuniformity == 0
+    assert Uniform(7, 4).nonuniformity == Uniform(7, 3).nonuniformity > 0  # the ablated units are drawn
 
 
 @pytest.mark.parametrize(

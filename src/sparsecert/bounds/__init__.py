@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from numbers import Real
 
 from sparsecert.bounds.interval import Bound, Interval
 from sparsecert.bounds.one_sided import one_sided
@@ -20,9 +21,9 @@ def charged(alpha: float | Fraction, scheme: Scheme, draws: int) -> Fraction:
     The joint law of `draws` independent masks is within draws * nonuniformity (total variation) of the ideal one, so an
     event of ideal probability at most alpha - draws * nonuniformity has probability at most alpha.
     """
-    if not isinstance(alpha, float | int | Fraction) or not 0 < alpha < 1:
+    if not isinstance(alpha, Real) or not 0 < alpha < 1:
         raise InputError(f"alpha must be between 0 and 1, both excluded, got {alpha!r}")
-    left = Fraction(alpha) - draws * scheme.nonuniformity
+    left = (alpha if isinstance(alpha, Fraction) else Fraction(float(alpha))) - draws * scheme.nonuniformity
     if left <= 0:
         raise InputError(
             f"alpha = {float(alpha)} is too small for {draws} draws of {scheme}; use fewer or a larger alpha"

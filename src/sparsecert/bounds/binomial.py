@@ -14,7 +14,7 @@ def tail_at_most(successes: int, trials: int, p: Fraction, level: Fraction) -> b
     With w(i) = C(trials, i) p^i (1-p)^(trials-i) / w(successes), the tail is the sum of w from `successes` up over the
     sum of all w. The numerator is rounded up, its far end bounded by a geometric series (the ratio w(i+1)/w(i) falls
     with i); the denominator is rounded down, leaving out what is negligible. Only ratios of neighbours are needed, so
-    no factorial, power or logarithm is ever evaluated, and the work grows with the square root of `trials`.
+    no factorial, power or logarithm is ever evaluated; near successes / trials = p the work grows with sqrt(trials).
     """
     if level <= 0:
         return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from sparsecert.bounds.clopper_pearson import complement, lower_bound, upper_bound
+from sparsecert.bounds.clopper_pearson import lower_bound, upper_bound
 from sparsecert.bounds.interval import Interval
 from sparsecert.counts import Tally
 
@@ -17,9 +17,9 @@ def two_sided(selection: Tally, estimation: Tally, alpha: Fraction) -> Interval:
     made by the data. So UCB(n_B) >= p_B fails with probability at most alpha / 2. The Clopper-Pearson bound grows with
     the count, and n_B is at most the largest rival count, so UCB(max_{j != A} n_j) >= UCB(n_B) >= p_B >= p_j for all j.
     Invalid votes are added to the rival's: n_B is at most that whatever class they are taken to mean.
-    Since the classes' probabilities add up to at most 1, 1 - p_lower bounds every rival too, and the smaller is used.
+    The rival and A share the n votes, so p_upper <= UCB(n - n_A) = 1 - p_lower: the radius is never below that of
+    Corollary 1 at alpha / 2.
     """
     label = selection.leader()
     p_lower = lower_bound(estimation.votes[label], estimation.total, alpha / 2)
-    p_upper = upper_bound(estimation.rival(label), estimation.total, alpha / 2)
-    return Interval(label, p_lower, min(p_upper, complement(p_lower)))
+    return Interval(label, p_lower, upper_bound(estimation.rival(label), estimation.total, alpha / 2))

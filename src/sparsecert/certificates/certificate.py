@@ -13,7 +13,7 @@ from sparsecert.schemes import DELTA_BITS, Scheme
 
 @dataclass(frozen=True)
 class Certificate:
-    """With probability at least 1 - alpha, g(x') = interval.label for every x' that differs from x in `radius` units.
+    """With probability at least 1 - alpha, g(x') = interval.label for every x' at most `radius` units away.
 
     `radius` None means nothing is certified, not even the answer at x itself: the procedure abstains. Radius 0 means
     that the answer at x is certified and no change is. Neither says anything about the true label.

@@ -44,7 +44,10 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
         sys.exit(2)
-    except (click.ClickException, InputError) as error:
+    except BrokenPipeError:
+        sys.stdout = None  # whoever read the output has gone; nothing is left to flush
+        sys.exit(141)
+    except (click.ClickException, InputError, OSError) as error:
         message = error.format_message() if isinstance(error, click.ClickException) else str(error)
         click.echo(f"Error: {' '.join(message.split())}", err=True)
         sys.exit(2)

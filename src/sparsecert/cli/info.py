@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import platform
+from fractions import Fraction
 
 import click
 
@@ -37,13 +39,14 @@ def info(model: str | None, units: int | None, keep: int | None) -> None:
 def _scheme(units: int, keep: int) -> None:
     """delta, and the share of votes that each radius needs, for every radius that can be certified."""
     scheme = sparsecert.Uniform(units=units, keep=keep)
-    click.echo(f"{scheme}: a mask meets rho altered units with probability delta(rho)")
+    click.echo(f"{scheme}: a mask meets rho altered units with probability delta(rho); rounded up")
     click.echo(f"{'rho':>6}  {'delta':>10}  {'p_lower >':>10}  {'p_lower - p_upper >':>20}")
     for rho in range(len(scheme.deltas)):
-        delta = float(scheme.delta(rho))
-        if delta >= 0.5:
+        delta = scheme.delta(rho)
+        if 2 * delta >= 1:
             break
-        click.echo(f"{rho:6}  {delta:10.6f}  {0.5 + delta:10.6f}  {2 * delta:20.6f}")
+        shown = (math.ceil(value * 10**6) / 10**6 for value in (delta, Fraction(1, 2) + delta, 2 * delta))
+        click.echo("{:6}  {:10.6f}  {:10.6f}  {:20.6f}".format(rho, *shown))
 
 
 def _model(path: str) -> None:

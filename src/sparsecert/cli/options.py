@@ -30,7 +30,7 @@ split = click.option("--split", default="test", show_default=True, type=click.Ch
 limit = click.option("--limit", type=int, help="Only so many inputs, evenly spaced over the split.")
 n = click.option("--n", default=10_000, show_default=True, help="Ablated copies per input to estimate with.")
 alpha = click.option("--alpha", default=0.05, show_default=True, help="Probability with which an answer may be wrong.")
-seed = click.option("--seed", default=0, show_default=True, help="Seed of every mask.")
+seed = click.option("--seed", default=0, show_default=True, help="Decides everything that is left to chance.")
 bound = click.option(
     "--bound", default="two-sided", show_default=True, type=click.Choice(["two-sided", "one-sided"]),
     help="Two-sided: Corollary 2, the leader against its rival. One-sided: Corollary 1, as in the paper's tables.",
@@ -63,7 +63,7 @@ def device_named(name: str) -> str:
             return "cuda"
         return "mps" if torch.backends.mps.is_available() else "cpu"
     try:
-        if torch.device(name).type not in ("cpu", "cuda", "mps"):
+        if name.split(":")[0] not in ("cpu", "cuda", "mps"):
             raise RuntimeError("it is not one of cpu, cuda, mps")
         torch.zeros(1, device=name)
     except (RuntimeError, AssertionError) as error:

@@ -16,6 +16,8 @@ KINDS: dict[str, type[Encoding]] = {"null-channels": NullChannels, "mean-fill": 
 
 def from_config(config: dict[str, Any]) -> Encoding:
     """The encoding whose `config()` this is."""
+    if not isinstance(config, dict):
+        raise InputError(f"encoding {config!r} cannot be understood")
     arguments = dict(config)
     kind = arguments.pop("kind", None)
     if kind not in KINDS:

@@ -35,6 +35,8 @@ KINDS: dict[str, type[Scheme]] = {"uniform": Uniform}
 
 def from_config(config: dict[str, Any]) -> Scheme:
     """The scheme whose `config()` this is."""
+    if not isinstance(config, dict):
+        raise InputError(f"scheme {config!r} cannot be understood")
     arguments = dict(config)
     kind = arguments.pop("kind", None)
     if kind not in KINDS:

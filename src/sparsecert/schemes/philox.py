@@ -20,6 +20,7 @@ MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
 KEY_STEPS = 0x9E3779B9, 0xBB67AE85
 ROUNDS = 10
 WORD = 0xFFFFFFFF
+WHOLE = torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64
 
 
 def as_numbers(name: str, numbers: Any, device: Any = None, bits: int = 32) -> torch.Tensor:
@@ -34,7 +35,7 @@ def as_numbers(name: str, numbers: Any, device: Any = None, bits: int = 32) -> t
         tensor = torch.as_tensor(numbers if len(numbers) else torch.empty(0, dtype=torch.int64))
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"{name} must be a whole number or a sequence of them, got {numbers!r}") from error
-    if tensor.ndim != 1 or tensor.is_floating_point() or tensor.is_complex():
+    if tensor.ndim != 1 or tensor.dtype not in WHOLE:
         raise InputError(
             f"{name} must be a flat sequence of whole numbers, got {tensor.dtype} of {tuple(tensor.shape)}"
         )

@@ -25,7 +25,7 @@ Numbers = int | Sequence[int] | range | npt.NDArray[np.int64] | np.int64
 
 
 class RoundedUp(Fraction):
-    """An exact rational whose float is never below it: where exactness ends, it ends against us."""
+    """An exact rational whose float is never below it; what arithmetic makes of it is a plain Fraction again."""
 
     def __float__(self) -> float:
         import math
