@@ -176,7 +176,7 @@ class _BatchStatistics(nn.Module):
         lambda copies: torch.stack(
             (
                 torch.full((len(copies),), 0.5),
-                (copies[:, 0] > 0.9).any().float().expand(len(copies)),
+                (copies[:, 0] == 1).any().float().expand(len(copies)),
                 _ruled_out(copies),
             ),
             dim=1,

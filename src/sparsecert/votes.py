@@ -107,13 +107,14 @@ def probe(ablation: Ablation, first: torch.Tensor, expected: int | None = None) 
     """The number of classes, and how many rows fit at once; refuses a model whose rows influence each other.
 
     Two small batches share their first copies and differ in the others; the generators are seeded alike for both. If
-    the shared copies' scores differ, the model has no p_i(x) to bound (batch statistics, say). If they differ only under
-    another seed, it answers at random: then p_i(x) is over its chance as well as the masks', the theorems hold where
-    that chance is independent from copy to copy, and a warning says so. This finds the usual mistakes; it cannot find
-    every influence (one that a few copies happen not to show), which is why the guarantee names it as an assumption.
+    the shared copies' scores differ, the model has no p_i(x) to bound (batch statistics, say). If they differ only
+    under another seed, it answers at random: then p_i(x) is over its chance as well as the masks', the theorems hold
+    where that chance is independent from copy to copy, and a warning says so. This finds the usual mistakes; it cannot
+    find every influence (one that a few copies happen not to show), so the guarantee names it as an assumption.
     """
     draws = torch.arange(3 * PROBE_ROWS, device=ablation.device)
-    inputs = torch.cat((first.expand(2 * PROBE_ROWS, *first.shape[1:]), *[1 - first] * PROBE_ROWS))
+    black, white = torch.zeros_like(first), torch.ones_like(first)
+    inputs = torch.cat((*[first] * 2 * PROBE_ROWS, *[black] * (PROBE_ROWS - 1), white))
     copies = ablation.copies(inputs, 0, torch.zeros_like(draws), draws)
     devices = [ablation.device] if ablation.device.type == "cuda" else []
     one, other = copies[: 2 * PROBE_ROWS], torch.cat((copies[:PROBE_ROWS], copies[2 * PROBE_ROWS :]))
