@@ -100,7 +100,7 @@ RECIPES = {
         ),
         Recipe(
             name="digits",
-            source="this package: a minute on two cores; keep chosen on the last 297 training images",
+            source="this package; keep chosen on the last 297 training images",
             model="digits-cnn",
             keep=10,
             epochs=150,

@@ -1,7 +1,7 @@
 """Floyd's algorithm as one GPU kernel: the same masks as `subsets`, bit for bit, without a launch per step.
 
 One thread draws one mask: it computes its Philox words where it needs them and marks the units it takes in the mask
-itself. On an H200 it draws 65,536 masks of 45 of 784 units about 30 times as fast as the steps of `subsets.floyd`.
+itself.
 """
 
 from __future__ import annotations
