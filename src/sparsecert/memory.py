@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 CPU_BYTES = 64 << 20  # past this a larger chunk gains nothing on a CPU: activations no longer stay near its caches
-CUDA_ROWS = 1 << 16
+MOST_ROWS = 1 << 16
 SHARE = 0.5  # of the free memory: the rest is for workspaces the estimate cannot see, and for others
 
 
@@ -19,16 +19,17 @@ def chunk_rows(bytes_per_row: int, device: torch.device) -> int:
     budget = int(free_bytes(device) * SHARE)
     if device.type == "cpu":
         budget = min(budget, CPU_BYTES)
-    rows = max(1, min(CUDA_ROWS, budget // max(1, bytes_per_row)))
+    rows = max(1, min(MOST_ROWS, budget // max(1, bytes_per_row)))
     return 1 << (rows.bit_length() - 1)
 
 
 def free_bytes(device: torch.device) -> int:
-    """Memory that can still be taken on the device."""
+    """Memory that can still be taken on the device; MPS shares the system's."""
     if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
-    if device.type == "mps":
-        return max(0, torch.mps.recommended_max_memory() - torch.mps.current_allocated_memory())
+        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(
+            device
+        )  # by torch, for its next tensors
+        return torch.cuda.mem_get_info(device)[0] + kept
     return _cgroup_free(_system_free())
 
 

@@ -85,7 +85,7 @@ class Smoothed:
 
         `examples` number the inputs for their masks (default 0, 1, ...); `progress` is told of copies classified.
         """
-        check_settings(self.scheme, seed, alpha, n=n)
+        check_settings(self.scheme, seed, n=n)
         level = charged(alpha, self.scheme, n)
         votes = self.count(x, PREDICTION, n, seed, examples=examples, progress=progress)
         answers = tuple(predicted(votes[row], level) for row in range(len(votes)))
@@ -161,13 +161,22 @@ class Smoothed:
 
     @classmethod
     def load(
-        cls, path: str | Path, model: torch.nn.Module | None = None, device: str | torch.device = "cpu"
+        cls,
+        path: str | Path,
+        model: torch.nn.Module | None = None,
+        device: str | torch.device = "cpu",
+        *,
+        precision: str | None = None,
+        rows: int | None = None,
     ) -> Smoothed:
-        """The classifier that `save` wrote, from its file or run folder; weights go into `model` where one is given."""
+        """The classifier that `save` wrote, from its file or run folder; weights go into `model` where one is given.
+
+        `precision` replaces the one it was saved with; `rows` is as in the constructor.
+        """
         tensors, header = modelfile.read(path)
         try:
             architecture, classes = header["architecture"], header["classes"]
-            precision, facts = header["precision"], dict(header["facts"])
+            precision, facts = precision or header["precision"], dict(header["facts"])
             scheme, encoding = schemes.from_config(header["scheme"]), encodings.from_config(header["encoding"])
             if model is None and architecture is not None:
                 model = models.build(**architecture)
@@ -180,7 +189,7 @@ class Smoothed:
             model.load_state_dict(tensors)
         except RuntimeError as error:
             raise InputError(f"{path} does not fit the model: {' '.join(str(error).split())}") from error
-        return cls(model.to(device), scheme, encoding, classes=classes, precision=precision, facts=facts)
+        return cls(model.to(device), scheme, encoding, classes=classes, precision=precision, rows=rows, facts=facts)
 
     def check(self, x: torch.Tensor) -> torch.Tensor:
         """The inputs in the model's dtype, or a refusal that says what is wrong with them."""

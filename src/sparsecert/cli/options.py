@@ -76,14 +76,4 @@ def load_model(path: str, device: str, precision: str | None, rows: int | None) 
     """The classifier of a model file, on its device."""
     from sparsecert.smoothed import Smoothed
 
-    loaded = Smoothed.load(path, device=device_named(device))
-    precision = precision or loaded.precision
-    return Smoothed(
-        loaded.model,
-        loaded.scheme,
-        loaded.encoding,
-        classes=loaded.classes,
-        precision=precision,
-        rows=rows,
-        facts=loaded.facts,
-    )
+    return Smoothed.load(path, device=device_named(device), precision=precision, rows=rows)

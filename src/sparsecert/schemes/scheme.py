@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
@@ -28,8 +29,6 @@ class RoundedUp(Fraction):
     """An exact rational whose float is never below it; what arithmetic makes of it is a plain Fraction again."""
 
     def __float__(self) -> float:
-        import math
-
         nearest = self.numerator / self.denominator
         return nearest if Fraction(nearest) >= self else math.nextafter(nearest, math.inf)
 
