@@ -24,7 +24,8 @@ from sparsecert.errors import InputError
 from sparsecert.recipes import RECIPES, Recipe, recipe_for
 from sparsecert.schemes import TRAINING, Uniform
 from sparsecert.smoothed import Smoothed
-from sparsecert.training import Progress, Run, Stop, default_encoding, generator, train
+from sparsecert.training import Progress, Run, Stop, default_encoding, generator, train, train_together
+from sparsecert.training.captured import one_by_one
 
 QUICK = RECIPES["digits"].shortened(2)
 
@@ -112,19 +113,23 @@ def test_training_learns(trained: Path, digits: tuple[torch.Tensor, torch.Tensor
 @pytest.mark.parametrize("masks", ["minibatch", "sample"])
 def test_masks_are_one_per_minibatch_or_one_per_sample(few: Dataset, masks: str) -> None:
     run = _run(few, replace(QUICK, masks=masks))
-    drawn = run._masks(torch.arange(30), epoch=0)
-    again = run._masks(torch.arange(30).flip(0), epoch=0)
+    run.prepare()
+    drawn = run._masks(torch.arange(30))
+    again = run._masks(torch.arange(30).flip(0))
     assert len(drawn) == (1 if masks == "minibatch" else 30)
     assert (drawn.sum(dim=1) == 10).all()
     if masks == "sample":
         assert len(drawn.unique(dim=0)) == 30
         assert torch.equal(drawn, run.scheme.masks(0, range(30), [TRAINING])[:, 0])
         assert torch.equal(again.flip(0), drawn)
-        assert not torch.equal(run._masks(torch.arange(30), epoch=1), drawn)
+        run.clock.fill_(run.epoch_steps)
+        assert not torch.equal(run._masks(torch.arange(30)), drawn)
     else:
         steps = []
         for run.step in (0, 1, 63, 64, 200, 1):
-            steps.append(run._masks(torch.arange(30), epoch=0)[0])
+            run.clock.fill_(run.step)
+            run.prepare()
+            steps.append(run._masks(torch.arange(30))[0])
             assert torch.equal(steps[-1], run.scheme.masks(0, [0], [TRAINING + run.step])[0, 0])
         assert len({tuple(mask.tolist()) for mask in steps}) == 5
 
@@ -191,14 +196,44 @@ def test_a_run_stopped_at_any_step_resumes_to_the_same_weights(few: Dataset, tmp
             run.resume(out / "checkpoint.safetensors")
             while run.step < stop:
                 run.model.train()
-                run._take_step()
+                one_by_one([run])
                 if run.step % run.epoch_steps == 0:
-                    run._end_epoch(Progress(run.step, 6, 1, 0.0, 0.0))
+                    run.end_epoch()
             run.save_checkpoint(out)
         resumed = modelfile.read(train(few, recipe, out))[0]
         assert all(torch.equal(straight[name], resumed[name]) for name in straight)
     mid_epoch = [(tmp_path / name / "training.jsonl").read_text() for name in ("straight", "stopped-3")]
     assert mid_epoch[0].splitlines()[1] == mid_epoch[1].splitlines()[1]
+
+
+@pytest.mark.parametrize("masks", ["minibatch", "sample"])
+def test_runs_trained_together_end_in_the_weights_of_runs_trained_alone(
+    few: Dataset, tmp_path: Path, masks: str
+) -> None:
+    """One of them taken up after its first epoch, one of them already finished, one with another encoding."""
+    recipe = replace(QUICK, masks=masks)
+    settings = [{"scheme": Uniform(64, keep)} for keep in (5, 10, 20)] + [{"encoding": MeanFill(few.mean)}]
+    alone = [
+        train(few, recipe, tmp_path / f"alone-{i}", **{"scheme": Uniform(64, 10), **changes})
+        for i, changes in enumerate(settings)
+    ]
+    half_way = _run(few, recipe, **settings[0])
+    while half_way.step < half_way.epoch_steps + 1:
+        one_by_one([half_way])
+        if half_way.step == half_way.epoch_steps:
+            half_way.end_epoch()
+    half_way.save_checkpoint(tmp_path / "together-0")
+    train(few, recipe, tmp_path / "together-1", scheme=Uniform(64, 10))
+    runs = [_run(few, recipe, **changes) for changes in settings]
+    told: list[Progress] = []
+    together = train_together([(run, tmp_path / f"together-{i}") for i, run in enumerate(runs)], told=told.append)
+    for one, other in zip(alone, together, strict=True):
+        weights = [modelfile.read(path)[0] for path in (one, other)]
+        assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+        assert (one.parent / "training.jsonl").read_text() == (other.parent / "training.jsonl").read_text()
+        assert not (other.parent / "checkpoint.safetensors").exists()
+    assert [line.step for line in told] == sorted(line.step for line in told)
+    assert told[-1].step == told[-1].steps
 
 
 def test_a_finished_run_is_left_alone_and_another_refused(few: Dataset, tmp_path: Path) -> None:

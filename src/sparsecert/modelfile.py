@@ -34,6 +34,15 @@ def write(path: str | Path, tensors: Tensors, header: dict[str, Any]) -> None:
     write_atomically(Path(path), save(plain, metadata=metadata))
 
 
+def halved(tensors: Tensors) -> Tensors:
+    """The 32-bit tensors rounded to 16 bits, the others as they are; refuses numbers that 16 bits cannot hold."""
+    rounded = {name: t.half() if t.dtype == torch.float32 else t for name, t in tensors.items()}
+    for name, tensor in rounded.items():
+        if tensor.dtype == torch.float16 and not torch.equal(torch.isfinite(tensor), torch.isfinite(tensors[name])):
+            raise InputError(f"{name} of the model holds numbers too large for half precision; save it without half")
+    return rounded
+
+
 def read(path: str | Path) -> tuple[Tensors, dict[str, Any]]:
     """The tensors (on the CPU) and the header; a missing, truncated or foreign file is refused by name."""
     path = located(path)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import platform
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -18,12 +20,14 @@ from sparsecert.certificates import method_named
 from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
 from sparsecert.records import Header, Record, Writer
+from sparsecert.results import Certifications, Predictions
 from sparsecert.smoothed import Smoothed, check_settings
-from sparsecert.votes import Ablation, probe
+from sparsecert.votes import Progress, Voting
 
-MOST_INPUTS_AT_ONCE = 64
+MOST_INPUTS_AT_ONCE, PASSES_AT_ONCE = 64, 8  # in one group: enough to keep a GPU busy, little to lose in a kill
 
 Told = Callable[[int, int], None]  # (inputs done, copies done) since the last call
+Finish = Callable[[], list[Record]]
 
 
 def certify_dataset(
@@ -49,10 +53,13 @@ def certify_dataset(
     n0, n, alpha, seed = int(n0), int(n), float(alpha), int(seed)  # numpy's numbers are no JSON
     settings = {"n0": n0, "n": n, "alpha": alpha, "seed": seed, "bound": bound, "certificate": method.theorem_name}
 
-    def records(x: torch.Tensor, examples: list[int], progress: Callable[[int], None]) -> list[Record]:
-        began = time.perf_counter()
-        c = smoothed.certify(x, n0, n, alpha, seed, bound=bound, examples=examples, progress=progress)
-        seconds = (time.perf_counter() - began) / len(examples)
+    def begin(x: torch.Tensor, examples: list[int], voting: Voting, progress: Progress) -> Finish:
+        certified = smoothed.begin_certify(
+            x, n0, n, alpha, seed, bound=bound, examples=examples, progress=progress, voting=voting
+        )
+        return lambda: records(certified(), examples)
+
+    def records(c: Certifications, examples: list[int]) -> list[Record]:
         return [
             Record(
                 example=example,
@@ -63,12 +70,12 @@ def certify_dataset(
                 p_lower=float(c[row].interval.p_lower),
                 p_upper=float(c[row].interval.p_upper),
                 radius=c[row].radius,
-                seconds=seconds,
+                seconds=0.0,
             )
             for row, example in enumerate(examples)
         ]
 
-    _record_all("certify", settings, records, smoothed, model, data, out, limit, told)
+    _record_all("certify", settings, begin, smoothed, model, data, out, limit, told)
 
 
 def predict_dataset(
@@ -88,22 +95,23 @@ def predict_dataset(
     n, alpha, seed = int(n), float(alpha), int(seed)  # numpy's numbers are no JSON
     settings = {"n": n, "alpha": alpha, "seed": seed}
 
-    def records(x: torch.Tensor, examples: list[int], progress: Callable[[int], None]) -> list[Record]:
-        began = time.perf_counter()
-        p = smoothed.predict(x, n, alpha, seed, examples=examples, progress=progress)
-        seconds = (time.perf_counter() - began) / len(examples)
+    def begin(x: torch.Tensor, examples: list[int], voting: Voting, progress: Progress) -> Finish:
+        predicted = smoothed.begin_predict(x, n, alpha, seed, examples=examples, progress=progress, voting=voting)
+        return lambda: records(predicted(), examples)
+
+    def records(p: Predictions, examples: list[int]) -> list[Record]:
         return [
-            Record(example, int(data.labels[example]), p.votes[row], p.answers[row], seconds)
+            Record(example, int(data.labels[example]), p.votes[row], p.answers[row], seconds=0.0)
             for row, example in enumerate(examples)
         ]
 
-    _record_all("predict", settings, records, smoothed, model, data, out, limit, told)
+    _record_all("predict", settings, begin, smoothed, model, data, out, limit, told)
 
 
 def _record_all(
     kind: str,
     settings: dict[str, Any],
-    records: Callable[[torch.Tensor, list[int], Callable[[int], None]], list[Record]],
+    begin: Callable[[torch.Tensor, list[int], Voting, Progress], Finish],
     smoothed: Smoothed,
     model: str | Path,
     data: Dataset,
@@ -114,25 +122,42 @@ def _record_all(
     """The groups that are not wholly recorded, each computed whole.
 
     The rows per forward pass and the inputs per group are those of the header, so a resumed run puts the same copies
-    into the same batches as an uninterrupted one and ends with the same counts, floating point included.
+    into the same batches as an uninterrupted one and ends with the same counts, floating point included. On a GPU one
+    group is always under way while the host certifies and records the one before.
     """
     told = told or (lambda inputs, copies: None)
-    header = Header(kind, _facts(smoothed, model, data, limit, settings), _environment(smoothed, model, data))
-    asked, indices = smoothed.rows, data.spaced(limit)
-    with Writer(out, header) as writer:
+    facts, indices = _facts(smoothed, model, data, limit, settings), data.spaced(limit)
+    voting = smoothed.voting(pixels(data, [0]), len(data.classes))
+    with Writer(out, Header(kind, facts, _environment(smoothed, model, voting.rows))) as writer:
         if not writer.done <= set(indices.tolist()):
             raise InputError(f"{writer.path} holds inputs that are not of this run; name another file")
-        try:
-            smoothed.rows = _rows_of(writer, asked)
-            for group in _groups(indices, max(1, min(MOST_INPUTS_AT_ONCE, smoothed.rows // settings["n"]))):
+        voting.rows = _rows_of(writer, smoothed.rows)
+
+        def begun() -> Iterator[tuple[list[int], Finish]]:
+            at_once = PASSES_AT_ONCE * voting.rows // settings["n"]
+            for group in _groups(indices, max(1, min(MOST_INPUTS_AT_ONCE, at_once))):
                 fresh = [example for example in group if example not in writer.done]
                 told(len(group) - len(fresh), 0)
                 if fresh:
-                    done = records(pixels(data, group), group, lambda copies: told(0, copies))
-                    writer.append(record for record in done if record.example in fresh)
-                    told(len(fresh), 0)
-        finally:
-            smoothed.rows = asked
+                    yield fresh, begin(pixels(data, group), group, voting, lambda copies: told(0, copies))
+
+        before = time.perf_counter()
+        for fresh, finish in _with_ahead(begun(), 1 if smoothed.device.type == "cuda" else 0):
+            done = finish()
+            seconds = (time.perf_counter() - before) / len(done)
+            before = time.perf_counter()
+            writer.append(replace(record, seconds=seconds) for record in done if record.example in fresh)
+            told(len(fresh), 0)
+
+
+def _with_ahead(begun: Iterator[tuple[list[int], Finish]], ahead: int) -> Iterator[tuple[list[int], Finish]]:
+    """The groups in their order, each handed on only when `ahead` later ones have been begun."""
+    waiting: deque[tuple[list[int], Finish]] = deque()
+    for group in begun:
+        waiting.append(group)
+        if len(waiting) > ahead:
+            yield waiting.popleft()
+    yield from waiting
 
 
 def pixels(data: Dataset, indices: list[int]) -> torch.Tensor:
@@ -174,9 +199,9 @@ def _facts(
     }
 
 
-def _environment(smoothed: Smoothed, model: str | Path, data: Dataset) -> dict[str, Any]:
+def _environment(smoothed: Smoothed, model: str | Path, rows: int) -> dict[str, Any]:
     """Where and with what the run is computed."""
-    device, fitting = smoothed.device, _fitting_rows(smoothed, data)
+    device = smoothed.device
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
     return {
         "model": Path(model).name,
@@ -186,16 +211,9 @@ def _environment(smoothed: Smoothed, model: str | Path, data: Dataset) -> dict[s
         "python": platform.python_version(),
         "device_name": name,
         "threads": torch.get_num_threads(),
-        "rows": smoothed.rows or fitting,
+        "rows": rows,
         "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
     }
-
-
-def _fitting_rows(smoothed: Smoothed, data: Dataset) -> int:
-    """The rows per forward pass that the free memory suggests; a model that does not fit the data is refused here."""
-    ablation = Ablation(smoothed.model, smoothed.scheme, smoothed.encoding, smoothed.device, smoothed.precision)
-    first = smoothed.check(pixels(data, [0])).to(smoothed.device)
-    return probe(ablation, first, len(data.classes))[1]
 
 
 def _rows_of(writer: Writer, asked: int | None) -> int:

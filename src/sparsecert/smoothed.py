@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from sparsecert.errors import InputError
 from sparsecert.results import Certifications, Predictions
 from sparsecert.schemes import ESTIMATION, MAX_DRAWS, PREDICTION, SELECTION, Scheme
 from sparsecert.schemes.philox import key_of
-from sparsecert.votes import PRECISIONS, Ablation, Model, Progress, count_votes
+from sparsecert.votes import PRECISIONS, Ablation, Model, Progress, Voting
 
 MOST_ROWS = 1 << 24
 
@@ -85,11 +85,30 @@ class Smoothed:
 
         `examples` number the inputs for their masks (default 0, 1, ...); `progress` is told of copies classified.
         """
+        return self.begin_predict(x, n, alpha, seed, examples=examples, progress=progress)()
+
+    def begin_predict(
+        self,
+        x: torch.Tensor,
+        n: int,
+        alpha: float,
+        seed: int,
+        *,
+        examples: Sequence[int] | None = None,
+        progress: Progress | None = None,
+        voting: Voting | None = None,
+    ) -> Callable[[], Predictions]:
+        """`predict`, begun: call the result for the predictions. `voting` saves looking at the model again."""
         check_settings(self.scheme, seed, n=n)
         level = charged(alpha, self.scheme, n)
-        votes = self.count(x, PREDICTION, n, seed, examples=examples, progress=progress)
-        answers = tuple(predicted(votes[row], level) for row in range(len(votes)))
-        return Predictions(votes, answers, n, alpha, seed)
+        counted = self.begin_count(x, PREDICTION, n, seed, examples=examples, progress=progress, voting=voting)
+
+        def predictions() -> Predictions:
+            votes = counted()
+            answers = tuple(predicted(votes[row], level) for row in range(len(votes)))
+            return Predictions(votes, answers, n, alpha, seed)
+
+        return predictions
 
     def certify(
         self,
@@ -107,14 +126,38 @@ class Smoothed:
 
         n0 copies choose the class; n fresh ones bound its probability (and, for the two-sided bound, its rivals').
         """
+        return self.begin_certify(x, n0, n, alpha, seed, bound=bound, examples=examples, progress=progress)()
+
+    def begin_certify(
+        self,
+        x: torch.Tensor,
+        n0: int,
+        n: int,
+        alpha: float,
+        seed: int,
+        *,
+        bound: str,
+        examples: Sequence[int] | None = None,
+        progress: Progress | None = None,
+        voting: Voting | None = None,
+    ) -> Callable[[], Certifications]:
+        """`certify`, begun: call the result for the certificates. `voting` saves looking at the model again."""
         method = method_named(bound)
         check_settings(self.scheme, seed, alpha, n0=n0, n=n)
-        selection = self.count(x, SELECTION, n0, seed, examples=examples, progress=progress, name="n0")
-        estimation = self.count(x, ESTIMATION, n, seed, examples=examples, progress=progress)
-        certificates = tuple(
-            method.certify(selection[row], estimation[row], self.scheme, alpha) for row in range(len(estimation))
-        )
-        return Certifications(certificates, selection, estimation, n0, n, alpha, seed, bound)
+        voting = voting or self.voting(x)
+        begun = [
+            self.begin_count(x, purpose, draws, seed, examples=examples, progress=progress, voting=voting)
+            for purpose, draws in ((SELECTION, n0), (ESTIMATION, n))
+        ]
+
+        def certifications() -> Certifications:
+            selection, estimation = (counted() for counted in begun)
+            certificates = tuple(
+                method.certify(selection[row], estimation[row], self.scheme, alpha) for row in range(len(estimation))
+            )
+            return Certifications(certificates, selection, estimation, n0, n, alpha, seed, bound)
+
+        return certifications
 
     def count(
         self,
@@ -125,27 +168,50 @@ class Smoothed:
         *,
         examples: Sequence[int] | None = None,
         progress: Progress | None = None,
-        name: str = "n",
     ) -> Counts:
         """The votes of each input's n copies for one purpose (`schemes.SELECTION`, ...), which has masks of its own."""
-        check_settings(self.scheme, seed, **{name: n})
+        return self.begin_count(x, purpose, n, seed, examples=examples, progress=progress)()
+
+    def begin_count(
+        self,
+        x: torch.Tensor,
+        purpose: int,
+        n: int,
+        seed: int,
+        *,
+        examples: Sequence[int] | None = None,
+        progress: Progress | None = None,
+        voting: Voting | None = None,
+    ) -> Callable[[], Counts]:
+        """`count`, begun: call the result for the counts."""
+        check_settings(self.scheme, seed, n=n)
         inputs = self.check(x)
         numbers = range(len(inputs)) if examples is None else examples
         if len(numbers) != len(inputs):
             raise InputError(f"examples must number each of the {len(inputs)} inputs, got {len(numbers)}")
-        ablation = Ablation(self.model, self.scheme, self.encoding, self.device, self.precision)
-        counts = count_votes(
-            ablation, inputs, numbers, range(purpose, purpose + n), seed, self.rows, progress, self.classes
-        )
-        if counts.invalid.any():
-            share = f"{int(counts.invalid.sum())} of {n * len(counts)} ablated copies"
-            warnings.warn(f"{share} gave scores that are not finite; they count against the leader", stacklevel=3)
-        return counts
+        voting = voting or self.voting(inputs)
+        begun = voting.begin(inputs, numbers, range(purpose, purpose + n), seed, progress)
 
-    def save(self, path: str | Path) -> None:
+        def counted() -> Counts:
+            counts = begun()
+            if counts.invalid.any():
+                share = f"{int(counts.invalid.sum())} of {n * len(counts)} ablated copies"
+                warnings.warn(f"{share} gave scores that are not finite; they count against the leader", stacklevel=4)
+            return counts
+
+        return counted
+
+    def voting(self, x: torch.Tensor, classes: int | None = None) -> Voting:
+        """The model, looked at with the first of these inputs and ready to vote; refused unless it has `classes`."""
+        ablation = Ablation(self.model, self.scheme, self.encoding, self.device, self.precision)
+        return Voting(ablation, self.check(x)[:1], self.rows, classes or self.classes)
+
+    def save(self, path: str | Path, *, half: bool = False) -> None:
         """Writes a model file: the weights, and in its header scheme, encoding, classes, architecture and facts.
 
-        A module of `sparsecert.models` is rebuilt by `load` from the file alone; your own module is handed to it.
+        A module of `sparsecert.models` is rebuilt by `load` from the file alone; your own module is handed to it. With
+        `half` the weights are rounded to 16 bits in the file, half its size; `load` gives them back as 32-bit numbers,
+        and it is that rounded model that its certificates are of.
         """
         if not isinstance(self.model, torch.nn.Module):
             raise InputError(f"only a torch.nn.Module can be saved, the model is a {type(self.model).__name__}")
@@ -156,8 +222,10 @@ class Smoothed:
             "precision": self.precision,
             "architecture": models.architecture_of(self.model),
             "facts": self.facts,
+            "half": half,
         }
-        modelfile.write(path, self.model.state_dict(), header)
+        tensors = self.model.state_dict()
+        modelfile.write(path, modelfile.halved(tensors) if half else tensors, header)
 
     @classmethod
     def load(
@@ -174,6 +242,8 @@ class Smoothed:
         `precision` replaces the one it was saved with; `rows` is as in the constructor.
         """
         tensors, header = modelfile.read(path)
+        if header.get("half"):
+            tensors = {name: t.float() if t.dtype == torch.float16 else t for name, t in tensors.items()}
         try:
             architecture, classes = header["architecture"], header["classes"]
             precision, facts = precision or header["precision"], dict(header["facts"])

@@ -56,6 +56,12 @@ class Ablation:
         with self._autocast():
             return self.model(copies)
 
+    def scores_of(
+        self, inputs: torch.Tensor, which: torch.Tensor, seed: int, examples: torch.Tensor, draws: torch.Tensor
+    ) -> torch.Tensor:
+        """The scores of one copy of inputs[which] per row."""
+        return self.scores(self.copies(inputs[which], seed, examples, draws))
+
     def _autocast(self) -> AbstractContextManager[Any]:
         dtype = PRECISIONS[self.precision]
         return nullcontext() if dtype is None else torch.autocast(self.device.type, dtype=dtype)
@@ -71,36 +77,88 @@ def count_votes(
     progress: Progress | None = None,
     expected: int | None = None,
 ) -> Counts:
-    """How the model classifies the copies of each input ablated by the masks of `draws`: int64 counts per input.
+    """How the model classifies the copies of each input ablated by the masks of `draws`: see `Voting`."""
+    return Voting(ablation, inputs[:1], rows, expected).begin(inputs, examples, draws, seed, progress)()
 
-    inputs: Float[b, ...]; examples: the b numbers that, with seed and draw, decide each input's masks. The b * draws
-    copies are taken `rows` at a time (from the free memory when None), several inputs in one batch where they fit; peak
-    memory depends on `rows` and on the inputs, not on the number of draws. A copy whose scores are not all finite votes
-    for nobody and is counted as invalid. `progress(copies)` is called after each batch with how many it held. A model
-    that does not return `expected` classes is refused before the work.
+
+class Voting:
+    """A model that has been looked at (see `probe`) and is ready to vote, `rows` copies at a time.
+
+    Peak memory depends on `rows` (from the free memory when None) and on the inputs, not on the number of draws. A
+    model that does not return `expected` classes is refused here.
     """
-    numbers = as_numbers("examples", examples, ablation.device)
-    inputs = inputs.to(ablation.device)
-    classes, fitting = probe(ablation, inputs[:1], expected)
-    size = rows or fitting
-    with in_eval_mode(ablation.model), torch.no_grad():
-        counts = torch.zeros(len(inputs) * (classes + 1), dtype=torch.int64, device=ablation.device)
-        position, copies = 0, len(inputs) * len(draws)
-        while position < copies:
-            taken = torch.arange(position, min(position + size, copies), device=ablation.device)
-            which, draw = taken // len(draws), taken % len(draws) + draws.start
-            try:
-                scores = ablation.scores(ablation.copies(inputs[which], seed, numbers[which], draw))
-            except torch.cuda.OutOfMemoryError:
-                size = _smaller(size)
-                continue
-            voted = torch.where(torch.isfinite(scores).all(dim=1), scores.argmax(dim=1), classes)
-            counts.scatter_add_(0, which * (classes + 1) + voted, torch.ones_like(voted))
-            position += len(taken)
-            if progress is not None:
-                progress(len(taken))
-    table = counts.view(len(inputs), classes + 1).cpu().numpy()
-    return Counts(table[:, :classes].copy(), table[:, classes].copy())
+
+    def __init__(
+        self, ablation: Ablation, first: torch.Tensor, rows: int | None = None, expected: int | None = None
+    ) -> None:
+        from sparsecert.engine import scorer
+
+        self.ablation = ablation
+        self.classes, fitting = probe(ablation, first.to(ablation.device), expected)
+        self.rows = rows or fitting
+        self._scores = scorer(ablation, first.shape[1:])
+
+    def begin(
+        self,
+        inputs: torch.Tensor,
+        examples: Sequence[int],
+        draws: range,
+        seed: int,
+        progress: Progress | None = None,
+    ) -> Callable[[], Counts]:
+        """Sets going the vote on the copies of each input ablated by the masks of `draws`; call the result for counts.
+
+        inputs: Float[b, ...]; examples: the b numbers that, with seed and draw, decide each input's masks. The b * draws
+        copies are taken `rows` at a time, several inputs in one batch where they fit. A copy whose scores are not all
+        finite votes for nobody and is counted as invalid. `progress(copies)` is called for each batch with how many it
+        holds. On a GPU the work is only queued here, so that the host is free meanwhile.
+        """
+        device = self.ablation.device
+        numbers, inputs = onto(as_numbers("examples", examples, None), device), onto(inputs, device)
+        with in_eval_mode(self.ablation.model), torch.no_grad():
+            counts = torch.zeros(len(inputs) * (self.classes + 1), dtype=torch.int64, device=device)
+            position, copies = 0, len(inputs) * len(draws)
+            while position < copies:
+                taken = torch.arange(position, min(position + self.rows, copies), device=device)
+                which, draw = taken // len(draws), taken % len(draws) + draws.start
+                try:
+                    voted = self._voted(self._scores(inputs, which, seed, numbers[which], draw))
+                except torch.cuda.OutOfMemoryError:
+                    self.rows = _smaller(self.rows)
+                    continue
+                counts.scatter_add_(0, which * (self.classes + 1) + voted, torch.ones_like(voted))
+                position += len(taken)
+                if progress is not None:
+                    progress(len(taken))
+        return _pending(counts.view(len(inputs), self.classes + 1))
+
+    def _voted(self, scores: torch.Tensor) -> torch.Tensor:
+        """Each row's class; `classes`, which is none, where a score is not finite."""
+        return torch.where(torch.isfinite(scores).all(dim=1), scores.argmax(dim=1), self.classes)
+
+
+def onto(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """The tensor on the device, without waiting for the work queued there."""
+    if device.type == "cuda" and not tensor.is_cuda:
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
+
+
+def _pending(table: torch.Tensor) -> Callable[[], Counts]:
+    """The counts once they are asked for; from a GPU they are fetched as soon as this table is ready there."""
+    ready = None
+    if table.is_cuda:
+        table = torch.empty(table.shape, dtype=table.dtype, pin_memory=True).copy_(table, non_blocking=True)
+        ready = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        ready.record()
+
+    def counts() -> Counts:
+        if ready is not None:
+            ready.synchronize()
+        known = table.cpu().numpy()
+        return Counts(known[:, :-1].copy(), known[:, -1].copy())
+
+    return counts
 
 
 def probe(ablation: Ablation, first: torch.Tensor, expected: int | None = None) -> tuple[int, int]:

@@ -38,6 +38,13 @@ class Encoding(ABC):
     def config(self) -> dict[str, Any]:
         """What `encodings.from_config` needs to build this encoding again: plain JSON values."""
 
+    def affine(self, channels: int) -> list[tuple[int, float, float, float]] | None:
+        """Per encoded channel: (channel it comes from, scale, shift, NULL), where encoded = scale * value + shift.
+
+        None, as here, for an encoding that is not of this form.
+        """
+        return None
+
     def units(self, shape: Sequence[int]) -> int:
         """How many units an input of this shape (without the batch dimension) has."""
         places = 1
@@ -62,3 +69,8 @@ def beside(values: tuple[float, ...], name: str, inputs: torch.Tensor) -> torch.
     if len(values) not in (1, inputs.shape[1]):
         raise InputError(f"{name} has {len(values)} values but the input has {inputs.shape[1]} channels")
     return torch.tensor(values, dtype=inputs.dtype, device=inputs.device).view(1, -1, *(1,) * (inputs.ndim - 2))
+
+
+def one_each(values: tuple[float, ...], channels: int) -> tuple[float, ...]:
+    """The per-channel values, one for each of `channels`; a single one stands for all."""
+    return values * channels if len(values) == 1 else values

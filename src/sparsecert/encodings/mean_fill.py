@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from sparsecert.encodings.encoding import Encoding, beside, per_channel
+from sparsecert.encodings.encoding import Encoding, beside, one_each, per_channel
 
 
 class MeanFill(Encoding):
@@ -22,6 +22,10 @@ class MeanFill(Encoding):
     def encode(self, inputs: torch.Tensor, retained: torch.Tensor) -> torch.Tensor:
         """Float[rows, channels, *places]."""
         return torch.where(retained, inputs, beside(self.mean, "mean", inputs))
+
+    def affine(self, channels: int) -> list[tuple[int, float, float, float]]:
+        """The channels as they are; NULL is the mean."""
+        return [(c, 1.0, 0.0, null) for c, null in enumerate(one_each(self.mean, channels))]
 
     def channels(self, channels: int) -> int:
         """As many."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from sparsecert.encodings.encoding import Encoding, beside, per_channel
+from sparsecert.encodings.encoding import Encoding, beside, one_each, per_channel
 from sparsecert.errors import InputError
 
 
@@ -31,6 +31,12 @@ class NullChannels(Encoding):
         if self.mean is not None and self.std is not None:
             inputs = (inputs - beside(self.mean, "mean", inputs)) / beside(self.std, "std", inputs)
         return torch.where(retained, torch.cat((inputs, 1 - inputs), dim=1), 0)
+
+    def affine(self, channels: int) -> list[tuple[int, float, float, float]]:
+        """The channels as they are (standardised), then 1 minus each; NULL is 0."""
+        mean, std = (one_each(values, channels) for values in (self.mean or (0.0,), self.std or (1.0,)))
+        shown = [(c, 1 / std[c], -mean[c] / std[c], 0.0) for c in range(channels)]
+        return [*shown, *((c, -scale, 1 - shift, 0.0) for c, scale, shift, _ in shown)]
 
     def channels(self, channels: int) -> int:
         """Twice as many."""

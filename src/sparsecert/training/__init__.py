@@ -1,0 +1,13 @@
+"""Training base classifiers on ablated inputs, with the scheme and encoding of test time.
+
+Everything random in step t (order, augmentation, masks) is a pure function of the seed and t, so a run's state is its
+weights, its momentum and t: a run that is killed and started again ends, on the CPU, in the same weights.
+"""
+
+from __future__ import annotations
+
+from sparsecert.training.batches import generator
+from sparsecert.training.run import Run, default_encoding
+from sparsecert.training.together import Progress, Stop, train, train_together
+
+__all__ = ["Progress", "Run", "Stop", "default_encoding", "generator", "train", "train_together"]

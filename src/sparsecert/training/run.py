@@ -1,0 +1,213 @@
+"""One training run: its settings, its state, and what a step does."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from sparsecert import modelfile, models
+from sparsecert.datasets import Dataset
+from sparsecert.encodings import Encoding, MeanFill, NullChannels
+from sparsecert.errors import InputError
+from sparsecert.files import write_atomically
+from sparsecert.modelfile import MODEL_NAME
+from sparsecert.recipes import Recipe
+from sparsecert.schemes import TRAINING, Scheme
+from sparsecert.smoothed import Smoothed
+from sparsecert.training.batches import Batches
+from sparsecert.votes import Ablation, probe
+
+CHECKPOINT_NAME = "checkpoint.safetensors"
+LOG_NAME = "training.jsonl"
+MASKS_AHEAD = 64  # minibatch masks drawn at once: on a GPU drawing 64 takes no longer than drawing one
+
+
+def default_encoding(data: Dataset, recipe: Recipe, name: str = "null-channels") -> Encoding:
+    """The encoding of that name with the data set's own constants."""
+    if name == "mean-fill":
+        return MeanFill(data.mean)
+    return NullChannels(data.mean, data.std) if recipe.normalise else NullChannels()
+
+
+@dataclass(eq=False)
+class Run:
+    """A training run: its settings, and the state that a checkpoint holds.
+
+    `prepare` does what a step needs of the host; `take` is the step itself, reading the step's number from the
+    device, so that on a GPU it can be captured once and replayed.
+    """
+
+    data: Dataset
+    recipe: Recipe
+    scheme: Scheme
+    encoding: Encoding
+    seed: int
+    device: torch.device
+    shared: Batches | None = None
+    step: int = 0
+    log: list[dict[str, Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        channels = self.encoding.channels(self.data.images.shape[0])
+        self.model = models.build(self.recipe.model, channels, len(self.data.classes), self.seed).to(self.device)
+        self.optimizer = torch.optim.SGD(
+            self.model.parameters(),
+            lr=self.recipe.rate(1),
+            momentum=self.recipe.momentum,
+            weight_decay=self.recipe.weight_decay,
+            fused=self.device.type == "cuda",
+        )
+        self.batches = self.shared or Batches(self.data, self.recipe, self.seed, self.device)
+        self.epoch_steps = -(-len(self.data) // self.recipe.batch)
+        self.clock = torch.zeros(1, dtype=torch.int64, device=self.device)  # the step's number, on the device
+        self.order = torch.zeros(len(self.data), dtype=torch.int64, device=self.device)  # of this epoch
+        self.masks = torch.zeros(MASKS_AHEAD, self.scheme.units, dtype=torch.bool, device=self.device)
+        self.sums = torch.zeros(3, dtype=torch.float64, device=self.device)  # loss, correct, inputs of this epoch
+        self._prepared: tuple[int, int] | None = None  # epoch of the order, first step of the masks
+
+    @property
+    def steps(self) -> int:
+        """How many steps the whole run takes."""
+        return self.recipe.epochs * self.epoch_steps
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the next step, counted from 0."""
+        return self.step // self.epoch_steps
+
+    @property
+    def batch(self) -> int:
+        """How many inputs the next step takes: the last of an epoch takes what is left."""
+        return min(self.recipe.batch, len(self.data) - self.step % self.epoch_steps * self.recipe.batch)
+
+    @property
+    def rate(self) -> float:
+        """The learning rate of the next step."""
+        return self.recipe.rate(self.epoch + 1)
+
+    def check_fit(self) -> None:
+        """Refuses a model that cannot take the data's images, before anything is written."""
+        ablation = Ablation(self.model, self.scheme, self.encoding, self.device)
+        probe(ablation, torch.zeros(1, *self.data.images.shape, device=self.device), len(self.data.classes))
+
+    def settings(self) -> dict[str, Any]:
+        """What decides the weights."""
+        return {
+            "recipe": self.recipe.to_dict(),
+            "scheme": self.scheme.config(),
+            "encoding": self.encoding.config(),
+            "seed": self.seed,
+            "data": {"name": self.data.name, "split": self.data.split, "fingerprint": self.data.fingerprint()},
+        }
+
+    def prepare(self) -> None:
+        """Puts onto the device what the next step reads there: the epoch's order, the minibatch masks, the rate."""
+        first = self.step - self.step % MASKS_AHEAD
+        epoch, masks = self._prepared or (None, None)
+        if epoch != self.epoch:
+            self.order.copy_(self.batches.order(self.epoch))
+        if masks != first and self.recipe.masks == "minibatch":
+            steps = torch.arange(first, first + MASKS_AHEAD, device=self.device)
+            self.masks.copy_(self.scheme.masks_at(self.seed, torch.zeros_like(steps), TRAINING + steps))
+        self._prepared = self.epoch, first
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.rate
+
+    def take(self, batch: int) -> None:
+        """One step on `batch` inputs."""
+        first = self.clock % self.epoch_steps * self.recipe.batch
+        chosen = self.order[first + torch.arange(batch, device=self.device)]
+        inputs, labels = self.batches.inputs(chosen, self.epoch, self.step), self.batches.labels[chosen]
+        scores = self.model(self.encoding(inputs, self._masks(chosen)))
+        loss = cross_entropy(scores, labels)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+        correct = (scores.detach().argmax(1) == labels).sum()
+        self.sums += torch.stack((loss.detach() * batch, correct, torch.full_like(correct, batch))).double()
+        self.clock += 1
+
+    def _masks(self, chosen: torch.Tensor) -> torch.Tensor:
+        """One mask for the minibatch, of its step's own draw, or one per input, of its epoch's draw."""
+        if self.recipe.masks == "sample":
+            epoch = (self.clock // self.epoch_steps).expand(len(chosen))
+            return self.scheme.masks_at(self.seed, chosen, TRAINING + epoch)
+        return self.masks[self.clock % MASKS_AHEAD]
+
+    def seen(self) -> tuple[float, float]:
+        """Mean loss and accuracy of this epoch so far; waits for the device."""
+        loss, correct, inputs = self.sums.tolist()
+        if not loss - loss == 0:
+            epoch = (self.step - 1) // self.epoch_steps + 1
+            raise InputError(f"training diverged in epoch {epoch}: the loss is {loss}; lower the learning rate")
+        return loss / inputs, correct / inputs
+
+    def end_epoch(self) -> None:
+        """Writes the epoch that the last step ended into the log."""
+        loss, accuracy = self.seen()
+        epoch = self.step // self.epoch_steps
+        self.log.append({"epoch": epoch, "rate": self.recipe.rate(epoch), "loss": loss, "accuracy": accuracy})
+        self.sums.zero_()
+
+    def save_checkpoint(self, out: Path) -> None:
+        """Writes everything `resume` needs, whole or not at all, and the log so far."""
+        tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
+        for number, parameter in enumerate(self.model.parameters()):
+            buffer = self.optimizer.state[parameter].get("momentum_buffer")
+            if buffer is not None:
+                tensors[f"momentum.{number}"] = buffer
+        header = {"settings": self.settings(), "step": self.step, "sums": self.sums.tolist(), "log": self.log}
+        modelfile.write(out / CHECKPOINT_NAME, tensors, header)
+        self._write_log(out)
+
+    def resume(self, path: Path) -> None:
+        """Takes up the state of a checkpoint, if there is one; refuses that of another run."""
+        if not path.exists():
+            return
+        tensors, header = modelfile.read(path)
+        if not {"settings", "step", "log", "sums"} <= header.keys():
+            raise InputError(f"{path} is not a checkpoint; delete it or use another --out folder")
+        check_same(path, header["settings"], self.settings())
+        self.model.load_state_dict({k.removeprefix("model."): t for k, t in tensors.items() if k.startswith("model.")})
+        for number, parameter in enumerate(self.model.parameters()):
+            buffer = tensors.get(f"momentum.{number}")
+            if buffer is not None:
+                self.optimizer.state[parameter]["momentum_buffer"] = buffer.to(self.device)
+        self.step, self.log = header["step"], header["log"]
+        self.clock.fill_(self.step)
+        self.sums += torch.tensor(header["sums"], dtype=torch.float64, device=self.device)
+
+    def save_model(self, out: Path, half: bool = False) -> None:
+        """Writes the finished model, with its settings and last losses in the header."""
+        facts = {
+            "data": self.data.name,
+            "shape": list(self.data.images.shape),
+            "class_names": list(self.data.classes),
+            "training": {"settings": self.settings(), "last_epoch": self.log[-1]},
+        }
+        smoothed = Smoothed(self.model, self.scheme, self.encoding, classes=len(self.data.classes), facts=facts)
+        smoothed.save(out / MODEL_NAME, half=half)
+        self._write_log(out)
+
+    def _write_log(self, out: Path) -> None:
+        write_atomically(out / LOG_NAME, "".join(json.dumps(line) + "\n" for line in self.log).encode())
+
+
+def finished(path: Path, settings: dict[str, Any]) -> bool:
+    """Whether the folder already holds the model of these settings."""
+    if not path.exists():
+        return False
+    check_same(path, modelfile.read_header(path).get("facts", {}).get("training", {}).get("settings", {}), settings)
+    return True
+
+
+def check_same(path: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """Refuses a file of another run, naming the first setting that differs."""
+    for key, value in json.loads(json.dumps(wanted)).items():
+        if found.get(key) != value:
+            raise InputError(f"{path} is of another run ({key} differs); use another --out folder, or delete that one")

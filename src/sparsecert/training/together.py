@@ -1,0 +1,144 @@
+"""Training runs from start to end, one or several at once, each in a folder of its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+import torch
+
+from sparsecert.datasets import Dataset
+from sparsecert.encodings import Encoding
+from sparsecert.files import sole_writer
+from sparsecert.modelfile import MODEL_NAME
+from sparsecert.recipes import Recipe
+from sparsecert.schemes import Scheme, Uniform
+from sparsecert.schemes.philox import key_of
+from sparsecert.training.captured import stepper
+from sparsecert.training.run import CHECKPOINT_NAME, LOG_NAME, Run, default_encoding, finished
+
+TOLD_EVERY = 0.2  # seconds between progress reports; each one waits for the device
+
+
+class Stop(Exception):
+    """Raised by `told` to end a run between two steps: a checkpoint is written, and `train` raises it on."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where training is: steps done of all, the epoch, and its mean loss and accuracy on ablated inputs.
+
+    Of several runs at once, the one that is furthest behind, and the mean over those that are there with it.
+    """
+
+    step: int
+    steps: int
+    epoch: int
+    loss: float
+    accuracy: float
+
+
+Told = Callable[[Progress], None]
+
+
+def train(
+    data: Dataset,
+    recipe: Recipe,
+    out: str | Path,
+    *,
+    scheme: Scheme | None = None,
+    encoding: Encoding | None = None,
+    seed: int = 0,
+    device: str | torch.device = "cpu",
+    checkpoint_seconds: float = 60.0,
+    half: bool = False,
+    told: Told | None = None,
+) -> Path:
+    """Trains a base classifier and writes OUT/model.safetensors; returns its path.
+
+    A run that was stopped resumes from its checkpoint; a finished one is left as it is; a folder that holds another run
+    is refused. `half` stores the weights in half precision.
+    """
+    key_of(seed)
+    encoding = encoding or default_encoding(data, recipe)
+    scheme = scheme or Uniform(units=encoding.units(data.images.shape), keep=recipe.keep)
+    run = Run(data, recipe, scheme, encoding, seed, torch.device(device))
+    return train_together([(run, out)], checkpoint_seconds=checkpoint_seconds, half=half, told=told)[0]
+
+
+def train_together(
+    runs: Sequence[tuple[Run, str | Path]],
+    *,
+    checkpoint_seconds: float = 60.0,
+    half: bool = False,
+    told: Told | None = None,
+) -> list[Path]:
+    """Trains several runs step by step side by side, each into its folder, exactly as `train` would one by one.
+
+    On a GPU, where one run's small kernels leave most of the card idle, this takes far less time than one by one.
+    """
+    for run, _ in runs:
+        run.check_fit()
+    outs = [Path(out) for _, out in runs]
+    with ExitStack() as writers:
+        for out in outs:
+            writers.enter_context(sole_writer(out, (MODEL_NAME, CHECKPOINT_NAME, LOG_NAME)))
+        open_runs = {
+            out: run for (run, _), out in zip(runs, outs, strict=True) if not finished(out / MODEL_NAME, run.settings())
+        }
+        for out, run in open_runs.items():
+            run.resume(out / CHECKPOINT_NAME)
+        _take_all_steps(open_runs, checkpoint_seconds, told)
+        for out, run in open_runs.items():
+            run.save_model(out, half)
+            (out / CHECKPOINT_NAME).unlink(missing_ok=True)
+    return [out / MODEL_NAME for out in outs]
+
+
+def _take_all_steps(runs: dict[Path, Run], checkpoint_seconds: float, told: Told | None) -> None:
+    def checkpoint() -> None:
+        for out, run in runs.items():
+            run.save_checkpoint(out)
+
+    saved = time.monotonic()
+    for progress in _steps(list(runs.values())):
+        try:
+            if told is not None:
+                told(progress)
+        except Stop:
+            checkpoint()
+            raise
+        if time.monotonic() - saved >= checkpoint_seconds:
+            checkpoint()
+            saved = time.monotonic()
+
+
+def _steps(runs: list[Run]) -> Iterator[Progress]:
+    """Takes every remaining step, those furthest behind first; yields now and then, and at the end of each epoch."""
+    take_step = stepper(runs)
+    for run in runs:
+        run.model.train()
+    told = time.monotonic()
+    while behind := _furthest_behind(runs):
+        take_step(behind)
+        first = behind[0]
+        ended = first.step % first.epoch_steps == 0
+        if ended or time.monotonic() - told >= TOLD_EVERY:
+            losses, accuracies = zip(*(run.seen() for run in behind), strict=True)
+            if ended:
+                for run in behind:
+                    run.end_epoch()
+            epoch = (first.step - 1) // first.epoch_steps + 1
+            yield Progress(first.step, first.steps, epoch, fmean(losses), fmean(accuracies))
+            told = time.monotonic()
+
+
+def _furthest_behind(runs: list[Run]) -> list[Run]:
+    """The unfinished runs that have taken the fewest steps, as many as have the same number left."""
+    unfinished = [run for run in runs if run.step < run.steps]
+    least = min(((run.step, run.steps, run.epoch_steps) for run in unfinished), default=None)
+    return [run for run in unfinished if (run.step, run.steps, run.epoch_steps) == least]

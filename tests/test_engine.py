@@ -1,0 +1,141 @@
+"""The fused engine computes what the model computes: on the CPU by its twin, on a GPU where there is one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from sparsecert import models
+from sparsecert.encodings import Encoding, MeanFill, NullChannels
+from sparsecert.encodings.layout import layout_of
+from sparsecert.engine import fused, scorer
+from sparsecert.models.folded import folded
+from sparsecert.schemes import Uniform
+from sparsecert.smoothed import Smoothed
+from sparsecert.votes import Ablation
+
+CPU = torch.device("cpu")
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
+
+
+def _stack(channels: int, kernel: int, stride: int, padding: int, size: int) -> nn.Sequential:
+    """A convolution, another, and two linear layers, for square images."""
+    first = (size + 2 * padding - kernel) // stride + 1
+    second = (first - 3) + 1
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return nn.Sequential(
+            nn.Conv2d(channels, 5, kernel, stride, padding), nn.ReLU(),
+            nn.Conv2d(5, 7, 3), nn.Flatten(), nn.Linear(7 * second**2, 11), nn.ReLU(), nn.Linear(11, 4),
+        )  # fmt: skip
+
+
+ENCODINGS = [NullChannels(), MeanFill(0.3), NullChannels(mean=0.1, std=0.4)]
+COLOUR = [NullChannels((0.1, 0.2, 0.3), (0.5, 0.6, 0.7)), MeanFill((0.2, 0.3, 0.4)), NullChannels()]
+STEMS = [(4, 2, 1, 12), (4, 4, 0, 16), (3, 1, 1, 9), (6, 3, 3, 12), (5, 2, 2, 12), (4, 2, 0, 13)]
+
+
+@pytest.mark.parametrize(("kernel", "stride", "padding", "size"), STEMS)
+@pytest.mark.parametrize("encoding", [*ENCODINGS, *COLOUR], ids=str)
+def test_folded_networks_and_layouts_are_the_model_and_the_encoding(
+    encoding: Encoding, kernel: int, stride: int, padding: int, size: int
+) -> None:
+    channels = 3 if encoding in COLOUR else 1
+    model = _stack(encoding.channels(channels), kernel, stride, padding, size).double()
+    ablation = Ablation(model, Uniform(size * size, size), encoding, CPU)
+    inputs = torch.rand(3, channels, size, size, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    which, draws = torch.tensor([0, 2, 1, 1, 0, 2]), torch.arange(6)
+    engine = fused(ablation, inputs.shape[1:], torch.float64)
+    assert engine is not None
+    assert engine.network.block == (stride if (size + 2 * padding) % stride == kernel % stride == 0 else 1)
+    with torch.no_grad():
+        expected = ablation.scores_of(inputs, which, 5, which, draws)
+        torch.testing.assert_close(engine(inputs, which, 5, which, draws), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_the_papers_network_folds() -> None:
+    """Its first convolution over 2 channels becomes one over 8, its 500 and 100 features 512 and 128."""
+    model = models.build("mnist-cnn", 2, 10)
+    network = folded(model, (1, 28, 28), torch.float32)
+    assert network is not None
+    assert (network.block, network.padding, network.channels) == (2, 1, 8)
+    assert [tuple(layer.weight.shape) for layer in network.features] == [(512, 6272), (128, 512), (64, 128)]
+
+
+@pytest.mark.parametrize("encoding", [*ENCODINGS], ids=str)
+def test_nothing_of_an_ablated_unit_reaches_a_layout(encoding: Encoding) -> None:
+    layout = layout_of(encoding, (1, 6, 6), 2, 1, 8)
+    assert layout is not None
+    mask = Uniform(36, 5).masks(0, [0], [0])[0]
+    input = torch.rand(1, 1, 6, 6)
+    other = torch.where(mask.view(1, 1, 6, 6), input, -torch.rand(1, 1, 6, 6))
+    which = torch.zeros(1, dtype=torch.int64)
+    copies = [layout.copies(x, which, mask, torch.float32) for x in (input, other)]
+    assert torch.equal(copies[0].view(torch.int32), copies[1].view(torch.int32))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        models.build("resnet18-cifar", 2, 10),
+        nn.Sequential(nn.Flatten(), nn.Linear(8, 2)),
+        nn.Sequential(nn.Conv2d(2, 3, 2, groups=1, padding="same"), nn.Flatten(), nn.Linear(12, 2)),
+        nn.Sequential(nn.Conv2d(2, 3, 2, dilation=2), nn.Flatten(), nn.Linear(12, 2)),
+        nn.Sequential(nn.Conv2d(2, 3, 2, bias=False), nn.Flatten(), nn.Linear(12, 2)),
+        nn.Sequential(nn.Conv2d(2, 3, 2, padding_mode="circular", padding=1), nn.Flatten(), nn.Linear(12, 2)),
+        nn.Sequential(nn.Conv2d(2, 3, 2), nn.Dropout(), nn.Flatten(), nn.Linear(12, 2)),
+        nn.Sequential(nn.Conv2d(2, 3, 2), nn.Flatten(2), nn.Linear(12, 2)),
+        nn.Sequential(nn.Conv2d(2, 3, 2), nn.Flatten(), nn.ReLU(), nn.Linear(12, 2)),
+        nn.Sequential(nn.Conv2d(2, 3, 2), nn.Flatten(), nn.Linear(12, 2), nn.ReLU()),
+        nn.Sequential(nn.Conv2d(2, 4, 2), nn.Flatten(), nn.utils.parametrizations.weight_norm(nn.Linear(12, 2))),
+        lambda x: x,
+    ],
+)
+def test_models_that_are_not_plain_stacks_are_left_as_they_are(model: Any) -> None:
+    assert folded(model, (1, 3, 3), torch.float32) is None
+
+
+def test_hooks_are_respected() -> None:
+    model = models.build("mnist-cnn", 2, 10)
+    model[0].register_forward_hook(lambda module, inputs, output: output * 2)
+    assert folded(model, (1, 28, 28), torch.float32) is None
+
+
+def test_the_cpu_and_full_precision_take_the_model_itself() -> None:
+    model = models.build("mnist-cnn", 2, 10)
+    for precision in ("fp32", "bf16"):
+        ablation = Ablation(model, Uniform(784, 45), NullChannels(), CPU, precision)
+        assert scorer(ablation, (1, 28, 28)) == ablation.scores_of
+
+
+@needs_cuda
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+@pytest.mark.parametrize("encoding", ENCODINGS, ids=str)
+def test_the_engine_votes_as_the_plain_model_but_for_rounding(encoding: Encoding, precision: str) -> None:
+    model = models.build("mnist-cnn", encoding.channels(1), 10).cuda()
+    for parameter in model.parameters():
+        parameter.data *= 2  # untrained scores are all alike; larger weights spread them
+    images = torch.rand(5, 1, 28, 28, generator=torch.Generator().manual_seed(0))
+    plain = Smoothed(model, Uniform(784, 200), encoding).count(images, 0, 3_000)
+    quick = Smoothed(model, Uniform(784, 200), encoding, precision=precision).count(images, 0, 3_000)
+    assert (quick.votes.sum(axis=1) == 3_000).all()
+    assert abs(plain.votes - quick.votes).sum() / 2 <= 0.02 * plain.votes.sum()
+
+
+@needs_cuda
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_the_kernel_fills_what_the_tensor_operations_fill(dtype: torch.dtype) -> None:
+    from sparsecert.encodings import layout_triton
+
+    layout = layout_of(NullChannels((0.1, 0.2, 0.3), (0.5, 0.6, 0.7)), (3, 13, 11), 2, 1, 24)
+    assert layout is not None
+    layout = layout.to(torch.device("cuda"))
+    masks = Uniform(143, 20).masks(0, [0], range(1_001), "cuda")[0]
+    flat, which = torch.rand(7, 429, device="cuda"), torch.arange(1_001, device="cuda") % 7
+    expected = layout.filled(flat, which, masks)
+    torch.testing.assert_close(
+        layout_triton.filled(layout, flat, which, masks, dtype), expected.to(dtype), rtol=1e-2, atol=1e-6
+    )
