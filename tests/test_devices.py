@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
+from sparsecert import datasets
+from sparsecert.encodings import MeanFill, NullChannels
+from sparsecert.recipes import RECIPES
 from sparsecert.schemes import ESTIMATION, MAX_DRAWS, TRAINING, Scheme, Uniform
 from sparsecert.smoothed import Smoothed
+from sparsecert.training import Run
+from sparsecert.training.captured import Captured, one_by_one, stepper
 from tests.contracts import SCHEMES
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
@@ -48,3 +54,28 @@ def test_the_callers_images_may_be_on_the_gpu(trained: Path, digits: tuple[torch
     g = Smoothed.load(trained).to("cuda")
     assert g.device.type == "cuda"
     assert (g.predict(images.cuda(), n=50).counts == g.predict(images, n=50).counts).all()
+
+
+def test_captured_steps_are_the_steps_taken_one_by_one() -> None:
+    """Over two epochs of different learning rates, each with a last minibatch that is smaller, two runs at once."""
+    data, device = datasets.load("digits", "train"), torch.device("cuda")
+    recipe = RECIPES["digits"].shortened(2)
+    for masks in ("minibatch", "sample"):
+        pairs = [
+            [
+                Run(data, replace(recipe, masks=masks), Uniform(64, keep), encoding, 0, device)
+                for keep, encoding in ((10, NullChannels()), (20, MeanFill(data.mean)))
+            ]
+            for _ in range(2)
+        ]
+        take_step = stepper(pairs[0])
+        assert isinstance(take_step, Captured)
+        for _ in range(pairs[0][0].steps):
+            take_step(pairs[0])
+            one_by_one(pairs[1])
+        assert sum(graph is not None for graph in take_step.graphs.values()) == 2  # full minibatches, two rates
+        for captured, plain in zip(*pairs, strict=True):
+            assert captured.step == plain.step == int(captured.clock)
+            assert captured.seen() == pytest.approx(plain.seen(), rel=0.02)
+            for one, other in zip(captured.model.parameters(), plain.model.parameters(), strict=True):
+                torch.testing.assert_close(one, other, rtol=0.05, atol=0.01)

@@ -17,6 +17,7 @@ from sparsecert.files import write_atomically
 KEY = "sparsecert"
 FORMAT = 1
 MODEL_NAME = "model.safetensors"
+SHIPPED = Path(__file__).parent / "shipped"
 
 Tensors = dict[str, torch.Tensor]
 
@@ -73,12 +74,23 @@ def read_header(path: str | Path) -> dict[str, Any]:
 
 
 def located(path: str | Path) -> Path:
-    """The model file itself, given it or the folder of the run that trained it."""
+    """The model file itself, given it, the folder of the run that trained it, or the name of a shipped model."""
     path = Path(path)
     file = path / MODEL_NAME if path.is_dir() else path
+    if not file.exists() and str(path) in shipped():
+        return shipped()[str(path)]
     if not file.is_file():
-        raise InputError(f"{file} does not exist; train a model first, for example: sparsecert train --data digits")
+        names = ", ".join(shipped())
+        raise InputError(
+            f"{file} does not exist; train a model first, for example: sparsecert train --data digits, "
+            f"or name one that ships with the package: {names}"
+        )
     return file
+
+
+def shipped() -> dict[str, Path]:
+    """The models that ship with the package, by name."""
+    return {file.stem: file for file in sorted(SHIPPED.glob("*.safetensors"))}
 
 
 def fingerprint(path: str | Path) -> str:

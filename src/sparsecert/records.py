@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import lzma
 import operator
 import zlib
 from collections.abc import Iterable
@@ -21,7 +22,7 @@ from sparsecert.errors import InputError
 from sparsecert.files import lock, unwritable
 
 FORMAT = 1
-GZIP = b"\x1f\x8b"
+COMPRESSED = {".gz": (b"\x1f\x8b", gzip.decompress), ".xz": (b"\xfd7zXZ\x00", lzma.decompress)}
 START = b'{"sparsecert"'  # how every records file begins; anything else is not ours to touch
 
 
@@ -92,18 +93,43 @@ class Records:
 
 
 def read(path: str | Path) -> Records:
-    """Reads a records file, plain or gzipped; a truncated last line (of a run under way or killed) is left out."""
+    """Reads a records file, plain or compressed by gzip or xz.
+
+    A truncated last line (of a run under way or killed) is left out.
+    """
     path = Path(path)
-    try:
-        data = path.read_bytes()
-        if data.startswith(GZIP):
-            data = gzip.decompress(data)
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
-    header, lines, _ = _parse(path, data)
+    header, lines, _ = _parse(path, _bytes(path))
     if header is None:
         raise InputError(f"{path} is empty: the run that writes it has not begun")
     return Records(path, header, lines)
+
+
+def glance(path: str | Path) -> tuple[Header, int]:
+    """The header of a records file, plain or compressed, and how many whole lines follow it; they are not looked at."""
+    path = Path(path)
+    data = _bytes(path)
+    first, newline, _ = data.partition(b"\n")
+    if not data.startswith(START) or not newline:
+        raise InputError(f"{path} is not a records file, or the run that writes it has not begun")
+    return _parse_header(path, first), data.count(b"\n") - 1
+
+
+def _bytes(path: Path) -> bytes:
+    """What the file holds, decompressed."""
+    try:
+        data = path.read_bytes()
+        for magic, decompress in COMPRESSED.values():
+            if data.startswith(magic):
+                data = decompress(data)
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    return data
+
+
+def compressed(path: Path) -> Path | None:
+    """The records file itself where it is, else its compressed form; None where neither is."""
+    forms = (path, *(path.with_name(path.name + suffix) for suffix in COMPRESSED))
+    return next((form for form in forms if form.is_file()), None)
 
 
 class Writer:
@@ -117,7 +143,7 @@ class Writer:
         self.path = Path(path)
         if self.path.exists() and not self.path.is_file():
             raise InputError(f"{self.path} is not a file that records can be written to; name another")
-        if self.path.suffix == ".gz":
+        if self.path.suffix in COMPRESSED:
             raise InputError(f"{self.path}: records are written as plain text, compress them afterwards; name another")
         first_line = header.to_json()
         with unwritable(self.path):

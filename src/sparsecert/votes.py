@@ -106,12 +106,12 @@ class Voting:
         seed: int,
         progress: Progress | None = None,
     ) -> Callable[[], Counts]:
-        """Sets going the vote on the copies of each input ablated by the masks of `draws`; call the result for counts.
+        """Sets going the vote on each input's copies, ablated by the masks of `draws`; call the result for the counts.
 
-        inputs: Float[b, ...]; examples: the b numbers that, with seed and draw, decide each input's masks. The b * draws
-        copies are taken `rows` at a time, several inputs in one batch where they fit. A copy whose scores are not all
-        finite votes for nobody and is counted as invalid. `progress(copies)` is called for each batch with how many it
-        holds. On a GPU the work is only queued here, so that the host is free meanwhile.
+        inputs: Float[b, ...]; examples: the b numbers that, with seed and draw, decide each input's masks. The
+        b * draws copies are taken `rows` at a time, several inputs in one batch where they fit. A copy whose scores are
+        not all finite votes for nobody and is counted as invalid. `progress(copies)` is called for each batch with how
+        many it holds. On a GPU the work is only queued here, so that the host is free meanwhile.
         """
         device = self.ablation.device
         numbers, inputs = onto(as_numbers("examples", examples, None), device), onto(inputs, device)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 from numbers import Real
 
 from sparsecert.bounds.interval import Bound, Interval
@@ -14,18 +15,29 @@ from sparsecert.schemes import Scheme
 
 __all__ = ["Bound", "Interval", "charged", "one_sided", "predicted", "two_sided"]
 
+DIGITS = 30
+
 
 def charged(alpha: float | Fraction, scheme: Scheme, draws: int) -> Fraction:
     """What is left of alpha after paying for the generated masks' distance from the ideal distribution.
 
     The joint law of `draws` independent masks is within draws * nonuniformity (total variation) of the ideal one, so an
-    event of ideal probability at most alpha - draws * nonuniformity has probability at most alpha.
+    event of ideal probability at most alpha - draws * nonuniformity has probability at most alpha. What is left is cut
+    to 30 binary digits, which only lowers it: schemes of different k then share one level, and the bounds already
+    computed at it.
     """
     if not isinstance(alpha, Real) or not 0 < alpha < 1:
         raise InputError(f"alpha must be between 0 and 1, both excluded, got {alpha!r}")
-    left = (alpha if isinstance(alpha, Fraction) else Fraction(float(alpha))) - draws * scheme.nonuniformity
+    left = _left(alpha if isinstance(alpha, Fraction) else float(alpha), scheme.nonuniformity, draws)
     if left <= 0:
         raise InputError(
             f"alpha = {float(alpha)} is too small for {draws} draws of {scheme}; use fewer or a larger alpha"
         )
     return left
+
+
+@lru_cache(maxsize=1 << 10)
+def _left(alpha: float | Fraction, nonuniformity: Fraction, draws: int) -> Fraction:
+    left = Fraction(alpha) - draws * nonuniformity
+    digits = max(0, DIGITS + left.denominator.bit_length() - left.numerator.bit_length())
+    return Fraction((left.numerator << digits) // left.denominator, 1 << digits)

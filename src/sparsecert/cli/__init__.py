@@ -15,6 +15,7 @@ from sparsecert.cli.data import data
 from sparsecert.cli.info import info
 from sparsecert.cli.predict import predict
 from sparsecert.cli.report import report
+from sparsecert.cli.reproduce import reproduce
 from sparsecert.cli.train import train
 from sparsecert.errors import InputError
 
@@ -32,7 +33,7 @@ def cli() -> None:
     """
 
 
-for command in (train, predict, certify, report, data, info):
+for command in (train, predict, certify, report, reproduce, data, info):
     cli.add_command(command)
 
 

@@ -16,7 +16,7 @@ Command = Callable[..., Any]
 
 data = click.option(
     "--data", "data_name", required=True, metavar="NAME",
-    help="digits (built in), mnist, cifar10, imagenette, imagenet, or the path of a folder with train/ and val/.",
+    help="digits, mnist-sample (both built in), mnist, cifar10, imagenette, imagenet, or a folder of train/ and val/.",
 )  # fmt: skip
 data_dir = click.option(
     "--data-dir", type=click.Path(file_okay=False), envvar="SPARSECERT_DATA", show_envvar=True,

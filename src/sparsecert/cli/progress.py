@@ -49,9 +49,9 @@ def _stopping(bar: Progress) -> Iterator[None]:
 
 
 @contextmanager
-def inputs_bar(verb: str, inputs: int, copies: int) -> Iterator[Callable[[int, int], None]]:
+def inputs_bar(verb: str, inputs: int, copies: int, noun: str = "inputs") -> Iterator[Callable[[int, int], None]]:
     """A bar over `inputs` of `copies` ablated copies each; yields what to tell (inputs done, copies done)."""
-    bar = _bar("{task.fields[done]} of {task.fields[inputs]} inputs")
+    bar = _bar(f"{{task.fields[done]}} of {{task.fields[inputs]}} {noun}")
     task = bar.add_task(verb, total=inputs * copies, done=0, inputs=inputs)
     done = 0
 
@@ -67,12 +67,12 @@ def inputs_bar(verb: str, inputs: int, copies: int) -> Iterator[Callable[[int, i
 
 
 @contextmanager
-def training_bar() -> Iterator[Callable[[TrainingProgress], None]]:
+def training_bar(name: str = "training") -> Iterator[Callable[[TrainingProgress], None]]:
     """A bar over training steps with the epoch's loss and accuracy; Ctrl-C stops between two steps, twice at once."""
     from sparsecert.training import Stop
 
     bar = _bar("epoch {task.fields[epoch]}", "loss {task.fields[loss]:.4f}", "accuracy {task.fields[accuracy]:.2%}")
-    task = bar.add_task("training", total=None, epoch=0, loss=float("nan"), accuracy=0.0)
+    task = bar.add_task(name, total=None, epoch=0, loss=float("nan"), accuracy=0.0)
     pressed: list[int] = []
 
     def press(number: int, frame: FrameType | None) -> None:

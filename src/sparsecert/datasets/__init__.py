@@ -11,7 +11,7 @@ from sparsecert.errors import InputError
 
 __all__ = ["NAMES", "SPLITS", "ArrayImages", "Dataset", "Images", "data_folder", "load"]
 
-NAMES = ("digits", "mnist", "cifar10", "imagenette", "imagenet")
+NAMES = ("digits", "mnist-sample", "mnist", "cifar10", "imagenette", "imagenet")
 
 
 def load(name: str, split: str = "test", data_dir: str | Path | None = None) -> Dataset:
@@ -24,10 +24,10 @@ def load(name: str, split: str = "test", data_dir: str | Path | None = None) -> 
         from sparsecert.datasets import digits
 
         return digits.load(split)
-    if name == "mnist":
+    if name in ("mnist", "mnist-sample"):
         from sparsecert.datasets import mnist
 
-        return mnist.load(split, root)
+        return mnist.load(split, root) if name == "mnist" else mnist.load_sample(split)
     if name == "cifar10":
         from sparsecert.datasets import cifar10
 

@@ -1,4 +1,4 @@
-"""MNIST: handwritten digits, 28 x 28, from its four IDX files."""
+"""MNIST: handwritten digits, 28 x 28, from its four IDX files, and the sample of it that ships with the package."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from sparsecert.datasets.dataset import ArrayImages, Dataset, check_split
 from sparsecert.datasets.location import delete_and_get, not_found
 from sparsecert.errors import InputError
 
+SAMPLE = Path(__file__).parent / "builtin"
 FOLDERS = ("MNIST/raw", "mnist", ".")
 PREFIX = {"train": "train", "test": "t10k"}
 MEAN = (0.13066,)
@@ -21,17 +22,29 @@ def load(split: str, data_dir: Path) -> Dataset:
     """One split of MNIST, from the first of `MNIST/raw`, `mnist` and `data_dir` itself that holds both its files."""
     check_split(split)
     images_path, labels_path = _locate(split, data_dir)
-    images = idx.read(images_path, 3, delete_and_get("mnist"))
-    labels = idx.read(labels_path, 1, delete_and_get("mnist"))
+    return _read("mnist", split, images_path, labels_path, delete_and_get("mnist"))
+
+
+def load_sample(split: str) -> Dataset:
+    """Every hundredth image of the test set, 100 in all: ships inside the package."""
+    check_split(split)
+    if split != "test":
+        raise InputError("mnist-sample has test images only; for training get the whole set: sparsecert data get mnist")
+    images_path, labels_path = (SAMPLE / f"mnist-sample-{kind}-ubyte.gz" for kind in ("images-idx3", "labels-idx1"))
+    return _read("mnist-sample", split, images_path, labels_path, "reinstall sparsecert")
+
+
+def _read(name: str, split: str, images_path: Path, labels_path: Path, remedy: str) -> Dataset:
+    images, labels = idx.read(images_path, 3, remedy), idx.read(labels_path, 1, remedy)
     if images.shape[1:] != (28, 28):
-        raise InputError(f"{images_path} must hold 28 x 28 images, got {images.shape}; {delete_and_get('mnist')}")
+        raise InputError(f"{images_path} must hold 28 x 28 images, got {images.shape}; {remedy}")
     if len(images) != len(labels) or labels.max() > 9:
         raise InputError(
             f"{labels_path} must hold {len(images)} labels from 0 to 9, got {len(labels)} up to {labels.max()}; "
-            f"{delete_and_get('mnist')}"
+            f"{remedy}"
         )
     return Dataset(
-        name="mnist",
+        name=name,
         split=split,
         images=ArrayImages(images[:, None]),
         labels=labels.astype(np.int64),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -68,7 +69,14 @@ def beside(values: tuple[float, ...], name: str, inputs: torch.Tensor) -> torch.
     """The per-channel values as a tensor that broadcasts against inputs[rows, channels, *places]."""
     if len(values) not in (1, inputs.shape[1]):
         raise InputError(f"{name} has {len(values)} values but the input has {inputs.shape[1]} channels")
-    return torch.tensor(values, dtype=inputs.dtype, device=inputs.device).view(1, -1, *(1,) * (inputs.ndim - 2))
+    return _constant(values, inputs.dtype, inputs.device).view(1, -1, *(1,) * (inputs.ndim - 2))
+
+
+@lru_cache(maxsize=64)
+def _constant(values: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """Put onto the device once, not at every use: a captured graph may not copy from the host."""
+    with torch.inference_mode(False):
+        return torch.tensor(values, dtype=dtype, device=device)
 
 
 def one_each(values: tuple[float, ...], channels: int) -> tuple[float, ...]:

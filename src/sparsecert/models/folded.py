@@ -133,7 +133,7 @@ def _convolution(layer: nn.Conv2d, rectified: bool, dtype: torch.dtype) -> Convo
 
 
 def _in_blocks(stem: Convolution, block: int) -> Convolution:
-    """The same convolution over blocks of pixels, channels (channel, row, column of the block), filled up with zeros."""
+    """The same convolution over blocks of pixels; channels (channel, row, column in the block), then zeros."""
     out, channels, height, width = stem.weight.shape
     cut = stem.weight.reshape(out, channels, height // block, block, width // block, block)
     weight = cut.permute(0, 1, 3, 5, 2, 4).reshape(out, channels * block**2, height // block, width // block)

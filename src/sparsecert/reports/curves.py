@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import io
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sparsecert.errors import InputError
-from sparsecert.files import write_atomically
 from sparsecert.reports.comparison import labels, sentence, shared_facts
+from sparsecert.reports.drawing import write_figure
 from sparsecert.reports.summary import Summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-SUFFIXES = ".png", ".svg", ".pdf"
-UNDATED: dict[str, dict[str, Any]] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
 
 # Okabe & Ito's palette without its yellow, which is too light for a line on white: told apart by every kind of colour
 # vision. The line styles tell the runs apart in print, and once the colours repeat.
@@ -31,36 +27,15 @@ STYLES = "-", "--", "-.", (0, (1, 1)), (0, (5, 1, 1, 1, 1, 1))
 
 
 def write_curves(summaries: Sequence[Summary], path: str | Path) -> list[Path]:
-    """Draws to `path`, or to both path.png and path.svg when it names no format; returns the files written."""
-    stem = Path(path)
-    paths = [stem] if stem.suffix else [stem.with_name(f"{stem.name}{suffix}") for suffix in (".png", ".svg")]
-    for file in paths:
-        certified_accuracy_curve(summaries, file)
-    return paths
+    """Draws a step plot of certified accuracy against rho, one line per run; returns the files written.
 
-
-def certified_accuracy_curve(summaries: Sequence[Summary], path: str | Path) -> None:
-    """Writes a step plot of certified accuracy against rho, one line per run, in the format that the suffix names.
-
-    The line's height above a whole rho is the certified accuracy there. The file appears whole or not at all.
+    The line's height above a whole rho is the certified accuracy there. A path that names no format gives both a PNG
+    and an SVG.
     """
-    path = Path(path)
-    if path.suffix.lower() not in SUFFIXES:
-        raise InputError(f"{path} must end in one of {', '.join(SUFFIXES)} to say its format, got {path.suffix!r}")
     for summary in summaries:
         if summary.kind != "certify":
             raise InputError(f"{summary.path} holds predictions, which certify nothing; name certify records")
-    write_atomically(path, _rendered(summaries, path.suffix.lower()[1:]))
-
-
-def _rendered(summaries: Sequence[Summary], form: str) -> bytes:
-    import matplotlib
-    from matplotlib import style
-
-    data = io.BytesIO()
-    with style.context("default"), matplotlib.rc_context({"svg.hashsalt": "sparsecert"}):
-        _figure(summaries).savefig(data, format=form, dpi=200, metadata=UNDATED[form])
-    return data.getvalue()
+    return write_figure(lambda: _figure(summaries), path)
 
 
 def _figure(summaries: Sequence[Summary]) -> Figure:

@@ -41,19 +41,42 @@ LATEX_SPECIAL = {ord(c): f"\\{c}" for c in "{}$&#_%"} | {
 }
 
 
+def table_text(table: Table, form: str) -> str:
+    """One table in the format of that name; json and csv hold the cells, as they are shown."""
+    if form == "markdown":
+        return _markdown_table(table)
+    if form == "latex":
+        return _latex_table(table)
+    if form == "json":
+        rows = [dict(zip(table.headers, row, strict=True)) for row in table.rows]
+        return json_module.dumps({"about": table.caption, "rows": rows, "notes": list(table.notes)}, indent=2) + "\n"
+    text = io.StringIO()
+    if form == "csv":
+        csv_module.writer(text, lineterminator="\n").writerows([table.headers, *table.rows])
+        return text.getvalue()
+    console = _console(text, None, color=False)
+    console.print(table.caption + "\n")
+    _print(console, table, ["", *table.notes])
+    return _without_trailing_spaces(text.getvalue())
+
+
+def _console(file: io.StringIO, width: int | None, color: bool) -> Console:
+    from rich.console import Console
+
+    columns = width or shutil.get_terminal_size((120, 40)).columns
+    return Console(
+        file=file, width=columns, force_terminal=color, no_color=not color, markup=False, emoji=False, highlight=False
+    )
+
+
 def terminal(summaries: Sequence[Summary], *, width: int | None = None, color: bool = False) -> str:
     """For reading on a screen: one run as a list of its facts, several as a table; then certified accuracy by rho.
 
     Nothing is cut off: what is wider than `width` (default: this terminal's) is wrapped.
     """
-    from rich.console import Console
-
     shared_facts(summaries)
     text = io.StringIO()
-    columns = width or shutil.get_terminal_size((120, 40)).columns
-    console = Console(
-        file=text, width=columns, force_terminal=color, no_color=not color, markup=False, emoji=False, highlight=False
-    )
+    console = _console(text, width, color)
     if len(summaries) == 1:
         console.print(_headline(summaries[0]))
     else:
@@ -142,8 +165,10 @@ def _print(console: Console, table: Table, lines_below: Iterable[str]) -> None:
     from rich.table import Table as RichTable
 
     shown = RichTable(box=Box(UNDERLINED_HEAD, ascii=True), show_edge=False, pad_edge=False)
-    for header in table.headers:
-        shown.add_column(header, justify="right", overflow="fold")
+    longest = [max((len(row[column]) for row in table.rows), default=0) for column in range(len(table.headers))]
+    fits = sum(longest) + 3 * len(longest) <= console.width  # then only the headers are wrapped
+    for header, length in zip(table.headers, longest, strict=True):
+        shown.add_column(header, justify="right", overflow="fold", min_width=length if fits else None)
     for row in table.rows:
         shown.add_row(*row)
     console.print(shown)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -142,7 +143,7 @@ class Run:
     def seen(self) -> tuple[float, float]:
         """Mean loss and accuracy of this epoch so far; waits for the device."""
         loss, correct, inputs = self.sums.tolist()
-        if not loss - loss == 0:
+        if not math.isfinite(loss):
             epoch = (self.step - 1) // self.epoch_steps + 1
             raise InputError(f"training diverged in epoch {epoch}: the loss is {loss}; lower the learning rate")
         return loss / inputs, correct / inputs

@@ -1,0 +1,167 @@
+"""How fast a data set is certified and a base classifier trained, beside what the device could do; `make bench`.
+
+Prints, for the shipped MNIST model at k = 45 with 1,000 + 10,000 samples an image, records and certificates included:
+images and samples a second, the floating-point rate that the network's own operations make, and its share of the rate
+at which the device multiplies large matrices; where a pass's time goes; and what the paper's 400 epochs of training
+take, for one k alone and for several side by side.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from sparsecert import datasets
+from sparsecert.datasets.dataset import ArrayImages, Dataset
+from sparsecert.encodings import NullChannels
+from sparsecert.engine import Fused, scorer
+from sparsecert.recipes import RECIPES
+from sparsecert.runs import certify_dataset
+from sparsecert.schemes import ESTIMATION, Uniform
+from sparsecert.smoothed import Smoothed
+from sparsecert.training import Run
+from sparsecert.training.batches import Batches
+from sparsecert.training.captured import stepper
+from sparsecert.votes import Ablation
+
+N0, N, ALPHA, SEED = 1_000, 10_000, 0.05, 0
+MODEL, BAR = "mnist-k45", 500
+TRAINED = 60_000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--precision", choices=["fp32", "bf16", "fp16"], help="default: bf16 on a GPU, else fp32")
+    parser.add_argument("--images", type=int, help="images to certify (default: 5000 on a GPU, else 10)")
+    parser.add_argument("--runs", type=int, default=21, help="models trained side by side on a GPU")
+    options = parser.parse_args()
+    device = torch.device(options.device)
+    gpu = device.type == "cuda"
+    precision = options.precision or ("bf16" if gpu else "fp32")
+    name = torch.cuda.get_device_name(device) if gpu else f"{platform.machine()}, {torch.get_num_threads()} threads"
+    print(f"{name}, torch {torch.__version__}, {precision}, {MODEL}, {N0} + {N} samples, alpha {ALPHA}, seed {SEED}")
+    rate = matrix_rate(device, torch.bfloat16 if gpu else torch.float32)
+    print(f"large matrix products, {'bf16' if gpu else 'fp32'}: {rate / 1e12:.2f} TFLOP/s")
+    certifying(device, precision, options.images or (5_000 if gpu else 10), rate)
+    training(device, options.runs if gpu else 1)
+
+
+def matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
+    """Floating-point operations a second in a large matrix product."""
+    size = 8_192 if device.type == "cuda" else 2_048
+    a, b = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
+    return 2 * size**3 / seconds(lambda: a @ b, device)
+
+
+def certifying(device: torch.device, precision: str, images: int, rate: float) -> None:
+    """A whole run, from images to records; the first images warm up and are not timed."""
+    smoothed = Smoothed.load(MODEL, device=device, precision=precision)
+    data = tiled(images)
+    with tempfile.TemporaryDirectory() as folder:
+        settings: dict[str, Any] = {"n0": N0, "n": N, "alpha": ALPHA, "seed": SEED}
+        certify_dataset(smoothed, MODEL, data, Path(folder) / "warm.jsonl", limit=max(1, images // 20), **settings)
+        began = time.perf_counter()
+        certify_dataset(smoothed, MODEL, data, Path(folder) / "certify.jsonl", **settings)
+        taken = time.perf_counter() - began
+    samples = images * (N0 + N) / taken
+    flops = operations(smoothed) * samples
+    met = f" (bar {BAR}: {'met' if images / taken >= BAR else 'MISSED'})" if device.type == "cuda" else ""
+    print(
+        f"certified {images:,} images in {taken:.2f} s: {images / taken:,.1f} images/s{met}, {samples:,.0f} samples/s"
+    )
+    share = f"{flops / 1e12:.2f} TFLOP/s, {flops / rate:.1%} of the matrix rate"
+    print(f"{operations(smoothed) / 1e6:.2f} MFLOP a copy: {share}")
+    passes(smoothed, device)
+
+
+def passes(smoothed: Smoothed, device: torch.device) -> None:
+    """Where the time of one pass of copies goes."""
+    ablation = Ablation(smoothed.model, smoothed.scheme, smoothed.encoding, device, smoothed.precision)
+    rows = smoothed.voting(pixels(1)).rows
+    images = pixels(64).to(device)
+    which = torch.arange(rows, device=device) % len(images)
+    draws = torch.arange(rows, device=device) + ESTIMATION
+    score = scorer(ablation, images.shape[1:])
+    with torch.no_grad():
+        masks = ablation.scheme.masks_at(SEED, which, draws)
+        times = {"masks": seconds(lambda: ablation.scheme.masks_at(SEED, which, draws), device)}
+        if isinstance(score, Fused):
+            network, copies = score.network, score.layout.copies(images, which, masks, score.dtype)
+            times["encoding"] = seconds(lambda: score.layout.copies(images, which, masks, score.dtype), device)
+            times["network"] = seconds(lambda: network(copies), device)
+        else:
+            encoded = ablation.encoding(images[which], masks)
+            times["encoding"] = seconds(lambda: ablation.encoding(images[which], masks), device)
+            times["network"] = seconds(lambda: ablation.scores(encoded), device)
+    shares = ", ".join(f"{stage} {taken / sum(times.values()):.1%}" for stage, taken in times.items())
+    print(f"one pass of {rows:,} copies: {shares} of {1e3 * sum(times.values()):.2f} ms")
+
+
+def training(device: torch.device, several: int) -> None:
+    """The time of the paper's 400 epochs, from some steps after the first ones."""
+    data, recipe = replace(tiled(TRAINED), split="train"), RECIPES["paper-mnist"]
+    batches = Batches(data, recipe, SEED, device)
+    steps = 400 if device.type == "cuda" else 10
+    for count in dict.fromkeys((1, several)):
+        runs = [
+            Run(data, recipe, Uniform(784, 5 + 5 * i % 100), NullChannels(), SEED, device, batches)
+            for i in range(count)
+        ]
+        take_step = stepper(runs)
+        for _ in range(5):
+            take_step(runs)
+        per_step = seconds(lambda take=take_step, runs=runs: take(runs), device, steps)  # type: ignore[misc]
+        whole = per_step * runs[0].epoch_steps * recipe.epochs / count
+        print(f"training, {count} at once: {whole:,.0f} s for {recipe.epochs} epochs of each k")
+
+
+def seconds(work: Callable[[], object], device: torch.device, times: int = 10) -> float:
+    """Mean time of a call, after a few to warm up."""
+    for _ in range(3):
+        work()
+    synchronise(device)
+    began = time.perf_counter()
+    for _ in range(times):
+        work()
+    synchronise(device)
+    return (time.perf_counter() - began) / times
+
+
+def synchronise(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def operations(smoothed: Smoothed) -> int:
+    """Floating-point operations of the network for one copy, by torch's own count."""
+    copy = smoothed.encoding(pixels(1), smoothed.scheme.masks(SEED, [0], [0])[0]).to(smoothed.device)
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        smoothed.model(copy)  # type: ignore[arg-type,unused-ignore]
+    return int(counter.get_total_flops())
+
+
+def pixels(count: int) -> torch.Tensor:
+    """The first images of the sample."""
+    return torch.from_numpy(datasets.load("mnist-sample").images.batch(range(count))).float() / 255
+
+
+def tiled(count: int) -> Dataset:
+    """The sample, repeated to `count` images: the time does not depend on what is in them."""
+    sample = datasets.load("mnist-sample")
+    which = np.arange(count) % len(sample)
+    return replace(sample, images=ArrayImages(sample.images.batch(which)), labels=sample.labels[which])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,19 @@
+"""Certified accuracy against rho for the best k of each bound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sparsecert.published import published
+from sparsecert.reports import write_curves
+from sparsecert.reproduce.study import Study
+from sparsecert.reproduce.tables import best, measured_rows
+
+
+def curves(study: Study, path: Path, keeps: Sequence[int] | None = None) -> list[Path]:
+    """Writes the curves of the k with the largest one-sided and the k with the largest two-sided median."""
+    rows = measured_rows(study, published("table-1"), keeps)
+    one_sided, two_sided = best(rows, "one_sided"), best(rows, "two_sided")
+    chosen = [two_sided.two_sided, one_sided.two_sided, one_sided.one_sided]
+    return write_curves(chosen if one_sided is not two_sided else chosen[1:], path)

@@ -1,0 +1,81 @@
+"""The paper's headline on this machine: the shipped k = 45 model on the shipped images, at the paper's settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sparsecert import datasets, records
+from sparsecert.published import published
+from sparsecert.records import Records
+from sparsecert.reports import Summary, summarise, write_curves
+from sparsecert.reports.comparison import Table, facts, percent, sentence
+from sparsecert.reports.drawing import write_figure
+from sparsecert.reproduce.pictures import image, retained, show, with_null
+from sparsecert.reproduce.study import Bars, Cell
+from sparsecert.reproduce.tables import median
+from sparsecert.schemes import from_config
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MODEL, DATA, CELL = "mnist-k45", "mnist-sample", Cell(45)
+SHOWN = 8
+
+
+def headline(out: Path, device: str, precision: str | None, seed: int, bars: Bars) -> tuple[Table, list[Path]]:
+    """Certifies the sample (a run that was stopped goes on), draws the curve and a few digits; returns the table."""
+    from sparsecert.runs import certify_dataset
+    from sparsecert.smoothed import Smoothed
+
+    known, data, path = published("table-1"), datasets.load(DATA), out / "certify.jsonl"
+    sampling = known.sampling
+    smoothed = Smoothed.load(MODEL, device=device, precision=precision)
+    with bars.inputs(CELL, "certifying", len(data), sampling.n0 + sampling.n) as told:
+        certify_dataset(
+            smoothed, MODEL, data, path, n0=sampling.n0, n=sampling.n, alpha=sampling.alpha, seed=seed, told=told
+        )
+    found = records.read(path)
+    bounds = {bound: summarise(found, bound=bound) for bound in ("one-sided", "two-sided")}
+    drawn = write_curves(list(bounds.values()), out / "curve")
+    drawn += write_figure(lambda: _digits(found), out / "digits")
+    return _table(bounds), drawn
+
+
+def _table(bounds: dict[str, Summary]) -> Table:
+    known = published("table-1")
+    printed = next(row for row in known.rows if row.keep == CELL.keep)
+    one_sided, two_sided = bounds["one-sided"], bounds["two-sided"]
+    rows = (
+        ("accuracy (abstained)", f"{percent(one_sided.accuracy)} ({percent(one_sided.abstained)})",
+         f"{printed.accuracy:.2f}% ({printed.abstained:.2f}%)"),
+        ("median certified robustness, Corollary 1 (the paper's)", median(one_sided.median), median(printed.median)),
+        ("median certified robustness, two-sided", median(two_sided.median), "-"),
+        *((f"certified against {rho} pixels, two-sided", percent(two_sided.certified_accuracy_at(rho) or 0.0), "-")
+          for rho in (1, 4, 8, 12)),
+    )  # fmt: skip
+    settings = {name: text for name, text in facts(two_sided).items() if name != "bound"}
+    notes = (
+        sentence(settings),
+        "measured on every hundredth MNIST test image, accuracy from the estimation votes; published for all 10,000",
+        f"published: {known.source}",
+    )
+    return Table(("", "measured", "published"), rows, "MNIST, k = 45 of 784 pixels retained", notes)
+
+
+def _digits(found: Records) -> Figure:
+    """The first images of the sample: as they are, one ablated copy of each, and what is certified."""
+    from matplotlib.figure import Figure
+
+    data, run = datasets.load(DATA), found.header.run
+    scheme = from_config(run["scheme"])
+    figure = Figure(figsize=(SHOWN * 1.1, 3.1), layout="constrained")
+    copies = f"one of {run['n']:,} copies with {run['scheme']['keep']} pixels retained"
+    figure.suptitle(f"MNIST digits, {copies}, and the certified answer", fontsize=9)
+    for place, line in enumerate(sorted(found.lines, key=lambda line: line.example)[:SHOWN]):
+        grey = image(data, line.example)
+        mask = retained(scheme, run["seed"], line.example, 0, grey.shape)
+        answer = "abstains" if line.radius is None else f"{data.classes[line.label or 0]}, up to\n{line.radius} pixels"
+        show(figure.add_subplot(2, SHOWN, place + 1), grey, f"a {data.classes[line.true]}")
+        show(figure.add_subplot(2, SHOWN, SHOWN + place + 1), with_null(grey, mask), answer)
+    return figure

@@ -1,0 +1,212 @@
+"""A study: models of several k, and their records, each made once and found again.
+
+    OUT/mnist/k45/model.safetensors   training.jsonl   predict.jsonl   certify.jsonl
+
+A model or a records file that is there is used; one that was begun is continued; one that is missing is made. Records
+may lie there compressed (.gz, .xz); complete ones need neither model nor data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from sparsecert import datasets, records
+from sparsecert.datasets import Dataset
+from sparsecert.errors import InputError
+from sparsecert.published import Sampling
+from sparsecert.recipes import Recipe, recipe_for
+from sparsecert.records import Records, compressed
+
+if TYPE_CHECKING:
+    from sparsecert.smoothed import Smoothed
+    from sparsecert.training import Progress
+
+CERTIFY, PREDICT = "certify", "predict"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One trained classifier of a study: how many pixels it retains, and how it shows NULL."""
+
+    keep: int
+    encoding: str = "null-channels"
+
+    @property
+    def folder(self) -> str:
+        """Its folder in the study's."""
+        return f"k{self.keep}" if self.encoding == "null-channels" else f"k{self.keep}-{self.encoding}"
+
+
+class Bars(Protocol):
+    """How a study tells of its progress."""
+
+    def training(self, cells: Sequence[Cell]) -> AbstractContextManager[Callable[[Progress], None]]:
+        """For the training of these cells together."""
+
+    def inputs(
+        self, cell: Cell, verb: str, inputs: int, copies: int
+    ) -> AbstractContextManager[Callable[[int, int], None]]:
+        """For one cell's records."""
+
+    def rows(self, rows: int) -> AbstractContextManager[Callable[[], None]]:
+        """For certifying the votes of so many records files; to be called after each."""
+
+
+class Quiet:
+    """Tells nothing."""
+
+    @contextmanager
+    def training(self, cells: Sequence[Cell]) -> Iterator[Callable[[Progress], None]]:
+        """Nothing is told."""
+        yield lambda progress: None
+
+    @contextmanager
+    def inputs(self, cell: Cell, verb: str, inputs: int, copies: int) -> Iterator[Callable[[int, int], None]]:
+        """Nothing is told."""
+        yield lambda inputs, copies: None
+
+    @contextmanager
+    def rows(self, rows: int) -> Iterator[Callable[[], None]]:
+        """Nothing is told."""
+        yield lambda: None
+
+
+@dataclass
+class Study:
+    """One data set's classifiers and their records under `out`.
+
+    `limit`: so many evenly spaced test inputs. `epochs`, `n0` and `n` replace the paper's, for a smaller run. The seed
+    decides training and votes alike.
+    """
+
+    out: Path
+    data: str = "mnist"
+    data_dir: str | Path | None = None
+    device: str = "cpu"
+    precision: str | None = None
+    seed: int = 0
+    limit: int | None = None
+    epochs: int | None = None
+    n0: int | None = None
+    n: int | None = None
+    checkpoint_seconds: float = 300.0
+    bars: Bars = field(default_factory=Quiet)
+
+    @cached_property
+    def recipe(self) -> Recipe:
+        """The data set's, over `epochs`."""
+        return recipe_for(self.data).shortened(self.epochs)
+
+    @cached_property
+    def test(self) -> Dataset:
+        """The test set."""
+        return datasets.load(self.data, "test", self.data_dir)
+
+    def folder(self, cell: Cell) -> Path:
+        """Where the cell's files are."""
+        return self.out / self.data / cell.folder
+
+    def sampling(self, published: Sampling) -> Sampling:
+        """The published numbers of samples, or those that were asked for instead."""
+        predict_n = published.predict_n and (self.n or published.predict_n)
+        return replace(published, n0=self.n0 or published.n0, n=self.n or published.n, predict_n=predict_n)
+
+    def complete(self, cells: Sequence[Cell], sampling: Sampling) -> None:
+        """Trains, certifies and predicts what these cells lack: all models first on a GPU, else cell by cell."""
+        kinds = [CERTIFY] if sampling.predict_n is None else [CERTIFY, PREDICT]
+        lacking = {
+            cell: [kind for kind in kinds if not self._is_complete(cell, kind, sampling)]
+            for cell in dict.fromkeys(cells)
+        }
+        lacking = {cell: missing for cell, missing in lacking.items() if missing}
+        for together in [list(lacking)] if self.device.startswith("cuda") else [[cell] for cell in lacking]:
+            self.train(together)
+            for cell in together:
+                for kind in lacking[cell]:
+                    self.make(cell, kind, sampling)
+
+    def records(self, cell: Cell, sampling: Sampling) -> tuple[Records, Records | None]:
+        """The cell's certify records and, where the sampling predicts, its predict records, which must be there."""
+        certified = records.read(self._located(cell, CERTIFY, sampling))
+        predicts = sampling.predict_n is not None
+        return certified, records.read(self._located(cell, PREDICT, sampling)) if predicts else None
+
+    def train(self, cells: Sequence[Cell]) -> None:
+        """Trains those of the cells that have no model, side by side."""
+        from sparsecert.modelfile import MODEL_NAME
+
+        open_cells = [cell for cell in cells if not (self.folder(cell) / MODEL_NAME).exists()]
+        if not open_cells:
+            return
+        import torch
+
+        from sparsecert.schemes import Uniform
+        from sparsecert.training import Run, default_encoding, train_together
+        from sparsecert.training.batches import Batches
+
+        data, device = datasets.load(self.data, "train", self.data_dir), torch.device(self.device)
+        shared = Batches(data, self.recipe, self.seed, device)
+        runs: list[tuple[Run, str | Path]] = []
+        for cell in open_cells:
+            recipe = replace(self.recipe, keep=cell.keep)
+            encoding = default_encoding(data, recipe, cell.encoding)
+            scheme = Uniform(encoding.units(data.images.shape), cell.keep)
+            runs.append((Run(data, recipe, scheme, encoding, self.seed, device, shared), self.folder(cell)))
+        with self.bars.training(open_cells) as told:
+            train_together(runs, checkpoint_seconds=self.checkpoint_seconds, half=True, told=told)
+
+    def load(self, cell: Cell) -> Smoothed:
+        """The cell's classifier, trained if need be."""
+        from sparsecert.smoothed import Smoothed
+
+        self.train([cell])
+        return Smoothed.load(self.folder(cell), device=self.device, precision=self.precision)
+
+    def make(self, cell: Cell, kind: str, sampling: Sampling) -> None:
+        """Makes the cell's records of this kind, or what is missing of them."""
+        from sparsecert.runs import certify_dataset, predict_dataset
+
+        smoothed, model, path = self.load(cell), self.folder(cell), self._path(cell, kind, sampling)
+        common: dict[str, Any] = {"alpha": sampling.alpha, "seed": self.seed, "limit": self.limit}
+        inputs = len(self.test.spaced(self.limit))
+        if kind == CERTIFY:
+            with self.bars.inputs(cell, "certifying", inputs, sampling.n0 + sampling.n) as told:
+                certify_dataset(smoothed, model, self.test, path, n0=sampling.n0, n=sampling.n, told=told, **common)
+        else:
+            assert sampling.predict_n is not None
+            with self.bars.inputs(cell, "predicting", inputs, sampling.predict_n) as told:
+                predict_dataset(smoothed, model, self.test, path, n=sampling.predict_n, told=told, **common)
+
+    def _path(self, cell: Cell, kind: str, sampling: Sampling) -> Path:
+        """The file of the paper's usual settings bears the kind's name alone."""
+        usual = sampling.alpha == 0.05
+        return self.folder(cell) / (f"{kind}.jsonl" if usual else f"{kind}-alpha-{sampling.alpha}.jsonl")
+
+    def _located(self, cell: Cell, kind: str, sampling: Sampling) -> Path:
+        path = self._path(cell, kind, sampling)
+        return compressed(path) or path
+
+    def _is_complete(self, cell: Cell, kind: str, sampling: Sampling) -> bool:
+        """Whether the records are there with every input; refuses those of other settings."""
+        path = self._located(cell, kind, sampling)
+        if not path.is_file():
+            return False
+        header, lines = records.glance(path)
+        run, inputs = header.run, int(header.run["data"]["inputs"])
+        samples = {"n0": sampling.n0, "n": sampling.n} if kind == CERTIFY else {"n": sampling.predict_n or 0}
+        limit = min(self.limit or run["data"]["of"], run["data"]["of"])
+        wanted = {"seed": self.seed, "alpha": sampling.alpha, **samples, "limit": limit}
+        there = {**run, "limit": inputs}
+        for name, value in wanted.items():
+            if there.get(name) != value:
+                raise InputError(
+                    f"{path} was made with {name} {there.get(name)}, not {value}; name another --out folder"
+                )
+        if run["scheme"].get("keep") != cell.keep or run["encoding"]["kind"] != cell.encoding:
+            raise InputError(f"{path} is of another classifier than its folder says; name another --out folder")
+        return lines == inputs
