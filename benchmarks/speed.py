@@ -32,7 +32,7 @@ from sparsecert.smoothed import Smoothed
 from sparsecert.training import Run
 from sparsecert.training.batches import Batches
 from sparsecert.training.captured import stepper
-from sparsecert.votes import Ablation
+from sparsecert.votes import PRECISIONS, Ablation
 
 N0, N, ALPHA, SEED = 1_000, 10_000, 0.05, 0
 MODEL, BAR = "mnist-k45", 500
@@ -51,8 +51,8 @@ def main() -> None:
     precision = options.precision or ("bf16" if gpu else "fp32")
     name = torch.cuda.get_device_name(device) if gpu else f"{platform.machine()}, {torch.get_num_threads()} threads"
     print(f"{name}, torch {torch.__version__}, {precision}, {MODEL}, {N0} + {N} samples, alpha {ALPHA}, seed {SEED}")
-    rate = matrix_rate(device, torch.bfloat16 if gpu else torch.float32)
-    print(f"large matrix products, {'bf16' if gpu else 'fp32'}: {rate / 1e12:.2f} TFLOP/s")
+    rate = matrix_rate(device, PRECISIONS[precision] or torch.float32)
+    print(f"large matrix products, {precision}: {rate / 1e12:.2f} TFLOP/s")
     certifying(device, precision, options.images or (5_000 if gpu else 10), rate)
     training(device, options.runs if gpu else 1)
 

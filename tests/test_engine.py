@@ -11,7 +11,7 @@ from torch import nn
 from sparsecert import models
 from sparsecert.encodings import Encoding, MeanFill, NullChannels
 from sparsecert.encodings.layout import layout_of
-from sparsecert.engine import fused, scorer
+from sparsecert.engine import fused, native_precision, scorer
 from sparsecert.models.folded import folded
 from sparsecert.schemes import Uniform
 from sparsecert.smoothed import Smoothed
@@ -109,6 +109,13 @@ def test_the_cpu_and_full_precision_take_the_model_itself() -> None:
     for precision in ("fp32", "bf16"):
         ablation = Ablation(model, Uniform(784, 45), NullChannels(), CPU, precision)
         assert scorer(ablation, (1, 28, 28)) == ablation.scores_of
+
+
+def test_the_native_precision_is_one_that_the_device_has() -> None:
+    assert native_precision(torch.device("mps")) == "fp32"
+    precision = native_precision(CPU)
+    smoothed = Smoothed(models.build("mnist-cnn", 2, 10), Uniform(784, 45), precision=precision)
+    assert smoothed.count(torch.rand(1, 1, 28, 28), 0, 10).votes.sum() == 10
 
 
 @needs_cuda

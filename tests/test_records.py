@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import gzip
 import json
+import lzma
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 
 from sparsecert.counts import Tally
 from sparsecert.errors import InputError
-from sparsecert.records import Header, Record, Writer, read
+from sparsecert.records import Header, Record, Writer, compressed, glance, read
 
 RUN = {
     "model": {"sha256": "ab"},
@@ -55,9 +57,32 @@ def test_predictions_have_votes_alone(tmp_path: Path) -> None:
     assert list(read(path).lines) == records
 
 
-def test_gzipped_records_are_read(tmp_path: Path) -> None:
-    (tmp_path / "c.jsonl.gz").write_bytes(gzip.compress(_written(tmp_path / "c.jsonl")))
-    assert list(read(tmp_path / "c.jsonl.gz").lines) == RECORDS
+@pytest.mark.parametrize(("suffix", "compress"), [(".gz", gzip.compress), (".xz", lzma.compress)])
+def test_compressed_records_are_read(tmp_path: Path, suffix: str, compress: Callable[[bytes], bytes]) -> None:
+    path = tmp_path / "c.jsonl"
+    packed = path.with_name(path.name + suffix)
+    packed.write_bytes(compress(_written(path)))
+    assert list(read(packed).lines) == RECORDS
+    assert compressed(path) == path
+    path.unlink()
+    assert compressed(path) == packed
+    packed.write_bytes(packed.read_bytes()[:-9])
+    with pytest.raises(InputError, match="cannot be read"):
+        read(packed)
+    packed.unlink()
+    assert compressed(path) is None
+
+
+def test_a_glance_gives_the_header_and_counts_the_lines(tmp_path: Path) -> None:
+    path = tmp_path / "c.jsonl"
+    whole = _written(path)
+    assert glance(path) == (read(path).header, len(RECORDS))
+    path.write_bytes(whole + b'{"example": 5')
+    assert glance(path)[1] == len(RECORDS)
+    for begun in (b"", b'{"sparsecert"', b"notes\n"):
+        path.write_bytes(begun)
+        with pytest.raises(InputError, match="is not a records file, or the run that writes it has not begun"):
+            glance(path)
 
 
 @pytest.mark.parametrize("cut", [1, 20, 100])

@@ -15,7 +15,7 @@ from torch import nn
 
 import sparsecert as sc
 from sparsecert import modelfile, models
-from sparsecert.bounds import predicted
+from sparsecert.bounds import charged, predicted
 from sparsecert.certificates import METHODS
 from sparsecert.schemes import ESTIMATION, MAX_DRAWS, PREDICTION, SELECTION, TRAINING
 from sparsecert.votes import Ablation, count_votes
@@ -87,8 +87,10 @@ def test_alpha_pays_for_masks_that_are_not_quite_uniform(digits: tuple[torch.Ten
     before, after = (g.certify(digits[0], n0=50, n=400) for g in (exact, rough))
     assert (before.counts == after.counts).all()
     assert (after.p_lower < before.p_lower).all()
+    charged_alpha = charged(0.05, Rough(64, 12), 400)
+    exactly = Fraction(0.05) - 400 * Rough.nonuniformity
+    assert exactly * (1 - Fraction(1, 1 << 28)) < charged_alpha <= exactly
     for row in range(20):
-        charged_alpha = Fraction(0.05) - 400 * Rough.nonuniformity
         interval = METHODS["two-sided"].bound(after.selection[row], after.estimation[row], charged_alpha)
         assert after[row].interval == interval
     answers = [
@@ -277,6 +279,46 @@ def test_a_saved_classifier_keeps_its_precision(
 def test_parts_that_are_not_what_they_should_be_are_refused(parts: tuple[Any, Any, Any]) -> None:
     with pytest.raises(sc.InputError, match=r"Smoothed takes \(model, scheme, encoding\)"):
         sc.Smoothed(*parts)
+
+
+def test_half_size_files_hold_the_rounded_model(
+    trained: Path, tmp_path: Path, digits: tuple[torch.Tensor, torch.Tensor]
+) -> None:
+    images, _ = digits
+    g = sc.Smoothed.load(trained)
+    g.save(tmp_path / "whole.safetensors")
+    g.save(tmp_path / "half.safetensors", half=True)
+    sizes = [(tmp_path / f"{name}.safetensors").stat().st_size for name in ("half", "whole")]
+    assert sizes[0] < 0.6 * sizes[1]
+    loaded = sc.Smoothed.load(tmp_path / "half.safetensors")
+    assert isinstance(g.model, torch.nn.Module)
+    assert isinstance(loaded.model, torch.nn.Module)
+    for one, other in zip(g.model.parameters(), loaded.model.parameters(), strict=True):
+        assert other.dtype == torch.float32
+        assert torch.equal(one.half().float(), other)
+    loaded.save(tmp_path / "again.safetensors", half=True)
+    again = sc.Smoothed.load(tmp_path / "again.safetensors")
+    assert (again.count(images, 0, 200).votes == loaded.count(images, 0, 200).votes).all()
+
+
+def test_weights_too_large_for_half_precision_are_refused(trained: Path, tmp_path: Path) -> None:
+    g = sc.Smoothed.load(trained)
+    assert isinstance(g.model, torch.nn.Module)
+    next(g.model.parameters()).data[0] = 1e5
+    with pytest.raises(sc.InputError, match="too large for half precision; save it without half"):
+        g.save(tmp_path / "half.safetensors", half=True)
+    assert not (tmp_path / "half.safetensors").exists()
+
+
+def test_shipped_models_are_loaded_by_name_and_paths_come_first(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert sc.Smoothed.load("mnist-k45").scheme == sc.Uniform(784, 45)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mnist-k45").symlink_to(trained)
+    assert sc.Smoothed.load("mnist-k45").scheme == sc.Uniform(64, 16)
+    with pytest.raises(sc.InputError, match="or name one that ships with the package: mnist-k30, mnist-k45"):
+        sc.Smoothed.load("mnist-k46")
 
 
 def test_what_cannot_be_saved_is_said(tmp_path: Path) -> None:

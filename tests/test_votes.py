@@ -286,7 +286,7 @@ def test_mixed_precision_reaches_the_model() -> None:
 
 
 @pytest.mark.parametrize(
-    ("free", "per_row", "rows"), [(1 << 30, 1 << 20, 64), (1 << 20, 1 << 20, 1), (1 << 40, 1, 1 << 16)]
+    ("free", "per_row", "rows"), [(1 << 30, 1 << 20, 32), (1 << 20, 1 << 20, 1), (1 << 40, 1, 1 << 16)]
 )
 def test_the_chunk_comes_from_the_memory_that_is_there(
     monkeypatch: pytest.MonkeyPatch, free: int, per_row: int, rows: int

@@ -13,6 +13,14 @@ from sparsecert.votes import PRECISIONS, Ablation
 Scorer = Callable[[torch.Tensor, torch.Tensor, int, torch.Tensor, torch.Tensor], torch.Tensor]
 
 
+def native_precision(device: torch.device) -> str:
+    """The fastest precision of forward passes: bf16 where the device multiplies it in hardware, otherwise fp32."""
+    if device.type == "cuda":
+        return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp32"
+    known = getattr(torch.cpu, "_is_avx512_bf16_supported", None) if device.type == "cpu" else None
+    return "bf16" if known is not None and known() else "fp32"
+
+
 def scorer(ablation: Ablation, shape: Sequence[int]) -> Scorer:
     """(inputs, which, seed, examples, draws) -> scores, a row for each copy of inputs[which]."""
     dtype = PRECISIONS[ablation.precision]

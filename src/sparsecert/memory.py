@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-CPU_BYTES = 64 << 20  # past this a larger chunk gains nothing on a CPU: activations no longer stay near its caches
+CPU_BYTES = 32 << 20  # past this a larger chunk gains nothing on a CPU: memory is handed back and faulted in anew
 MOST_ROWS = 1 << 16
 SHARE = 0.5  # of the free memory: the rest is for workspaces the estimate cannot see, and for others
 
@@ -26,9 +26,8 @@ def chunk_rows(bytes_per_row: int, device: torch.device) -> int:
 def free_bytes(device: torch.device) -> int:
     """Memory that can still be taken on the device; MPS shares the system's."""
     if device.type == "cuda":
-        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(
-            device
-        )  # by torch, for its next tensors
+        # What torch keeps for its next tensors is free too.
+        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return torch.cuda.mem_get_info(device)[0] + kept
     return _cgroup_free(_system_free())
 

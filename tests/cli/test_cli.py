@@ -30,7 +30,8 @@ def certified(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-COMMANDS = [[], ["train"], ["predict"], ["certify"], ["report"], ["data"], ["data", "get"], ["data", "list"], ["info"]]
+VERBS = ["train", "predict", "certify", "report", "reproduce", "data", "data get", "data list", "info"]
+COMMANDS = [[], *(verb.split() for verb in VERBS)]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
@@ -98,7 +99,7 @@ def test_info_shows_machine_model_and_scheme(trained: Path) -> None:
 
 def test_data_list_names_what_is_missing(tmp_path: Path) -> None:
     done = _sparsecert("data", "list", "--data-dir", tmp_path)
-    assert "digits      1,297 + 500 images, 1 x 8 x 8, 10 classes" in done.stdout
+    assert "digits        1,297 + 500 images, 1 x 8 x 8, 10 classes" in done.stdout
     assert f"mnist was not found in {tmp_path}; run `sparsecert data get mnist --data-dir {tmp_path}`" in done.stdout
 
 
@@ -220,7 +221,8 @@ def test_a_real_process_shows_no_traceback(tmp_path: Path) -> None:
     done = _sparsecert("certify", tmp_path / "none", "--data", "digits", "--out", tmp_path / "c.jsonl")
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
-        f"Error: {tmp_path}/none does not exist; train a model first, for example: sparsecert train --data digits"
+        f"Error: {tmp_path}/none does not exist; train a model first, for example: sparsecert train --data digits, "
+        "or name one that ships with the package: mnist-k30, mnist-k45"
     ]
     assert _sparsecert("nonsense").returncode == 2
     assert "Usage" in _sparsecert().stdout

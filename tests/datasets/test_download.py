@@ -308,10 +308,11 @@ def test_addresses_and_checksums_are_well_formed() -> None:
 
 
 def test_what_cannot_be_downloaded(tmp_path: Path) -> None:
-    result = get("digits", tmp_path)
-    assert (result.placed, result.message) == ((), "digits ships with the package; there is nothing to get")
+    for name in ("digits", "mnist-sample"):
+        result = get(name, tmp_path)
+        assert (result.placed, result.message) == ((), f"{name} ships with the package; there is nothing to get")
     with pytest.raises(InputError, match=r"imagenet cannot be downloaded: its licence .*imagenet/\{train,val\}/"):
         get("imagenet", tmp_path)
-    with pytest.raises(InputError, match=r"data set must be one of digits, mnist, .*got 'svhn'"):
+    with pytest.raises(InputError, match=r"data set must be one of digits, mnist-sample, mnist, .*got 'svhn'"):
         get("svhn", tmp_path)
     assert everything(tmp_path) == []

@@ -11,7 +11,7 @@ from sparsecert.errors import InputError
 
 
 def test_names() -> None:
-    assert NAMES == ("digits", "mnist", "cifar10", "imagenette", "imagenet")
+    assert NAMES == ("digits", "mnist-sample", "mnist", "cifar10", "imagenette", "imagenet")
 
 
 @pytest.mark.parametrize("name", ["mnist", "cifar10", "imagenette"])

@@ -63,3 +63,17 @@ def test_real_sizes_and_labels(real_data: Callable[[str], Path]) -> None:
     mean = np.average(values, weights=counts)
     assert abs(mean - mnist.MEAN[0]) < 1e-4
     assert abs(np.sqrt(np.average((values - mean) ** 2, weights=counts)) - mnist.STD[0]) < 1e-4
+
+
+def test_the_sample_is_every_hundredth_test_image(real_data: Callable[[str], Path]) -> None:
+    whole, sample = load("mnist", "test", real_data("MNIST")), load("mnist-sample")
+    assert np.array_equal(sample.images.batch(range(100)), whole.images.batch(range(0, 10_000, 100)))
+    assert sample.labels.tolist() == whole.labels[::100].tolist()
+
+
+def test_the_sample_needs_no_data_folder(tmp_path: Path) -> None:
+    sample = load("mnist-sample", "test", tmp_path)
+    assert (sample.name, len(sample), sample.images.shape) == ("mnist-sample", 100, (1, 28, 28))
+    assert set(sample.labels.tolist()) == set(range(10))
+    with pytest.raises(InputError, match="mnist-sample has test images only; for training get the whole set"):
+        load("mnist-sample", "train")

@@ -13,7 +13,7 @@ from PIL import Image
 from sparsecert.errors import InputError
 from sparsecert.records import Writer
 from sparsecert.reports import Summary, summarise, write_curves
-from sparsecert.reports.curves import _figure, certified_accuracy_curve
+from sparsecert.reports.curves import _figure
 
 from .made import ABSTAINED, AT_0, AT_6, AT_12, certified, predicted
 
@@ -39,7 +39,7 @@ def test_a_stem_gives_png_and_svg_and_a_path_its_own_format(tmp_path: Path) -> N
 
 
 def test_the_png_can_be_read_and_is_not_blank(tmp_path: Path) -> None:
-    certified_accuracy_curve(several(), tmp_path / "c.png")
+    write_curves(several(), tmp_path / "c.png")
     with Image.open(tmp_path / "c.png") as image:
         pixels = np.asarray(image.convert("RGB"))
     assert pixels.shape[1] == 1400
@@ -50,7 +50,7 @@ def test_the_png_can_be_read_and_is_not_blank(tmp_path: Path) -> None:
 @pytest.mark.parametrize("suffix", ["svg", "pdf", "png"])
 def test_the_same_summaries_give_the_same_bytes(tmp_path: Path, suffix: str) -> None:
     for name in "ab":
-        certified_accuracy_curve([one()], tmp_path / f"{name}.{suffix}")
+        write_curves([one()], tmp_path / f"{name}.{suffix}")
     assert (tmp_path / f"a.{suffix}").read_bytes() == (tmp_path / f"b.{suffix}").read_bytes()
 
 
@@ -90,7 +90,7 @@ def test_a_crowded_legend_goes_below_the_curves() -> None:
 def test_nothing_certified_and_odd_names_are_drawn_too(tmp_path: Path) -> None:
     nothing = summarise(certified([AT_12], [1], path="$a_{/x$.jsonl"))
     same = summarise(certified([AT_12], [1], path="/very/long" * 20 + ".jsonl"))
-    certified_accuracy_curve([nothing, same], tmp_path / "c.svg")
+    write_curves([nothing, same], tmp_path / "c.svg")
     assert b"</svg>" in (tmp_path / "c.svg").read_bytes()
 
 
@@ -107,8 +107,8 @@ def test_refusals_write_nothing(tmp_path: Path) -> None:
 def test_the_users_style_neither_shows_nor_changes(tmp_path: Path) -> None:
     before = matplotlib.rcParams.copy()
     with matplotlib.rc_context({"axes.facecolor": "red", "lines.marker": "x"}):
-        certified_accuracy_curve([one()], tmp_path / "styled.svg")
-    certified_accuracy_curve([one()], tmp_path / "plain.svg")
+        write_curves([one()], tmp_path / "styled.svg")
+    write_curves([one()], tmp_path / "plain.svg")
     assert matplotlib.rcParams.copy() == before
     assert (tmp_path / "styled.svg").read_bytes() == (tmp_path / "plain.svg").read_bytes()
 

@@ -48,11 +48,10 @@ def list_(data_dir: str | None) -> None:
     from sparsecert import datasets
 
     for name in datasets.NAMES:
+        splits = ("test",) if name == "mnist-sample" else datasets.SPLITS
         try:
-            sets = [datasets.load(name, split, data_dir) for split in datasets.SPLITS]
-            shape = " x ".join(map(str, sets[0].images.shape))
-            click.echo(
-                f"{name:10}  {len(sets[0]):,} + {len(sets[1]):,} images, {shape}, {len(sets[0].classes)} classes"
-            )
+            sets = [datasets.load(name, split, data_dir) for split in splits]
+            shape, counts = " x ".join(map(str, sets[0].images.shape)), " + ".join(f"{len(part):,}" for part in sets)
+            click.echo(f"{name:12}  {counts} images, {shape}, {len(sets[0].classes)} classes")
         except InputError as error:
-            click.echo(f"{name:10}  {error}")
+            click.echo(f"{name:12}  {error}")

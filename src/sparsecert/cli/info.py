@@ -63,8 +63,11 @@ def _machine() -> None:
     import scipy
     import torch
 
+    from sparsecert.modelfile import shipped
+
     click.echo(f"sparsecert {sparsecert.__version__}, Python {platform.python_version()}, torch {torch.__version__}")
     click.echo(f"numpy {numpy.__version__}, scipy {scipy.__version__}, {torch.get_num_threads()} CPU threads")
     for number in range(torch.cuda.device_count()):
         click.echo(f"cuda:{number} {torch.cuda.get_device_name(number)}")
+    click.echo(f"models that ship with the package: {', '.join(shipped())}")
     click.echo("mps available" if torch.backends.mps.is_available() else "mps not available")

@@ -66,13 +66,17 @@ def reproduce(
     curves     certified accuracy for the best k of each bound
 
     Trains, predicts and certifies what is missing; stopped, the same command goes on. On a CUDA device all missing
-    models are trained side by side, and votes are cast in bf16 unless --precision says otherwise.
+    models are trained side by side. Votes are cast in bf16 where the device multiplies it in hardware, else in fp32,
+    unless --precision says otherwise; a certificate is of the classifier so computed.
 
     \b
     Examples:
       sparsecert reproduce table-1 --out results
       sparsecert reproduce table-1 --keeps 40,45 --limit 500 --out runs/small
     """
+    import torch
+
+    from sparsecert.engine import native_precision
     from sparsecert.reproduce import Study
 
     device = options.device_named(device)
@@ -80,7 +84,7 @@ def reproduce(
         Path(out),
         data_dir=data_dir,
         device=device,
-        precision=precision or ("bf16" if device.startswith("cuda") else None),
+        precision=precision or native_precision(torch.device(device)),
         seed=seed,
         limit=limit,
         epochs=epochs,
@@ -100,7 +104,7 @@ def _reproduce(target: str, study: Study, keeps: list[int] | None, form: str) ->
     if target == "headline":
         from sparsecert.reproduce.headline import headline
 
-        table, drawn = headline(study.out / target, study.device, study.precision, study.seed, study.bars)
+        table, drawn = headline(study)
         click.echo(table_text(table, form))
     elif target in TABLES:
         from sparsecert.reproduce.tables import table as measured
@@ -130,10 +134,10 @@ def _figure(target: str, study: Study, keeps: list[int] | None) -> list[Path]:
 def _whole_numbers(text: str | None) -> list[int] | None:
     if text is None:
         return None
-    try:
-        return [int(part) for part in text.split(",")]
-    except ValueError as error:
-        raise InputError(f"keeps must be whole numbers with commas between, for example 40,45, got {text!r}") from error
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and int(part) for part in parts):
+        raise InputError(f"keeps must be whole numbers from 1 on with commas between, as in 40,45, got {text!r}")
+    return list(dict.fromkeys(map(int, parts)))
 
 
 class TerminalBars:

@@ -90,8 +90,8 @@ def get(
     `base_urls` maps a data set's name to a mirror that holds the same files; checksums are never relaxed.
     """
     folder = data_folder(data_dir)
-    if name == "digits":
-        return Fetched(name, (), "digits ships with the package; there is nothing to get")
+    if name in ("digits", "mnist-sample"):
+        return Fetched(name, (), f"{name} ships with the package; there is nothing to get")
     if name == "imagenet":
         raise InputError(
             "imagenet cannot be downloaded: its licence asks every user to register at https://image-net.org; "

@@ -6,6 +6,7 @@ import csv as csv_module
 import io
 import json as json_module
 import shutil
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 UNDERLINED_HEAD = (
     "    \n    \n -- \n    \n    \n    \n    \n    \n"  # ASCII, so that no console's encoding can refuse it
 )
+BETWEEN = 3  # spaces between two columns
 MARKDOWN_SPECIAL = {ord(c): f"\\{c}" for c in r"\`*_|<>[]#"}
 LATEX_SPECIAL = {ord(c): f"\\{c}" for c in "{}$&#_%"} | {
     ord("\\"): r"\textbackslash{}",
@@ -165,15 +167,29 @@ def _print(console: Console, table: Table, lines_below: Iterable[str]) -> None:
     from rich.table import Table as RichTable
 
     shown = RichTable(box=Box(UNDERLINED_HEAD, ascii=True), show_edge=False, pad_edge=False)
-    longest = [max((len(row[column]) for row in table.rows), default=0) for column in range(len(table.headers))]
-    fits = sum(longest) + 3 * len(longest) <= console.width  # then only the headers are wrapped
-    for header, length in zip(table.headers, longest, strict=True):
-        shown.add_column(header, justify="right", overflow="fold", min_width=length if fits else None)
+    for header, width in zip(table.headers, _widths(table, console.width), strict=True):
+        lines = textwrap.wrap(header, width) if header.strip() else [header]
+        shown.add_column("\n".join(lines), justify="right", overflow="fold")
     for row in table.rows:
         shown.add_row(*row)
     console.print(shown)
     for line in lines_below:
         console.print(line)
+
+
+def _widths(table: Table, width: int) -> list[int]:
+    """For each column the width of its header's lines: rather those are broken than the cells below.
+
+    None is narrower than its cells or its longest word; what is left of `width` goes to those that lack least.
+    """
+    columns = list(zip(table.headers, *table.rows, strict=True))
+    widths = [max(1, *map(len, (*header.split(), *cells))) for header, *cells in columns]
+    left = width - sum(widths) - BETWEEN * (len(widths) - 1)
+    lacking = [max(0, len(header) - given) for header, given in zip(table.headers, widths, strict=True)]
+    for column in sorted(range(len(widths)), key=lacking.__getitem__):
+        more = max(0, min(lacking[column], left))
+        widths[column], left = widths[column] + more, left - more
+    return widths
 
 
 def _without_trailing_spaces(text: str) -> str:

@@ -120,7 +120,7 @@ class Study:
         """Trains, certifies and predicts what these cells lack: all models first on a GPU, else cell by cell."""
         kinds = [CERTIFY] if sampling.predict_n is None else [CERTIFY, PREDICT]
         lacking = {
-            cell: [kind for kind in kinds if not self._is_complete(cell, kind, sampling)]
+            cell: [kind for kind in kinds if not self.is_complete(cell, kind, sampling)]
             for cell in dict.fromkeys(cells)
         }
         lacking = {cell: missing for cell, missing in lacking.items() if missing}
@@ -162,16 +162,22 @@ class Study:
 
     def load(self, cell: Cell) -> Smoothed:
         """The cell's classifier, trained if need be."""
+        self.train([cell])
+        return self._load(self.folder(cell))
+
+    def _load(self, model: str | Path) -> Smoothed:
         from sparsecert.smoothed import Smoothed
 
-        self.train([cell])
-        return Smoothed.load(self.folder(cell), device=self.device, precision=self.precision)
+        return Smoothed.load(model, device=self.device, precision=self.precision)
 
-    def make(self, cell: Cell, kind: str, sampling: Sampling) -> None:
-        """Makes the cell's records of this kind, or what is missing of them."""
+    def make(self, cell: Cell, kind: str, sampling: Sampling, model: str | Path | None = None) -> None:
+        """Makes the cell's records of this kind, or what is missing of them, with its own model or the one named."""
         from sparsecert.runs import certify_dataset, predict_dataset
 
-        smoothed, model, path = self.load(cell), self.folder(cell), self._path(cell, kind, sampling)
+        if model is None:
+            self.train([cell])
+            model = self.folder(cell)
+        smoothed, path = self._load(model), self._path(cell, kind, sampling)
         common: dict[str, Any] = {"alpha": sampling.alpha, "seed": self.seed, "limit": self.limit}
         inputs = len(self.test.spaced(self.limit))
         if kind == CERTIFY:
@@ -191,7 +197,7 @@ class Study:
         path = self._path(cell, kind, sampling)
         return compressed(path) or path
 
-    def _is_complete(self, cell: Cell, kind: str, sampling: Sampling) -> bool:
+    def is_complete(self, cell: Cell, kind: str, sampling: Sampling) -> bool:
         """Whether the records are there with every input; refuses those of other settings."""
         path = self._located(cell, kind, sampling)
         if not path.is_file():

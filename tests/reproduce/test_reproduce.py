@@ -1,0 +1,238 @@
+"""`sparsecert reproduce` from data to tables and figures, in small: what is missing is made, what is there is used."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from sparsecert import datasets, records
+from sparsecert.errors import InputError
+from sparsecert.published import published
+from sparsecert.reproduce import Cell, Study
+from sparsecert.reproduce.figure_1 import base_labels
+from sparsecert.reproduce.tables import best, measured_rows, table
+from tests.datasets.made import write_mnist
+
+SMALL = {"limit": 6, "epochs": 2, "n0": 20, "n": 100}
+OPTIONS = [f"--{name}={value}" for name, value in SMALL.items()]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder whose MNIST is the shipped sample, for training and for testing."""
+    folder = tmp_path_factory.mktemp("data")
+    sample = datasets.load("mnist-sample")
+    images, labels = sample.images.batch(range(100))[:, 0], sample.labels.astype(np.uint8)
+    for prefix in ("train", "t10k"):
+        write_mnist(folder / "mnist", prefix, images, labels)
+    return folder
+
+
+def _reproduce(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "sparsecert", "reproduce", *map(str, arguments), "--device", "cpu"]
+    wide = {**os.environ, "COLUMNS": "120"}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=wide)
+
+
+@pytest.fixture(scope="module")
+def made(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A small study, made by the command line, and the table it printed."""
+    out = tmp_path_factory.mktemp("study")
+    done = _reproduce("table-1", "--keeps", "40,45", *OPTIONS, "--out", out, "--data-dir", data)
+    assert done.returncode == 0, done.stderr
+    return out, done.stdout
+
+
+def test_trains_predicts_certifies_and_prints_measured_beside_published(made: tuple[Path, str]) -> None:
+    out, text = made
+    for keep in (40, 45):
+        folder = out / "mnist" / f"k{keep}"
+        names = {path.name for path in folder.iterdir()}
+        assert {"model.safetensors", "training.jsonl", "certify.jsonl", "predict.jsonl"} <= names
+        certified, predicted = (records.read(folder / f"{kind}.jsonl") for kind in ("certify", "predict"))
+        assert len(certified.lines) == len(predicted.lines) == 6
+        assert certified.header.run["scheme"]["keep"] == keep
+        assert certified.header.run["model"] == predicted.header.run["model"]
+        assert (certified.header.run["n0"], certified.header.run["n"], predicted.header.run["n"]) == (20, 100, 100)
+        assert certified.header.run["alpha"] == 0.05
+    assert "96.27% (0.52%)" in text
+    assert "96.72% (0.45%)" in text
+    for word in ("n0 = 20, n = 100, alpha = 0.05, seed = 0, 6 inputs", "AAAI 2020", "largest median, two-sided"):
+        assert word in " ".join(text.split())
+
+
+def test_what_is_there_is_used(made: tuple[Path, str], data: Path) -> None:
+    """Without its models and without data, compressed, the study still prints the same table."""
+    out, text = made
+    moved = out.parent / "moved"
+    for path in out.rglob("*.jsonl"):
+        target = moved / path.relative_to(out).with_name(path.name + ".xz")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(lzma.compress(path.read_bytes()))
+    done = _reproduce("table-1", "--keeps", "40,45", *OPTIONS, "--out", moved, "--data-dir", data / "nowhere")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == text
+    assert not list(moved.rglob("*.safetensors"))
+
+
+def test_a_records_file_that_was_begun_is_finished(made: tuple[Path, str], data: Path) -> None:
+    out, text = made
+    path = out / "mnist" / "k45" / "certify.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(b"".join(whole.splitlines(keepends=True)[:4]) + b'{"exam')
+    done = _reproduce("table-1", "--keeps", "40,45", *OPTIONS, "--out", out, "--data-dir", data)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == text
+    assert [line.votes for line in records.read(path).lines] == _votes(whole, path)
+
+
+def _votes(data: bytes, path: Path) -> list[Any]:
+    other = path.with_name("whole.jsonl")
+    other.write_bytes(data)
+    votes = [line.votes for line in records.read(other).lines]
+    other.unlink()
+    return votes
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"limit": 5}, "was made with limit 6, not 5; name another --out folder"),
+        ({"seed": 3}, "was made with seed 0, not 3"),
+        ({"n": 99}, "was made with n 100, not 99"),
+        ({"n0": 21}, "was made with n0 20, not 21"),
+    ],
+)
+def test_records_of_other_settings_are_refused(
+    made: tuple[Path, str], data: Path, changed: dict[str, int], message: str
+) -> None:
+    study = Study(made[0], data_dir=data, **{**SMALL, **changed})
+    with pytest.raises(InputError, match=message):
+        table(study, "table-1", [45])
+
+
+def test_records_in_the_wrong_folder_are_refused(made: tuple[Path, str], tmp_path: Path) -> None:
+    (tmp_path / "mnist").mkdir()
+    (tmp_path / "mnist" / "k35").symlink_to(made[0] / "mnist" / "k45")
+    with pytest.raises(InputError, match="is of another classifier than its folder says"):
+        table(Study(tmp_path, **SMALL), "table-1", [35])
+
+
+def test_the_other_tables(data: Path, made: tuple[Path, str]) -> None:
+    out, _ = made
+    done = _reproduce("table-8", "footnote", *OPTIONS, "--out", out, "--data-dir", data, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    encodings, footnote = _json_values(done.stdout)
+    assert [row["encoding"] for row in encodings["rows"]] == ["null-channels", "mean-fill"]
+    assert [row["accuracy published"] for row in encodings["rows"]] == ["96.72% (0.45%)", "96.27% (0.43%)"]
+    assert [row["median published"] for row in encodings["rows"]] == ["8", "7"]
+    found = records.read(out / "mnist" / "k45-mean-fill" / "certify.jsonl")
+    assert found.header.run["encoding"] == {"kind": "mean-fill", "mean": [0.13066]}
+    (row,) = footnote["rows"]
+    assert (row["accuracy published"], row["median published"]) == ("-", "8")
+    assert records.read(out / "mnist" / "k45" / "certify-alpha-0.001.jsonl").header.run["alpha"] == 0.001
+
+
+def _json_values(text: str) -> list[Any]:
+    decoder, values, place = json.JSONDecoder(), [], 0
+    while text[place:].strip():
+        value, end = decoder.raw_decode(text[place:].lstrip())
+        place += len(text[place:]) - len(text[place:].lstrip()) + end
+        values.append(value)
+    return values
+
+
+def test_the_figures(data: Path, made: tuple[Path, str]) -> None:
+    out, _ = made
+    targets = ["figure-1", "figure-2", "figure-4", "curves"]
+    done = _reproduce(*targets, "--keeps", "40,45", *OPTIONS, "--out", out, "--data-dir", data)
+    assert done.returncode == 0, done.stderr
+    for target in targets:
+        assert f"wrote {out}/figures/{target}.png" in done.stderr
+        with Image.open(out / "figures" / f"{target}.png") as image:
+            assert len(np.unique(np.asarray(image.convert("L")))) > 20
+        assert b"</svg>" in (out / "figures" / f"{target}.svg").read_bytes()
+
+
+def test_figure_1_shows_the_labels_of_the_base_classifier(data: Path, made: tuple[Path, str]) -> None:
+    """Drawn again, the labels come from their file; they are those of the first estimation copies."""
+    import torch
+
+    from sparsecert.schemes import ESTIMATION
+
+    study = Study(made[0], data_dir=data, **SMALL)
+    labels = base_labels(study, [45])
+    smoothed = study.load(Cell(45))
+    image = torch.from_numpy(datasets.load("mnist-sample").images.batch([0])).float() / 255
+    votes = smoothed.count(image, ESTIMATION, 4, seed=0)
+    assert np.bincount(labels[45], minlength=10).tolist() == votes.votes[0].tolist()
+    (made[0] / "mnist" / "k45" / "model.safetensors").rename(made[0] / "away")
+    try:
+        assert base_labels(study, [45]) == labels
+    finally:
+        (made[0] / "away").rename(made[0] / "mnist" / "k45" / "model.safetensors")
+    with pytest.raises(InputError, match="is of another seed or image"):
+        base_labels(Study(made[0], data_dir=data, seed=1, **SMALL), [45])
+
+
+def test_the_headline_needs_neither_data_nor_training(tmp_path: Path) -> None:
+    done = _reproduce("headline", "--limit", 5, "--n0", 50, "--n", 400, "--out", tmp_path, "--data-dir", tmp_path)
+    assert done.returncode == 0, done.stderr
+    for word in ("96.72% (0.45%)", "median certified robustness, two-sided", "5 inputs", "n = 400"):
+        assert word in done.stdout
+    assert len(records.read(tmp_path / "mnist-sample" / "k45" / "certify.jsonl").lines) == 5
+    names = {path.name for path in (tmp_path / "figures").iterdir()}
+    assert names == {"headline.png", "headline.svg", "digits.png", "digits.svg"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["table-1", "--keeps", "forty"], "keeps must be whole numbers from 1 on with commas between"),
+        (["table-1", "--keeps", "0"], "keeps must be whole numbers from 1 on"),
+        (["table-1", "--keeps", "45"], "mnist was not found in"),
+        (["table-9"], "Invalid value"),
+        ([], "Missing argument"),
+    ],
+)
+def test_mistakes_end_in_one_line(tmp_path: Path, arguments: list[str], message: str) -> None:
+    done = _reproduce(*arguments, "--out", tmp_path / "out", "--data-dir", tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not list(tmp_path.rglob("*.safetensors"))
+
+
+def test_the_best_k_has_the_largest_median_and_then_the_most_certified_there(made: tuple[Path, str]) -> None:
+    rows = measured_rows(Study(made[0], **SMALL), published("table-1"), [40, 45])
+    for bound in ("one_sided", "two_sided"):
+        chosen = getattr(best(rows, bound), bound)
+        for row in rows:
+            other = getattr(row, bound)
+            medians = [-1 if s.median is None else s.median for s in (chosen, other)]
+            assert medians[0] >= medians[1]
+            if medians[0] == medians[1]:
+                at = max(medians[0], 0)
+                assert chosen.certified_accuracy_at(at) >= other.certified_accuracy_at(at)
+
+
+def test_published_tables_say_where_they_are_from() -> None:
+    for name in ("table-1", "table-8", "footnote"):
+        known = published(name)
+        assert "AAAI 2020" in known.source
+        assert known.data == "mnist"
+        for row in known.rows:
+            assert row.accuracy is None or 0 < row.accuracy + (row.abstained or 0) <= 100
+    assert [row.keep for row in published("table-1").rows] == list(range(5, 101, 5))
+    assert published("table-1").sampling.n == 10_000
+    with pytest.raises(InputError, match="published table must be one of footnote, table-1, table-8, got 'table-99'"):
+        published("table-99")

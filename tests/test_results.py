@@ -1,0 +1,99 @@
+"""The committed records, certified again: what the README says is what they show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from sparsecert import datasets, modelfile, records
+from sparsecert.published import published
+from sparsecert.reports.tables import table_text
+from sparsecert.reproduce import Study
+from sparsecert.reproduce.tables import Row, best, measured_rows, table
+from sparsecert.smoothed import Smoothed
+
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "results"
+README = (ROOT / "README.md").read_text()
+QUICK = [15, 30, 45]
+KEEPS = [row.keep for row in published("table-1").rows]
+
+
+def _check_rows(rows: list[Row]) -> None:
+    """The bars: accuracy within a point of the paper's from k = 15 on, medians within one of it everywhere."""
+    for row in rows:
+        assert row.published is not None
+        assert row.published.accuracy is not None
+        if row.cell.keep >= 15:
+            assert abs(100 * row.one_sided.accuracy - row.published.accuracy) <= 1
+        reached = row.one_sided.median_reference
+        assert (reached is None) == (row.published.median is None)
+        assert abs((reached or 0) - (row.published.median or 0)) <= 1
+
+
+@pytest.mark.parametrize("keeps", [QUICK, pytest.param(KEEPS, marks=pytest.mark.slow)], ids=["few", "all"])
+def test_the_readme_shows_what_the_records_say(keeps: list[int]) -> None:
+    study = Study(RESULTS)
+    text = table_text(table(study, "table-1", keeps), "markdown")
+    shown = [line for line in text.splitlines() if line.startswith("| ") and line[2].isdigit()]
+    assert len(shown) == len(keeps)
+    for line in shown:
+        assert line in README
+    _check_rows(measured_rows(study, published("table-1"), keeps))
+
+
+def test_the_headline_row() -> None:
+    (row,) = measured_rows(Study(RESULTS), published("table-1"), [45])
+    assert row.one_sided.accuracy >= 0.965
+    assert row.one_sided.median == 8
+    assert row.one_sided.inputs == 10_000
+
+
+@pytest.mark.slow
+def test_the_shipped_models_are_the_best_of_each_bound() -> None:
+    rows = measured_rows(Study(RESULTS), published("table-1"))
+    assert best(rows, "two_sided").cell.keep == 30
+    assert best(rows, "one_sided").one_sided.median == 8
+
+
+@pytest.mark.parametrize("keep", [30, 45])
+def test_the_shipped_models_are_those_of_the_records(keep: int) -> None:
+    header, lines = records.glance(RESULTS / "mnist" / f"k{keep}" / "certify.jsonl.xz")
+    assert lines == 10_000
+    assert header.run["model"]["sha256"] == modelfile.fingerprint(f"mnist-k{keep}")
+    smoothed = Smoothed.load(f"mnist-k{keep}")
+    assert smoothed.scheme.config() == header.run["scheme"] == {"kind": "uniform", "units": 784, "keep": keep}
+    assert next(iter(smoothed.model.parameters())).dtype == torch.float32  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("keep", [30, 45])
+def test_the_shipped_models_vote_as_recorded(keep: int) -> None:
+    """A few recorded inputs again on the CPU: the same masks, so but for rounding the same votes."""
+    found = records.read(RESULTS / "mnist" / f"k{keep}" / "certify.jsonl.xz")
+    lines = {line.example: line for line in found.lines}
+    sample = datasets.load("mnist-sample")
+    for place in (0, 37, 99):
+        image = torch.from_numpy(sample.images.batch([place])).float() / 255
+        line = lines[100 * place]
+        assert line.true == sample.labels[place]
+        assert line.selection is not None
+        counts = Smoothed.load(f"mnist-k{keep}").count(image, 0, 1_000, seed=0, examples=[100 * place])
+        moved = abs(counts.votes[0] - line.selection.votes).sum() / 2
+        assert moved <= 20  # bf16 there, fp32 here
+
+
+def test_every_classifier_of_the_tables_is_recorded() -> None:
+    for table_name in ("table-1", "table-8", "footnote"):
+        known = published(table_name)
+        for row in known.rows:
+            folder = RESULTS / "mnist" / (f"k{row.keep}" if row.encoding == "null-channels" else "k45-mean-fill")
+            name = "certify-alpha-0.001.jsonl.xz" if table_name == "footnote" else "certify.jsonl.xz"
+            header, lines = records.glance(folder / name)
+            assert lines == header.run["data"]["of"] == 10_000
+            sampling = known.sampling
+            run = header.run
+            assert (run["n0"], run["n"], run["alpha"]) == (sampling.n0, sampling.n, sampling.alpha)
+            if sampling.predict_n:
+                assert records.glance(folder / "predict.jsonl.xz")[0].run["n"] == sampling.predict_n
