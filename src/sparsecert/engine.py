@@ -24,9 +24,16 @@ def native_precision(device: torch.device) -> str:
 def scorer(ablation: Ablation, shape: Sequence[int]) -> Scorer:
     """(inputs, which, seed, examples, draws) -> scores, a row for each copy of inputs[which]."""
     dtype = PRECISIONS[ablation.precision]
-    if ablation.device.type != "cuda" or dtype is None:
+    if dtype is None or not _has_tensor_cores_for(dtype, ablation.device):
         return ablation.scores_of
     return fused(ablation, shape, dtype) or ablation.scores_of
+
+
+def _has_tensor_cores_for(dtype: torch.dtype, device: torch.device) -> bool:
+    """Whether cuDNN runs convolutions of this type in hardware here."""
+    if device.type != "cuda" or torch.version.cuda is None or not torch.backends.cudnn.enabled:
+        return False
+    return dtype == torch.float16 or native_precision(device) == "bf16"
 
 
 def fused(ablation: Ablation, shape: Sequence[int], dtype: torch.dtype) -> Fused | None:

@@ -60,6 +60,27 @@ def test_train_predict_certify_report(tmp_path: Path) -> None:
     assert 0 <= found["accuracy"] <= 1
 
 
+def test_records_go_beside_the_model_or_into_a_folder_of_its_name(trained: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "model.safetensors").write_bytes((trained / "model.safetensors").read_bytes())
+    settings = ["--limit", 2, "--n", 20, "--device", "cpu"]
+    for model, data, verb, out in (
+        ("run", "digits", "predict", run / "predict.jsonl"),
+        ("mnist-k45", "mnist-sample", "certify", tmp_path / "runs" / "mnist-k45" / "certify.jsonl"),
+    ):
+        done = _sparsecert(verb, model, "--data", data, *settings, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert len(read(out).lines) == 2
+    assert read(out).header.environment["model"] == "mnist-k45"
+
+
+def test_weights_can_be_stored_in_half_precision(tmp_path: Path) -> None:
+    done = _sparsecert("train", "--data", "digits", "--epochs", 1, "--half", "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(_sparsecert("info", tmp_path).stdout)["half"] is True
+
+
 @pytest.mark.parametrize("form", ["terminal", "markdown", "latex", "csv", "json"])
 def test_report_formats(certified: Path, form: str) -> None:
     done = _sparsecert("report", certified, "--format", form)

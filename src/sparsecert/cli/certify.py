@@ -27,7 +27,7 @@ from sparsecert.cli import options
 def certify(
     model: str,
     data_name: str,
-    out: str,
+    out: str | None,
     split: str,
     limit: int | None,
     n0: int,
@@ -42,11 +42,13 @@ def certify(
 ) -> None:
     """Certify a data set and record every input's votes.
 
-    MODEL is a model file or the folder of the run that trained it. A run that was stopped is continued by the same
+    MODEL is a model file, the folder of the run that trained it, or a model that ships with the package (mnist-k45,
+    mnist-k30). A run that was stopped is continued by the same
     command.
 
     \b
-    Example:
+    Examples:
+      sparsecert certify mnist-k45 --data mnist
       sparsecert certify runs/mnist-k45 --data mnist --out runs/mnist-k45/certify.jsonl
     """
     from sparsecert import datasets, records
@@ -54,6 +56,7 @@ def certify(
     from sparsecert.reports import FORMATS, summarise
     from sparsecert.runs import certify_dataset
 
+    out = options.records_file(out, model, "certify")
     smoothed = options.load_model(model, device, precision, rows)
     data = datasets.load(data_name, split, data_dir)
     with inputs_bar("certifying", len(data.spaced(limit)), n0 + n) as told:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,8 +24,8 @@ data_dir = click.option(
     help="Folder that holds the data sets (default: data).",
 )  # fmt: skip
 out_file = click.option(
-    "--out", required=True, type=click.Path(dir_okay=False), metavar="FILE",
-    help="Records file; if it exists, the run it holds is continued.",
+    "--out", type=click.Path(dir_okay=False), metavar="FILE",
+    help="Records file; if it exists, the run it holds is continued (default: in the run's folder, or in runs/MODEL).",
 )  # fmt: skip
 split = click.option("--split", default="test", show_default=True, type=click.Choice(["train", "test"]))
 limit = click.option("--limit", type=int, help="Only so many inputs, evenly spaced over the split.")
@@ -52,6 +53,14 @@ def together(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
         return command
 
     return decorate
+
+
+def records_file(out: str | None, model: str, verb: str) -> str:
+    """Where records go: `out`, or beside the model of a run's folder, or in a folder of the model's name."""
+    if out is not None:
+        return out
+    folder = Path(model) if Path(model).is_dir() else Path("runs") / Path(model).stem
+    return str(folder / f"{verb}.jsonl")
 
 
 def device_named(name: str) -> str:

@@ -25,7 +25,7 @@ from sparsecert.cli import options
 def predict(
     model: str,
     data_name: str,
-    out: str,
+    out: str | None,
     split: str,
     limit: int | None,
     n: int,
@@ -38,7 +38,8 @@ def predict(
 ) -> None:
     """Predict a data set by vote, abstaining where the two leading classes cannot be told apart.
 
-    MODEL is a model file or the folder of the run that trained it. A run that was stopped is continued by the same
+    MODEL is a model file, the folder of the run that trained it, or a model that ships with the package (mnist-k45,
+    mnist-k30). A run that was stopped is continued by the same
     command.
 
     \b
@@ -50,6 +51,7 @@ def predict(
     from sparsecert.reports import FORMATS, summarise
     from sparsecert.runs import predict_dataset
 
+    out = options.records_file(out, model, "predict")
     smoothed = options.load_model(model, device, precision, rows)
     data = datasets.load(data_name, split, data_dir)
     with inputs_bar("predicting", len(data.spaced(limit)), n) as told:

@@ -23,6 +23,7 @@ from sparsecert.cli import options
     click.option("--epochs", type=int, help="Epochs; the learning rate falls at the same shares of them."),
     click.option("--batch", type=int, help="Batch size, if not the recipe's."),
     click.option("--checkpoint-seconds", default=60.0, show_default=True, help="Time between checkpoints."),
+    click.option("--half", is_flag=True, help="Store the weights in half precision: a file of half the size."),
     options.data_dir,
     options.seed,
     options.device,
@@ -38,6 +39,7 @@ def train(
     epochs: int | None,
     batch: int | None,
     checkpoint_seconds: float,
+    half: bool,
     data_dir: str | None,
     seed: int,
     device: str,
@@ -73,6 +75,7 @@ def train(
             seed=seed,
             device=options.device_named(device),
             checkpoint_seconds=checkpoint_seconds,
+            half=half,
             told=told,
         )
     click.echo(f"wrote {model}")

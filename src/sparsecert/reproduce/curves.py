@@ -14,6 +14,6 @@ from sparsecert.reproduce.tables import best, measured_rows
 def curves(study: Study, path: Path, keeps: Sequence[int] | None = None) -> list[Path]:
     """Writes the curves of the k with the largest one-sided and the k with the largest two-sided median."""
     rows = measured_rows(study, published("table-1"), keeps)
-    one_sided, two_sided = best(rows, "one_sided"), best(rows, "two_sided")
-    chosen = [two_sided.two_sided, one_sided.two_sided, one_sided.one_sided]
-    return write_curves(chosen if one_sided is not two_sided else chosen[1:], path)
+    one_sided, two_sided = best([row.one_sided for row in rows]), best([row.two_sided for row in rows])
+    same_votes = next(row.two_sided for row in rows if row.one_sided is one_sided)
+    return write_curves([*([] if same_votes is two_sided else [two_sided]), same_votes, one_sided], path)

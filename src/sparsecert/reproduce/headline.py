@@ -10,7 +10,7 @@ from sparsecert import datasets
 from sparsecert.published import published
 from sparsecert.records import Records
 from sparsecert.reports import Summary, summarise, write_curves
-from sparsecert.reports.comparison import Table, facts, percent, sentence
+from sparsecert.reports.comparison import NOT_APPLICABLE, Table, facts, percent, sentence
 from sparsecert.reports.drawing import write_figure
 from sparsecert.reproduce.pictures import image, retained, show, with_null
 from sparsecert.reproduce.study import CERTIFY, Cell, Study
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 MODEL, DATA, CELL = "mnist-k45", "mnist-sample", Cell(45)
 SHOWN = 8
+RHOS = 1, 4, 8, 11
 
 
 def headline(study: Study) -> tuple[Table, list[Path]]:
@@ -40,14 +41,14 @@ def _table(bounds: dict[str, Summary]) -> Table:
     known = published("table-1")
     printed = next(row for row in known.rows if row.keep == CELL.keep)
     one_sided, two_sided = bounds["one-sided"], bounds["two-sided"]
+    accuracy = f"{percent(one_sided.accuracy)} ({percent(one_sided.abstained)})"
+    certified = {rho: percent(two_sided.certified_accuracy_at(rho) or 0.0) for rho in RHOS}
     rows = (
-        ("accuracy (abstained)", f"{percent(one_sided.accuracy)} ({percent(one_sided.abstained)})",
-         f"{printed.accuracy:.2f}% ({printed.abstained:.2f}%)"),
+        ("accuracy (abstained)", accuracy, f"{printed.accuracy:.2f}% ({printed.abstained:.2f}%)"),
         ("median certified robustness, Corollary 1 (the paper's)", median(one_sided.median), median(printed.median)),
-        ("median certified robustness, two-sided", median(two_sided.median), "-"),
-        *((f"certified against {rho} pixel{'s' * (rho > 1)}, two-sided", percent(two_sided.certified_accuracy_at(rho) or 0.0), "-")
-          for rho in (1, 4, 8, 11)),
-    )  # fmt: skip
+        ("median certified robustness, two-sided", median(two_sided.median), NOT_APPLICABLE),
+        *((f"certified against {_pixels(rho)}, two-sided", share, NOT_APPLICABLE) for rho, share in certified.items()),
+    )
     settings = {name: text for name, text in facts(two_sided).items() if name != "bound"}
     notes = (
         sentence(settings),
@@ -57,6 +58,10 @@ def _table(bounds: dict[str, Summary]) -> Table:
         f"published: {known.source}",
     )
     return Table(("", "measured", "published"), rows, "MNIST, k = 45 of 784 pixels retained", notes)
+
+
+def _pixels(count: int) -> str:
+    return "1 pixel" if count == 1 else f"{count} pixels"
 
 
 def _digits(found: Records) -> Figure:
@@ -71,7 +76,9 @@ def _digits(found: Records) -> Figure:
     for place, line in enumerate(sorted(found.lines, key=lambda line: line.example)[:SHOWN]):
         grey = image(data, line.example)
         mask = retained(scheme, run["seed"], line.example, 0, grey.shape)
-        answer = "abstains" if line.radius is None else f"{data.classes[line.label or 0]}, up to\n{line.radius} pixels"
+        answer = (
+            "abstains" if line.radius is None else f"{data.classes[line.label or 0]}, up to\n{_pixels(line.radius)}"
+        )
         show(figure.add_subplot(2, SHOWN, place + 1), grey, f"a {data.classes[line.true]}")
         show(figure.add_subplot(2, SHOWN, SHOWN + place + 1), with_null(grey, mask), answer)
     return figure

@@ -138,9 +138,7 @@ class Study:
 
     def train(self, cells: Sequence[Cell]) -> None:
         """Trains those of the cells that have no model, side by side."""
-        from sparsecert.modelfile import MODEL_NAME
-
-        open_cells = [cell for cell in cells if not (self.folder(cell) / MODEL_NAME).exists()]
+        open_cells = [cell for cell in cells if not self._is_trained(cell)]
         if not open_cells:
             return
         import torch
@@ -159,6 +157,18 @@ class Study:
             runs.append((Run(data, recipe, scheme, encoding, self.seed, device, shared), self.folder(cell)))
         with self.bars.training(open_cells) as told:
             train_together(runs, checkpoint_seconds=self.checkpoint_seconds, half=True, told=told)
+
+    def _is_trained(self, cell: Cell) -> bool:
+        """Whether the cell's model is there; refuses one that was trained otherwise."""
+        from sparsecert import modelfile
+        from sparsecert.training.run import check_same
+
+        path = self.folder(cell) / modelfile.MODEL_NAME
+        if not path.exists():
+            return False
+        found = modelfile.read_header(path).get("facts", {}).get("training", {}).get("settings", {})
+        check_same(path, found, {"recipe": replace(self.recipe, keep=cell.keep).to_dict(), "seed": self.seed})
+        return True
 
     def load(self, cell: Cell) -> Smoothed:
         """The cell's classifier, trained if need be."""
@@ -215,4 +225,5 @@ class Study:
                 )
         if run["scheme"].get("keep") != cell.keep or run["encoding"]["kind"] != cell.encoding:
             raise InputError(f"{path} is of another classifier than its folder says; name another --out folder")
+        self._is_trained(cell)
         return lines == inputs

@@ -103,23 +103,18 @@ def _largest_medians(rows: Sequence[Row]) -> list[str]:
     if len(rows) < 2 or len({row.cell.encoding for row in rows}) > 1:
         return []
     lines = []
-    for bound in ("one_sided", "two_sided"):
-        chosen = best(rows, bound)
-        summary: Summary = getattr(chosen, bound)
+    for summary in (best([row.one_sided for row in rows]), best([row.two_sided for row in rows])):
         share = percent(summary.certified_accuracy_at(summary.median or 0) or 0.0)
-        lines.append(
-            f"largest median, {bound.replace('_', '-')}: {median(summary.median)} at k = {chosen.cell.keep} "
-            f"({share} certified there)"
-        )
+        where = f"{median(summary.median)} at k = {summary.scheme['keep']} ({share} certified there)"
+        lines.append(f"largest median, {summary.bound}: {where}")
     return lines
 
 
-def best(rows: Sequence[Row], bound: str) -> Row:
-    """The row with the largest median by that bound; among equals, the one with most inputs certified at it."""
+def best(summaries: Sequence[Summary]) -> Summary:
+    """The run with the largest median; among equals, the one with most inputs certified at it."""
 
-    def merit(row: Row) -> tuple[float, float]:
-        summary: Summary = getattr(row, bound)
+    def merit(summary: Summary) -> tuple[int, float]:
         found = -1 if summary.median is None else summary.median
         return found, summary.certified_accuracy_at(max(found, 0)) or 0.0
 
-    return max(rows, key=merit)
+    return max(summaries, key=merit)
