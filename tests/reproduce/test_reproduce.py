@@ -110,11 +110,12 @@ def _votes(data: bytes, path: Path) -> list[Any]:
         ({"seed": 3}, "was made with seed 0, not 3"),
         ({"n": 99}, "was made with n 100, not 99"),
         ({"n0": 21}, "was made with n0 20, not 21"),
+        ({"precision": "fp16"}, "was made with precision (bf16|fp32), not fp16"),
         ({"epochs": 3}, r"model.safetensors is of another run \(recipe differs\)"),
     ],
 )
 def test_records_of_other_settings_are_refused(
-    made: tuple[Path, str], data: Path, changed: dict[str, int], message: str
+    made: tuple[Path, str], data: Path, changed: dict[str, Any], message: str
 ) -> None:
     study = Study(made[0], data_dir=data, **{**SMALL, **changed})
     with pytest.raises(InputError, match=message):

@@ -74,9 +74,6 @@ def reproduce(
       sparsecert reproduce table-1 --out results
       sparsecert reproduce table-1 --keeps 40,45 --limit 500 --out runs/small
     """
-    import torch
-
-    from sparsecert.engine import native_precision
     from sparsecert.reproduce import Study
 
     device = options.device_named(device)
@@ -84,7 +81,7 @@ def reproduce(
         Path(out),
         data_dir=data_dir,
         device=device,
-        precision=precision or native_precision(torch.device(device)),
+        precision=precision,
         seed=seed,
         limit=limit,
         epochs=epochs,

@@ -61,19 +61,11 @@ def _read(path: Path, seed: int) -> dict[int, list[int]]:
 
 
 def _computed(study: Study, keep: int) -> list[int]:
-    import torch
-
     from sparsecert.runs import pixels
-    from sparsecert.votes import in_eval_mode
 
-    smoothed = study.load(Cell(keep))
-    device = smoothed.device
-    draws = torch.arange(COPIES, device=device) + ESTIMATION
-    masks = smoothed.scheme.masks_at(study.seed, torch.full_like(draws, EXAMPLE), draws)
-    inputs = pixels(study.test, [EXAMPLE] * COPIES).to(device)
-    with in_eval_mode(smoothed.model), torch.no_grad():
-        labels: list[int] = smoothed.model(smoothed.encoding(inputs, masks)).argmax(1).tolist()
-    return labels
+    smoothed, image = study.load(Cell(keep)), pixels(study.test, [EXAMPLE])
+    votes = [smoothed.count(image, ESTIMATION + copy, 1, study.seed, examples=[EXAMPLE]) for copy in range(COPIES)]
+    return [int(vote.votes[0].argmax()) for vote in votes]
 
 
 def _figure(rows: Sequence[Row], labels: dict[int, list[int]], seed: int) -> Figure:

@@ -81,7 +81,7 @@ class Study:
     """One data set's classifiers and their records under `out`.
 
     `limit`: so many evenly spaced test inputs. `epochs`, `n0` and `n` replace the paper's, for a smaller run. The seed
-    decides training and votes alike.
+    decides training and votes alike. `precision` None takes what is fastest on the device, and records as they are.
     """
 
     out: Path
@@ -176,9 +176,13 @@ class Study:
         return self._load(self.folder(cell))
 
     def _load(self, model: str | Path) -> Smoothed:
+        import torch
+
+        from sparsecert.engine import native_precision
         from sparsecert.smoothed import Smoothed
 
-        return Smoothed.load(model, device=self.device, precision=self.precision)
+        precision = self.precision or native_precision(torch.device(self.device))
+        return Smoothed.load(model, device=self.device, precision=precision)
 
     def make(self, cell: Cell, kind: str, sampling: Sampling, model: str | Path | None = None) -> None:
         """Makes the cell's records of this kind, or what is missing of them, with its own model or the one named."""
@@ -216,7 +220,9 @@ class Study:
         run, inputs = header.run, int(header.run["data"]["inputs"])
         samples = {"n0": sampling.n0, "n": sampling.n} if kind == CERTIFY else {"n": sampling.predict_n or 0}
         limit = min(self.limit or run["data"]["of"], run["data"]["of"])
-        wanted = {"seed": self.seed, "alpha": sampling.alpha, **samples, "limit": limit}
+        wanted: dict[str, Any] = {"seed": self.seed, "alpha": sampling.alpha, **samples, "limit": limit}
+        if self.precision is not None:
+            wanted["precision"] = self.precision
         there = {**run, "limit": inputs}
         for name, value in wanted.items():
             if there.get(name) != value:
