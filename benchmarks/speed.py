@@ -22,17 +22,17 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from sparsecert import datasets
+from sparsecert.ablation import PRECISIONS, Ablation
 from sparsecert.datasets.dataset import ArrayImages, Dataset
 from sparsecert.encodings import NullChannels
 from sparsecert.engine import Fused, scorer
 from sparsecert.recipes import RECIPES
-from sparsecert.runs import certify_dataset
+from sparsecert.runs import certify_dataset, pixels
 from sparsecert.schemes import ESTIMATION, Uniform
 from sparsecert.smoothed import Smoothed
 from sparsecert.training import Run
 from sparsecert.training.batches import Batches
 from sparsecert.training.captured import stepper
-from sparsecert.votes import PRECISIONS, Ablation
 
 N0, N, ALPHA, SEED = 1_000, 10_000, 0.05, 0
 MODEL, BAR = "mnist-k45", 500
@@ -88,11 +88,11 @@ def certifying(device: torch.device, precision: str, images: int, rate: float) -
 def passes(smoothed: Smoothed, device: torch.device) -> None:
     """Where the time of one pass of copies goes."""
     ablation = Ablation(smoothed.model, smoothed.scheme, smoothed.encoding, device, smoothed.precision)
-    rows = smoothed.voting(pixels(1)).rows
-    images = pixels(64).to(device)
+    rows = smoothed.voting(sample_images(1)).rows
+    images = sample_images(64).to(device)
     which = torch.arange(rows, device=device) % len(images)
     draws = torch.arange(rows, device=device) + ESTIMATION
-    score = scorer(ablation, images.shape[1:])
+    score = scorer(ablation, images[:1])
     with torch.no_grad():
         masks = ablation.scheme.masks_at(SEED, which, draws)
         times = {"masks": seconds(lambda: ablation.scheme.masks_at(SEED, which, draws), device)}
@@ -145,15 +145,15 @@ def synchronise(device: torch.device) -> None:
 
 def operations(smoothed: Smoothed) -> int:
     """Floating-point operations of the network for one copy, by torch's own count."""
-    copy = smoothed.encoding(pixels(1), smoothed.scheme.masks(SEED, [0], [0])[0]).to(smoothed.device)
+    copy = smoothed.encoding(sample_images(1), smoothed.scheme.masks(SEED, [0], [0])[0]).to(smoothed.device)
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         smoothed.model(copy)  # type: ignore[arg-type,unused-ignore]
     return int(counter.get_total_flops())
 
 
-def pixels(count: int) -> torch.Tensor:
+def sample_images(count: int) -> torch.Tensor:
     """The first images of the sample."""
-    return torch.from_numpy(datasets.load("mnist-sample").images.batch(range(count))).float() / 255
+    return pixels(datasets.load("mnist-sample"), list(range(count)))
 
 
 def tiled(count: int) -> Dataset:

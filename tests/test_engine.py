@@ -8,14 +8,14 @@ import pytest
 import torch
 from torch import nn
 
-from sparsecert import models
+from sparsecert import datasets, engine, models
+from sparsecert.ablation import Ablation
 from sparsecert.encodings import Encoding, MeanFill, NullChannels
 from sparsecert.encodings.layout import layout_of
-from sparsecert.engine import fused, native_precision, scorer
-from sparsecert.models.folded import folded
+from sparsecert.engine import Fused, fused, native_precision, scorer
+from sparsecert.models.folded import Folded, folded
 from sparsecert.schemes import Uniform
 from sparsecert.smoothed import Smoothed
-from sparsecert.votes import Ablation
 
 CPU = torch.device("cpu")
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
@@ -48,12 +48,12 @@ def test_folded_networks_and_layouts_are_the_model_and_the_encoding(
     ablation = Ablation(model, Uniform(size * size, size), encoding, CPU)
     inputs = torch.rand(3, channels, size, size, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     which, draws = torch.tensor([0, 2, 1, 1, 0, 2]), torch.arange(6)
-    engine = fused(ablation, inputs.shape[1:], torch.float64)
-    assert engine is not None
-    assert engine.network.block == (stride if (size + 2 * padding) % stride == kernel % stride == 0 else 1)
+    quick = fused(ablation, inputs.shape[1:], torch.float64)
+    assert quick is not None
+    assert quick.network.block == (stride if (size + 2 * padding) % stride == kernel % stride == 0 else 1)
     with torch.no_grad():
         expected = ablation.scores_of(inputs, which, 5, which, draws)
-        torch.testing.assert_close(engine(inputs, which, 5, which, draws), expected, rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(quick(inputs, which, 5, which, draws), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_the_papers_network_folds() -> None:
@@ -104,11 +104,71 @@ def test_hooks_are_respected() -> None:
     assert folded(model, (1, 28, 28), torch.float32) is None
 
 
+def test_a_layer_whose_forward_was_replaced_is_respected() -> None:
+    model = models.build("mnist-cnn", 2, 10)
+    model[0].forward = lambda x: x  # type: ignore[method-assign]
+    assert folded(model, (1, 28, 28), torch.float32) is None
+
+
+def test_an_encoding_that_changes_its_parents_is_respected() -> None:
+    class Halved(NullChannels):
+        def encode(self, inputs: torch.Tensor, retained: torch.Tensor) -> torch.Tensor:
+            return super().encode(inputs, retained) / 2
+
+    class Called(MeanFill):
+        def __call__(self, inputs: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
+            return super().__call__(inputs, masks) / 2
+
+    class Same(NullChannels):
+        """Changes nothing."""
+
+    assert layout_of(Halved(), (1, 6, 6), 2, 1, 8) is None
+    assert layout_of(Called(0.3), (1, 6, 6), 2, 1, 8) is None
+    assert layout_of(Same(), (1, 6, 6), 2, 1, 8) is not None
+
+
 def test_the_cpu_and_full_precision_take_the_model_itself() -> None:
     model = models.build("mnist-cnn", 2, 10)
     for precision in ("fp32", "bf16"):
         ablation = Ablation(model, Uniform(784, 45), NullChannels(), CPU, precision)
-        assert scorer(ablation, (1, 28, 28)) == ablation.scores_of
+        assert scorer(ablation, torch.rand(1, 1, 28, 28)) == ablation.scores_of
+
+
+@pytest.fixture
+def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets the engine fuse on the CPU too, by the kernels' twins."""
+    monkeypatch.setattr(engine, "_has_tensor_cores_for", lambda dtype, device: True)
+
+
+@pytest.mark.usefixtures("as_on_a_gpu")
+@pytest.mark.parametrize("encoding", ENCODINGS, ids=str)
+def test_the_fused_form_votes_as_the_plain_one_but_for_rounding(encoding: Encoding) -> None:
+    untrained = models.build("mnist-cnn", encoding.channels(1), 10)
+    model = Smoothed.load("mnist-k45").model if encoding is ENCODINGS[0] else untrained
+    images = torch.from_numpy(datasets.load("mnist-sample").images.batch(range(4))).float() / 255
+    smoothed = Smoothed(model, Uniform(784, 45), encoding, precision="bf16")
+    assert isinstance(smoothed.voting(images)._scores, Fused)
+    fused_votes = smoothed.count(images, 0, 300).votes
+    plain = Smoothed(model, Uniform(784, 45), encoding).count(images, 0, 300).votes
+    assert (fused_votes.sum(axis=1) == 300).all()
+    assert abs(plain - fused_votes).sum() / 2 <= 0.05 * plain.sum()
+
+
+@pytest.mark.usefixtures("as_on_a_gpu")
+@pytest.mark.parametrize("broken", ["other scores", "not finite", "refused"])
+def test_a_fused_form_that_disagrees_is_not_used(monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+    def wrong(self: Fused, copies: torch.Tensor) -> torch.Tensor:
+        if broken == "refused":
+            raise RuntimeError("unsupported operation")
+        return torch.full((len(copies), 10), float("nan") if broken == "not finite" else 0.0)
+
+    monkeypatch.setattr(Folded, "__call__", wrong)
+    smoothed = Smoothed.load("mnist-k45", precision="bf16")
+    image = torch.from_numpy(datasets.load("mnist-sample").images.batch([0])).float() / 255
+    with pytest.warns(UserWarning, match="does not give the model's scores on this device; the model itself is used"):
+        counts = smoothed.count(image, 0, 50)
+    assert counts.votes[0].argmax() == 7
+    assert counts.invalid.sum() == 0
 
 
 def test_the_native_precision_is_one_that_the_device_has() -> None:

@@ -15,10 +15,11 @@ from torch import nn
 
 import sparsecert as sc
 from sparsecert import modelfile, models
+from sparsecert.ablation import Ablation
 from sparsecert.bounds import charged, predicted
 from sparsecert.certificates import METHODS
 from sparsecert.schemes import ESTIMATION, MAX_DRAWS, PREDICTION, SELECTION, TRAINING
-from sparsecert.votes import Ablation, count_votes
+from sparsecert.votes import count_votes
 
 
 def _net() -> nn.Module:

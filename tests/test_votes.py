@@ -10,10 +10,11 @@ import torch
 from torch import nn
 
 from sparsecert import memory
+from sparsecert.ablation import Ablation
 from sparsecert.encodings import Encoding, MeanFill, NullChannels
 from sparsecert.errors import InputError
 from sparsecert.schemes import ESTIMATION, Uniform
-from sparsecert.votes import Ablation, count_votes
+from sparsecert.votes import count_votes
 
 CPU = torch.device("cpu")
 SCHEME = Uniform(12, 4)

@@ -77,7 +77,7 @@ def located(path: str | Path) -> Path:
     """The model file itself, given it, the folder of the run that trained it, or the name of a shipped model."""
     path = Path(path)
     file = path / MODEL_NAME if path.is_dir() else path
-    if not file.exists() and str(path) in shipped():
+    if not path.exists() and str(path) in shipped():
         return shipped()[str(path)]
     if not file.is_file():
         names = ", ".join(shipped())

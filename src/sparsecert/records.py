@@ -98,24 +98,27 @@ def read(path: str | Path) -> Records:
     A truncated last line (of a run under way or killed) is left out.
     """
     path = Path(path)
-    header, lines, _ = _parse(path, _bytes(path))
+    header, lines, _ = _parse(path, contents(path))
     if header is None:
         raise InputError(f"{path} is empty: the run that writes it has not begun")
     return Records(path, header, lines)
 
 
-def glance(path: str | Path) -> tuple[Header, int]:
-    """The header of a records file, plain or compressed, and how many whole lines follow it; they are not looked at."""
+def glance(path: str | Path) -> tuple[Header, int] | None:
+    """The header of a records file, plain or compressed, and how many whole lines follow it; they are not looked at.
+
+    None where not even the header is whole: its run was stopped as it began.
+    """
     path = Path(path)
-    data = _bytes(path)
+    data = contents(path)
+    if not data.startswith(START[: len(data)]):
+        raise InputError(f"{path} is not a records file; nothing was changed; name another")
     first, newline, _ = data.partition(b"\n")
-    if not data.startswith(START) or not newline:
-        raise InputError(f"{path} is not a records file, or the run that writes it has not begun")
-    return _parse_header(path, first), data.count(b"\n") - 1
+    return (_parse_header(path, first), data.count(b"\n") - 1) if newline else None
 
 
-def _bytes(path: Path) -> bytes:
-    """What the file holds, decompressed."""
+def contents(path: Path) -> bytes:
+    """What a file holds, decompressed."""
     try:
         data = path.read_bytes()
         for magic, decompress in COMPRESSED.values():

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from sparsecert import encodings, modelfile, models, schemes
+from sparsecert.ablation import PRECISIONS, Ablation, Model
 from sparsecert.bounds import charged, predicted
 from sparsecert.certificates import method_named
 from sparsecert.checks import whole
@@ -19,7 +20,7 @@ from sparsecert.errors import InputError
 from sparsecert.results import Certifications, Predictions
 from sparsecert.schemes import ESTIMATION, MAX_DRAWS, PREDICTION, SELECTION, Scheme
 from sparsecert.schemes.philox import key_of
-from sparsecert.votes import PRECISIONS, Ablation, Model, Progress, Voting
+from sparsecert.votes import Progress, Voting
 
 MOST_ROWS = 1 << 24
 

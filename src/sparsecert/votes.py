@@ -5,22 +5,19 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from sparsecert.ablation import Ablation
 from sparsecert.counts import Counts
-from sparsecert.encodings import Encoding
+from sparsecert.engine import scorer
 from sparsecert.errors import InputError
 from sparsecert.memory import chunk_rows, counting_outputs
-from sparsecert.schemes import Scheme
 from sparsecert.schemes.philox import as_numbers
 
-Model = Callable[[torch.Tensor], torch.Tensor]
 Progress = Callable[[int], None]
 
-PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 PROBE_ROWS = 8
 TOO_LITTLE = "the device has too little memory for one ablated copy; use the CPU or a smaller model"
 ROWS_INFLUENCE_EACH_OTHER = (
@@ -32,39 +29,6 @@ ANSWERS_AT_RANDOM = (
     "from copy to copy"
 )
 UNSEEN = 64  # activations assumed, in input sizes, of a model whose modules cannot be watched
-
-
-@dataclass(frozen=True)
-class Ablation:
-    """A model together with the ablated copies it classifies: everything the votes depend on but inputs and chance.
-
-    `precision` "bf16" or "fp16" runs the model under autocast; a certificate is then one of the model so computed.
-    """
-
-    model: Model
-    scheme: Scheme
-    encoding: Encoding
-    device: torch.device
-    precision: str = "fp32"
-
-    def copies(self, inputs: torch.Tensor, seed: int, examples: torch.Tensor, draws: torch.Tensor) -> torch.Tensor:
-        """One encoded ablated copy per row."""
-        return self.encoding(inputs, self.scheme.masks_at(seed, examples, draws))
-
-    def scores(self, copies: torch.Tensor) -> torch.Tensor:
-        """The model's scores: Float[rows, classes]."""
-        with self._autocast():
-            return self.model(copies)
-
-    def scores_of(
-        self, inputs: torch.Tensor, which: torch.Tensor, seed: int, examples: torch.Tensor, draws: torch.Tensor
-    ) -> torch.Tensor:
-        """The scores of one copy of inputs[which] per row."""
-        return self.scores(self.copies(inputs[which], seed, examples, draws))
-
-    def _autocast(self) -> AbstractContextManager[Any]:
-        dtype = PRECISIONS[self.precision]
-        return nullcontext() if dtype is None else torch.autocast(self.device.type, dtype=dtype)
 
 
 def count_votes(
@@ -91,12 +55,12 @@ class Voting:
     def __init__(
         self, ablation: Ablation, first: torch.Tensor, rows: int | None = None, expected: int | None = None
     ) -> None:
-        from sparsecert.engine import scorer
-
-        self.ablation = ablation
-        self.classes, fitting = probe(ablation, first.to(ablation.device), expected)
+        self.ablation, first = ablation, first.to(ablation.device)
+        with on_device(ablation.device):
+            self.classes, fitting = probe(ablation, first, expected)
+            with in_eval_mode(ablation.model), torch.no_grad():
+                self._scores = scorer(ablation, first)
         self.rows = rows or fitting
-        self._scores = scorer(ablation, first.shape[1:])
 
     def begin(
         self,
@@ -115,7 +79,7 @@ class Voting:
         """
         device = self.ablation.device
         numbers, inputs = onto(as_numbers("examples", examples, None), device), onto(inputs, device)
-        with in_eval_mode(self.ablation.model), torch.no_grad():
+        with on_device(device), in_eval_mode(self.ablation.model), torch.no_grad():
             counts = torch.zeros(len(inputs) * (self.classes + 1), dtype=torch.int64, device=device)
             position, copies = 0, len(inputs) * len(draws)
             while position < copies:
@@ -123,18 +87,23 @@ class Voting:
                 which, draw = taken // len(draws), taken % len(draws) + draws.start
                 try:
                     voted = self._voted(self._scores(inputs, which, seed, numbers[which], draw))
-                except torch.cuda.OutOfMemoryError:
-                    self.rows = _smaller(self.rows)
+                except RuntimeError as error:
+                    self.rows = _smaller(self.rows, error)
                     continue
                 counts.scatter_add_(0, which * (self.classes + 1) + voted, torch.ones_like(voted))
                 position += len(taken)
                 if progress is not None:
                     progress(len(taken))
-        return _pending(counts.view(len(inputs), self.classes + 1))
+            return _pending(counts.view(len(inputs), self.classes + 1))
 
     def _voted(self, scores: torch.Tensor) -> torch.Tensor:
         """Each row's class; `classes`, which is none, where a score is not finite."""
         return torch.where(torch.isfinite(scores).all(dim=1), scores.argmax(dim=1), self.classes)
+
+
+def on_device(device: torch.device) -> AbstractContextManager[Any]:
+    """Makes a CUDA device the current one, on whose stream work is queued and events are recorded."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 def onto(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
@@ -221,10 +190,12 @@ def _checked_scores(ablation: Ablation, copies: torch.Tensor, expected: int | No
     return scores
 
 
-def _smaller(rows: int) -> int:
-    """Half as many rows, after the device ran out of memory."""
+def _smaller(rows: int, error: RuntimeError) -> int:
+    """Half as many rows after the device ran out of memory, be it a convolution's; any other error is raised again."""
+    if not isinstance(error, torch.cuda.OutOfMemoryError) and "unable to find an engine" not in str(error):
+        raise error
     if rows == 1:
-        raise InputError(TOO_LITTLE)
+        raise InputError(TOO_LITTLE) from error
     torch.cuda.empty_cache()
     return rows // 2
 

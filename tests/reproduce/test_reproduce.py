@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from sparsecert import datasets, records
+from sparsecert import datasets, modelfile, records
 from sparsecert.errors import InputError
 from sparsecert.published import published
 from sparsecert.reproduce import Cell, Study
@@ -125,8 +125,49 @@ def test_records_of_other_settings_are_refused(
 def test_records_in_the_wrong_folder_are_refused(made: tuple[Path, str], tmp_path: Path) -> None:
     (tmp_path / "mnist").mkdir()
     (tmp_path / "mnist" / "k35").symlink_to(made[0] / "mnist" / "k45")
-    with pytest.raises(InputError, match="is of another classifier than its folder says"):
+    with pytest.raises(InputError, match="was made with keep 45, not 35; name another --out folder"):
         table(Study(tmp_path, **SMALL), "table-1", [35])
+
+
+def test_what_cannot_be_done_is_refused_before_any_training(data: Path, tmp_path: Path) -> None:
+    for changed, keeps, message in (
+        ({}, [45, 900], r"keep must be a whole number between 1 and units \(784\), got 900"),
+        ({"n": 1 << 40}, [45], "n must be"),
+    ):
+        study = Study(tmp_path / "out", data_dir=data, **{**SMALL, **changed})
+        with pytest.raises(InputError, match=message):
+            table(study, "table-1", keeps)
+        assert not (tmp_path / "out").exists()
+
+
+def test_records_are_not_joined_by_those_of_another_model(made: tuple[Path, str], data: Path, tmp_path: Path) -> None:
+    """Neither when the model is gone, nor when another one lies in its place, nor from another number of epochs."""
+    folder = tmp_path / "mnist" / "k45"
+    folder.mkdir(parents=True)
+    for name in ("certify.jsonl", "training.jsonl"):
+        (folder / name).write_bytes((made[0] / "mnist" / "k45" / name).read_bytes())
+    with pytest.raises(InputError, match="k45 holds records but not their model"):
+        table(Study(tmp_path, data_dir=data, **SMALL), "table-1", [45])
+    with pytest.raises(InputError, match="is of 2 epochs, not 400"):
+        table(Study(tmp_path, data_dir=data, **{**SMALL, "epochs": None}), "footnote", [45])
+    found, header = modelfile.read(made[0] / "mnist" / "k45")
+    modelfile.write(folder / "model.safetensors", {name: t + 1 for name, t in found.items()}, header)
+    with pytest.raises(InputError, match=r"certify\.jsonl was made with another model than"):
+        table(Study(tmp_path, data_dir=data, **SMALL), "table-1", [45])
+
+
+def test_a_records_file_without_a_whole_header_is_begun_anew(made: tuple[Path, str], data: Path) -> None:
+    path = made[0] / "mnist" / "k45" / "predict.jsonl"
+    whole = path.read_bytes()
+    for begun in (b"", whole[:40]):
+        path.write_bytes(begun)
+        table(Study(made[0], data_dir=data, **SMALL), "table-1", [45])
+        assert len(records.read(path).lines) == 6
+
+
+def test_keeps_choose_the_rows_of_a_table_whatever_their_encoding(made: tuple[Path, str], data: Path) -> None:
+    rows = measured_rows(Study(made[0], data_dir=data, **SMALL), published("table-8"), [45])
+    assert [row.cell for row in rows] == [Cell(45), Cell(45, "mean-fill")]
 
 
 def test_the_other_tables(data: Path, made: tuple[Path, str]) -> None:
@@ -172,18 +213,19 @@ def test_figure_1_shows_the_labels_of_the_base_classifier(data: Path, made: tupl
     from sparsecert.schemes import ESTIMATION
 
     study = Study(made[0], data_dir=data, **SMALL)
-    labels = base_labels(study, [45])
+    models = {45: modelfile.fingerprint(made[0] / "mnist" / "k45")}
+    labels = base_labels(study, models)
     smoothed = study.load(Cell(45))
     image = torch.from_numpy(datasets.load("mnist-sample").images.batch([0])).float() / 255
     votes = smoothed.count(image, ESTIMATION, 4, seed=0)
     assert np.bincount(labels[45], minlength=10).tolist() == votes.votes[0].tolist()
     (made[0] / "mnist" / "k45" / "model.safetensors").rename(made[0] / "away")
     try:
-        assert base_labels(study, [45]) == labels
+        assert base_labels(study, models) == labels
     finally:
         (made[0] / "away").rename(made[0] / "mnist" / "k45" / "model.safetensors")
     with pytest.raises(InputError, match="is of another seed or image"):
-        base_labels(Study(made[0], data_dir=data, seed=1, **SMALL), [45])
+        base_labels(Study(made[0], data_dir=data, seed=1, **SMALL), models)
 
 
 def test_the_headline_needs_neither_data_nor_training(tmp_path: Path) -> None:
@@ -202,6 +244,10 @@ def test_the_headline_needs_neither_data_nor_training(tmp_path: Path) -> None:
         (["table-1", "--keeps", "forty"], "keeps must be whole numbers from 1 on with commas between"),
         (["table-1", "--keeps", "0"], "keeps must be whole numbers from 1 on"),
         (["table-1", "--keeps", "45"], "mnist was not found in"),
+        (["table-1", "--keeps", "45", "--limit", "-3"], "limit must be at least 1, got -3"),
+        (["table-1", "--keeps", "45", "--seed", str(1 << 64)], "seed must be a whole number"),
+        (["figure-2", "--keeps", "45"], "--keeps has no effect on figure-2; leave it out"),
+        (["headline", "--epochs", "3"], "--epochs has no effect on headline"),
         (["table-9"], "Invalid value"),
         ([], "Missing argument"),
     ],

@@ -43,8 +43,7 @@ def certify(
     """Certify a data set and record every input's votes.
 
     MODEL is a model file, the folder of the run that trained it, or a model that ships with the package (mnist-k45,
-    mnist-k30). A run that was stopped is continued by the same
-    command.
+    mnist-k30). A run that was stopped is continued by the same command.
 
     \b
     Examples:

@@ -59,8 +59,9 @@ def records_file(out: str | None, model: str, verb: str) -> str:
     """Where records go: `out`, or beside the model of a run's folder, or in a folder of the model's name."""
     if out is not None:
         return out
-    folder = Path(model) if Path(model).is_dir() else Path("runs") / Path(model).stem
-    return str(folder / f"{verb}.jsonl")
+    path = Path(model)
+    beside = path if path.is_dir() else path.parent if path.name == "model.safetensors" else Path("runs") / path.stem
+    return str(beside / f"{verb}.jsonl")
 
 
 def device_named(name: str) -> str:

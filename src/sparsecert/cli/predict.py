@@ -39,8 +39,7 @@ def predict(
     """Predict a data set by vote, abstaining where the two leading classes cannot be told apart.
 
     MODEL is a model file, the folder of the run that trained it, or a model that ships with the package (mnist-k45,
-    mnist-k30). A run that was stopped is continued by the same
-    command.
+    mnist-k30). A run that was stopped is continued by the same command.
 
     \b
     Example:

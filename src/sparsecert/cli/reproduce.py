@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 TABLES = ["table-1", "table-8", "footnote"]
 FIGURES = ["figure-1", "figure-2", "figure-4", "curves"]
+USED = {"headline": ("limit", "n0", "n"), "figure-2": (), "figure-4": ()}  # of the options that make a run smaller
 
 
 @click.command()
@@ -76,6 +77,8 @@ def reproduce(
     """
     from sparsecert.reproduce import Study
 
+    given = {"keeps": keeps, "limit": limit, "epochs": epochs, "n0": n0, "n": n}
+    _refuse_idle_options(targets, [name for name, value in given.items() if value is not None])
     device = options.device_named(device)
     study = Study(
         Path(out),
@@ -92,6 +95,14 @@ def reproduce(
     )
     for target in targets:
         _reproduce(target, study, _whole_numbers(keeps), form)
+
+
+def _refuse_idle_options(targets: Sequence[str], given: Sequence[str]) -> None:
+    """Refuses an option that none of the targets uses, rather than let it be thought of as obeyed."""
+    used = {option for target in targets for option in USED.get(target, ("keeps", "limit", "epochs", "n0", "n"))}
+    for name in given:
+        if name not in used:
+            raise InputError(f"--{name} has no effect on {', '.join(targets)}; leave it out")
 
 
 def _reproduce(target: str, study: Study, keeps: list[int] | None, form: str) -> None:

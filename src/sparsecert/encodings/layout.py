@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from functools import cache
-from importlib.util import find_spec
 
 import torch
 
 from sparsecert.encodings.encoding import Encoding
+from sparsecert.schemes.subsets import has_triton
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class Layout:
     ) -> torch.Tensor:
         """[rows, height, width, channels] of `dtype`: row r is inputs[which[r]] ablated by masks[r]."""
         flat = inputs.flatten(1).float().contiguous()
-        if masks.is_cuda and _has_triton():
+        if masks.is_cuda and has_triton():
             from sparsecert.encodings import layout_triton
 
             filled = layout_triton.filled(self, flat, which, masks, dtype)
@@ -55,9 +54,10 @@ class Layout:
         return torch.where(retained, flat[which][:, self.source.long()] * self.scale + self.shift, self.null)
 
 
-@cache
-def _has_triton() -> bool:
-    return find_spec("triton") is not None
+def _affine_is_of_encode(kind: type[Encoding]) -> bool:
+    """Whether `affine` describes this class's own `encode`, not that of a parent it was inherited from."""
+    owners = {name: next(c for c in kind.__mro__ if name in vars(c)) for name in ("affine", "encode", "__call__")}
+    return owners["affine"] is owners["encode"] and owners["__call__"] is Encoding
 
 
 def layout_of(encoding: Encoding, shape: Sequence[int], block: int, padding: int, channels: int) -> Layout | None:
@@ -66,7 +66,7 @@ def layout_of(encoding: Encoding, shape: Sequence[int], block: int, padding: int
     A block's pixels become channels, ordered (encoded channel, row, column) and filled up with zeros to `channels`.
     None for an encoding that is not affine.
     """
-    values = encoding.affine(shape[0])
+    values = encoding.affine(shape[0]) if _affine_is_of_encode(type(encoding)) else None
     if values is None or len(shape) != 3:
         return None
     _, height, width = shape

@@ -23,7 +23,7 @@ def filled(
     grid = (triton.cdiv(rows, ROWS_PER_BLOCK), triton.cdiv(entries, ENTRIES_PER_BLOCK))
     with torch.cuda.device(masks.device):
         _fill[grid](
-            result, flat, which, masks.view(torch.uint8),
+            result, flat, which, masks.contiguous().view(torch.uint8),
             layout.unit, layout.source, layout.scale, layout.shift, layout.null,
             rows, entries, flat.shape[1], masks.shape[1],
             entries_per_block=ENTRIES_PER_BLOCK, rows_per_block=ROWS_PER_BLOCK,

@@ -93,7 +93,7 @@ def folded(model: Any, shape: Sequence[int], dtype: torch.dtype) -> Folded | Non
 
 def _layers(model: Any) -> list[tuple[Any, bool]] | None:
     """Convolutions, `Flatten`, linear layers, each with whether ReLU follows; None for anything else."""
-    if type(model) is not nn.Sequential or any(m._forward_hooks or m._forward_pre_hooks for m in model.modules()):
+    if type(model) is not nn.Sequential or any(_is_altered(module) for module in model.modules()):
         return None
     layers: list[tuple[Any, bool]] = []
     for module in model:
@@ -105,6 +105,11 @@ def _layers(model: Any) -> list[tuple[Any, bool]] | None:
     if not re.fullmatch("c+fl+", kinds) or layers[-1][1]:
         return None
     return layers if all(_plain(layer) for layer, _ in layers) else None
+
+
+def _is_altered(module: nn.Module) -> bool:
+    """Whether something beside the module's own class decides what it computes."""
+    return bool(module._forward_hooks or module._forward_pre_hooks) or "forward" in vars(module)
 
 
 def _plain(layer: Any) -> bool:

@@ -98,7 +98,7 @@ def results(summary: Summary, certifies: bool) -> dict[str, str]:
     known = summary.kind == "certify"
     return {
         "accuracy (abstained)": f"{percent(summary.accuracy)} ({percent(summary.abstained)})",
-        **({name: _median(value) if known else NOT_APPLICABLE for name, value in medians.items()} if certifies else {}),
+        **({name: median(value) if known else NOT_APPLICABLE for name, value in medians.items()} if certifies else {}),
         "seconds per input": f"{summary.mean_seconds:.3g}",
     }
 
@@ -156,7 +156,8 @@ def percent(share: float) -> str:
     return f"{100 * share:.2f}%"
 
 
-def _median(value: int | None) -> str:
+def median(value: int | None) -> str:
+    """A median certified robustness as the paper prints it."""
     return "N/A" if value is None else str(value)
 
 

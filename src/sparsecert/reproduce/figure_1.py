@@ -11,11 +11,11 @@ from sparsecert import datasets
 from sparsecert.errors import InputError
 from sparsecert.files import write_atomically
 from sparsecert.published import published
-from sparsecert.reports.comparison import percent
+from sparsecert.reports.comparison import median, percent
 from sparsecert.reports.drawing import write_figure
 from sparsecert.reproduce.pictures import image, retained, show, with_null
 from sparsecert.reproduce.study import Cell, Study
-from sparsecert.reproduce.tables import Row, measured_rows, median
+from sparsecert.reproduce.tables import Row, measured_rows
 from sparsecert.schemes import ESTIMATION, Uniform
 
 if TYPE_CHECKING:
@@ -27,32 +27,31 @@ EXAMPLE, COPIES = 0, 4  # the first test image, which also ships with the packag
 
 def figure_1(study: Study, path: Path, keeps: Sequence[int] | None = None) -> list[Path]:
     """Writes the figure; the base classifiers' labels are kept beside the records, so that it can be drawn again."""
-    keeps = KEEPS if keeps is None else keeps
-    rows = measured_rows(study, published("table-1"), keeps)
-    labels = base_labels(study, keeps)
+    rows = measured_rows(study, published("table-1"), KEEPS if keeps is None else keeps)
+    labels = base_labels(study, {row.cell.keep: row.one_sided.model_sha256 for row in rows})
     return write_figure(lambda: _figure(rows, labels, study.seed), path)
 
 
-def base_labels(study: Study, keeps: Sequence[int]) -> dict[int, list[int]]:
-    """How each base classifier labels the copies that are shown: found, or computed and written."""
+def base_labels(study: Study, models: dict[int, str]) -> dict[int, list[int]]:
+    """How the base classifier of each k, given by its model's sha256, labels the copies: found, or computed and kept."""
     path = study.out / study.data / "figure-1.json"
     known = _read(path, study.seed)
-    missing = [keep for keep in keeps if keep not in known]
+    missing = [keep for keep, model in models.items() if known.get(keep, {}).get("model") != model]
     if missing:
-        known |= {keep: _computed(study, keep) for keep in missing}
+        known |= {keep: {"model": models[keep], "labels": _computed(study, keep)} for keep in missing}
         facts = {"example": EXAMPLE, "copies": COPIES, "seed": study.seed}
         labels = {str(keep): known[keep] for keep in sorted(known)}
-        write_atomically(path, (json.dumps({**facts, "labels": labels}) + "\n").encode())
-    return known
+        write_atomically(path, (json.dumps({**facts, "labels": labels}, indent=1) + "\n").encode())
+    return {keep: known[keep]["labels"] for keep in models}
 
 
-def _read(path: Path, seed: int) -> dict[int, list[int]]:
+def _read(path: Path, seed: int) -> dict[int, dict[str, Any]]:
     if not path.is_file():
         return {}
     try:
         found: dict[str, Any] = json.loads(path.read_text())
         same = (found["example"], found["copies"], found["seed"]) == (EXAMPLE, COPIES, seed)
-        labels = {int(keep): list(row) for keep, row in found["labels"].items()}
+        labels = {int(keep): {"model": row["model"], "labels": row["labels"]} for keep, row in found["labels"].items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path} is damaged ({error}); delete it and run the command again") from error
     if not same:

@@ -10,11 +10,10 @@ from sparsecert import datasets
 from sparsecert.published import published
 from sparsecert.records import Records
 from sparsecert.reports import Summary, summarise, write_curves
-from sparsecert.reports.comparison import NOT_APPLICABLE, Table, facts, percent, sentence
+from sparsecert.reports.comparison import NOT_APPLICABLE, Table, facts, median, percent, sentence
 from sparsecert.reports.drawing import write_figure
 from sparsecert.reproduce.pictures import image, retained, show, with_null
 from sparsecert.reproduce.study import CERTIFY, Cell, Study
-from sparsecert.reproduce.tables import median
 from sparsecert.schemes import from_config
 
 if TYPE_CHECKING:
@@ -27,9 +26,12 @@ RHOS = 1, 4, 8, 11
 
 def headline(study: Study) -> tuple[Table, list[Path]]:
     """Certifies the sample (a run that was stopped goes on), draws the curve and a few digits; returns the table."""
+    from sparsecert.modelfile import shipped
+
     sample, sampling = replace(study, data=DATA), study.sampling(published("table-1").sampling)
-    if not sample.is_complete(CELL, CERTIFY, sampling):
-        sample.make(CELL, CERTIFY, sampling, MODEL)
+    model = shipped()[MODEL]
+    if not sample.is_complete(CELL, CERTIFY, sampling, model):
+        sample.make(CELL, CERTIFY, sampling, model)
     found, _ = sample.records(CELL, replace(sampling, predict_n=None))
     bounds = {bound: summarise(found, bound=bound) for bound in ("one-sided", "two-sided")}
     drawn = write_curves(list(bounds.values()), study.out / "figures" / "headline")
@@ -52,7 +54,8 @@ def _table(bounds: dict[str, Summary]) -> Table:
     settings = {name: text for name, text in facts(two_sided).items() if name != "bound"}
     notes = (
         sentence(settings),
-        "measured on every hundredth MNIST test image, accuracy from the estimation votes; published for all 10,000",
+        f"measured on {two_sided.inputs} evenly spaced MNIST test images, accuracy from the estimation votes; "
+        "published for all 10,000",
         f"with {two_sided.inputs} images a share near one half is uncertain by {50 / two_sided.inputs**0.5:.1f} points "
         "(one standard error), and so is where the median falls",
         f"published: {known.source}",

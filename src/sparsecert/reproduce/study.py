@@ -97,6 +97,13 @@ class Study:
     checkpoint_seconds: float = 300.0
     bars: Bars = field(default_factory=Quiet)
 
+    def __post_init__(self) -> None:
+        from sparsecert.schemes.philox import key_of
+
+        key_of(self.seed)
+        if self.limit is not None and self.limit < 1:
+            raise InputError(f"limit must be at least 1, got {self.limit}; leave it out for every input")
+
     @cached_property
     def recipe(self) -> Recipe:
         """The data set's, over `epochs`."""
@@ -124,11 +131,23 @@ class Study:
             for cell in dict.fromkeys(cells)
         }
         lacking = {cell: missing for cell, missing in lacking.items() if missing}
+        self._check(list(lacking), sampling)
         for together in [list(lacking)] if self.device.startswith("cuda") else [[cell] for cell in lacking]:
             self.train(together)
             for cell in together:
                 for kind in lacking[cell]:
                     self.make(cell, kind, sampling)
+
+    def _check(self, cells: Sequence[Cell], sampling: Sampling) -> None:
+        """Refuses what cannot be trained or certified, before hours of work are done for it."""
+        from sparsecert.schemes import Uniform
+        from sparsecert.smoothed import check_settings
+
+        for cell in cells:
+            _, height, width = self.test.images.shape
+            scheme = Uniform(height * width, cell.keep)
+            check_settings(scheme, self.seed, sampling.alpha, n0=sampling.n0, n=sampling.n)
+            self._refuse_orphans(cell)
 
     def records(self, cell: Cell, sampling: Sampling) -> tuple[Records, Records | None]:
         """The cell's certify records and, where the sampling predicts, its predict records, which must be there."""
@@ -159,19 +178,33 @@ class Study:
             train_together(runs, checkpoint_seconds=self.checkpoint_seconds, half=True, told=told)
 
     def _is_trained(self, cell: Cell) -> bool:
-        """Whether the cell's model is there; refuses one that was trained otherwise."""
+        """Whether the cell's model is there; refuses one that was trained otherwise, as far as model or log tell."""
         from sparsecert import modelfile
-        from sparsecert.training.run import check_same
+        from sparsecert.training.run import LOG_NAME, check_same
 
-        path = self.folder(cell) / modelfile.MODEL_NAME
-        if not path.exists():
-            return False
-        found = modelfile.read_header(path).get("facts", {}).get("training", {}).get("settings", {})
-        check_same(path, found, {"recipe": replace(self.recipe, keep=cell.keep).to_dict(), "seed": self.seed})
-        return True
+        path, log = self.folder(cell) / modelfile.MODEL_NAME, compressed(self.folder(cell) / LOG_NAME)
+        if path.exists():
+            found = modelfile.read_header(path).get("facts", {}).get("training", {}).get("settings", {})
+            check_same(path, found, {"recipe": replace(self.recipe, keep=cell.keep).to_dict(), "seed": self.seed})
+            return True
+        if log is not None and self._recorded(cell):
+            epochs = records.contents(log).count(b"\n")
+            if epochs != self.recipe.epochs:
+                raise InputError(f"{log} is of {epochs} epochs, not {self.recipe.epochs}; name another --out folder")
+        return False
+
+    def _recorded(self, cell: Cell) -> list[Path]:
+        """The records that the cell has, whole or begun."""
+        return sorted(path for kind in (CERTIFY, PREDICT) for path in self.folder(cell).glob(f"{kind}*.jsonl*"))
+
+    def _refuse_orphans(self, cell: Cell) -> None:
+        """Records of a model that is not there could only be joined by those of another: trained anew, it differs."""
+        if not self._is_trained(cell) and self._recorded(cell):
+            raise InputError(f"{self.folder(cell)} holds records but not their model; name another --out folder")
 
     def load(self, cell: Cell) -> Smoothed:
         """The cell's classifier, trained if need be."""
+        self._refuse_orphans(cell)
         self.train([cell])
         return self._load(self.folder(cell))
 
@@ -190,7 +223,7 @@ class Study:
 
         if model is None:
             self.train([cell])
-            model = self.folder(cell)
+        model = model or self.folder(cell)
         smoothed, path = self._load(model), self._path(cell, kind, sampling)
         common: dict[str, Any] = {"alpha": sampling.alpha, "seed": self.seed, "limit": self.limit}
         inputs = len(self.test.spaced(self.limit))
@@ -211,25 +244,33 @@ class Study:
         path = self._path(cell, kind, sampling)
         return compressed(path) or path
 
-    def is_complete(self, cell: Cell, kind: str, sampling: Sampling) -> bool:
-        """Whether the records are there with every input; refuses those of other settings."""
+    def is_complete(self, cell: Cell, kind: str, sampling: Sampling, model: Path | None = None) -> bool:
+        """Whether the records are there with every input; refuses those of other settings, or of another `model`."""
         path = self._located(cell, kind, sampling)
-        if not path.is_file():
+        seen = records.glance(path) if path.is_file() else None
+        if seen is None:
             return False
-        header, lines = records.glance(path)
-        run, inputs = header.run, int(header.run["data"]["inputs"])
-        samples = {"n0": sampling.n0, "n": sampling.n} if kind == CERTIFY else {"n": sampling.predict_n or 0}
-        limit = min(self.limit or run["data"]["of"], run["data"]["of"])
-        wanted: dict[str, Any] = {"seed": self.seed, "alpha": sampling.alpha, **samples, "limit": limit}
-        if self.precision is not None:
-            wanted["precision"] = self.precision
-        there = {**run, "limit": inputs}
-        for name, value in wanted.items():
+        run, lines = seen[0].run, seen[1]
+        inputs, of = int(run["data"]["inputs"]), int(run["data"]["of"])
+        there = {**run, "limit": inputs, "keep": run.get("scheme", {}).get("keep")}
+        there["encoding"] = run.get("encoding", {}).get("kind")
+        for name, value in self._wanted(cell, kind, sampling, of).items():
             if there.get(name) != value:
                 raise InputError(
                     f"{path} was made with {name} {there.get(name)}, not {value}; name another --out folder"
                 )
-        if run["scheme"].get("keep") != cell.keep or run["encoding"]["kind"] != cell.encoding:
-            raise InputError(f"{path} is of another classifier than its folder says; name another --out folder")
-        self._is_trained(cell)
+        from sparsecert.modelfile import fingerprint
+
+        if model is None and self._is_trained(cell):
+            model = self.folder(cell)
+        if model is not None and run.get("model") != {"sha256": fingerprint(model)}:
+            raise InputError(f"{path} was made with another model than {model}; name another --out folder")
         return lines == inputs
+
+    def _wanted(self, cell: Cell, kind: str, sampling: Sampling, of: int) -> dict[str, Any]:
+        """The facts of a records file that this study would have written."""
+        samples = {"n0": sampling.n0, "n": sampling.n} if kind == CERTIFY else {"n": sampling.predict_n}
+        asked = {} if self.precision is None else {"precision": self.precision}
+        limit = of if self.limit is None else min(self.limit, of)
+        classifier = {"keep": cell.keep, "encoding": cell.encoding}
+        return {**classifier, "seed": self.seed, "alpha": sampling.alpha, **samples, "limit": limit, **asked}

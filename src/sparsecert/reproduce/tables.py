@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sparsecert.published import Published, PublishedRow, published
 from sparsecert.records import Records
 from sparsecert.reports import Summary, summarise
-from sparsecert.reports.comparison import NOT_APPLICABLE, Table, percent, sentence, shared_facts
+from sparsecert.reports.comparison import NOT_APPLICABLE, Table, median, percent, sentence, shared_facts
 from sparsecert.reproduce.study import Cell, Study
 
 
@@ -25,7 +25,7 @@ class Row:
 def measured_rows(study: Study, table: Published, keeps: Sequence[int] | None = None) -> list[Row]:
     """The table's rows, or those of `keeps`; what is missing of their models and records is made."""
     printed = {Cell(row.keep, row.encoding): row for row in table.rows}
-    cells = list(printed) if keeps is None else [Cell(keep) for keep in keeps]
+    cells = list(printed) if keeps is None else [cell for keep in keeps for cell in _cells_of(keep, printed)]
     sampling = study.sampling(table.sampling)
     study.complete(cells, sampling)
     rows = []
@@ -34,6 +34,11 @@ def measured_rows(study: Study, table: Published, keeps: Sequence[int] | None = 
             rows.append(Row(cell, printed.get(cell), *_by_each_bound(*study.records(cell, sampling))))
             told()
     return rows
+
+
+def _cells_of(keep: int, printed: Iterable[Cell]) -> list[Cell]:
+    """The table's classifiers of that k; the null-channels one where the table has none."""
+    return [cell for cell in printed if cell.keep == keep] or [Cell(keep)]
 
 
 def _by_each_bound(records: Records, predictions: Records | None) -> tuple[Summary, Summary]:
@@ -54,7 +59,7 @@ def table(study: Study, name: str, keeps: Sequence[int] | None = None) -> Table:
         *_largest_medians(rows),
     ]
     encodings = len({row.cell.encoding for row in rows}) > 1
-    return Table(_headers(encodings), tuple(_cells(row, encodings) for row in rows), known.about, tuple(notes))
+    return Table(_headers(encodings), tuple(_texts(row, encodings) for row in rows), known.about, tuple(notes))
 
 
 def _headers(encodings: bool) -> tuple[str, ...]:
@@ -63,7 +68,7 @@ def _headers(encodings: bool) -> tuple[str, ...]:
     return (*first, "accuracy measured", "accuracy published", "difference", *medians)
 
 
-def _cells(row: Row, encodings: bool) -> tuple[str, ...]:
+def _texts(row: Row, encodings: bool) -> tuple[str, ...]:
     printed = row.published
     difference = NOT_APPLICABLE
     if printed is not None and printed.accuracy is not None:
@@ -85,11 +90,6 @@ def _printed_accuracy(printed: PublishedRow | None) -> str:
     if printed is None or printed.accuracy is None or printed.abstained is None:
         return NOT_APPLICABLE
     return f"{printed.accuracy:.2f}% ({printed.abstained:.2f}%)"
-
-
-def median(value: int | None) -> str:
-    """A median certified robustness as the paper prints it."""
-    return "N/A" if value is None else str(value)
 
 
 def _settings(rows: Sequence[Row]) -> str:

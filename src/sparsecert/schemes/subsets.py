@@ -38,7 +38,7 @@ def subsets(seed: int, examples: torch.Tensor, draws: torch.Tensor, units: int, 
 
     On a CUDA device one kernel draws the same masks, where Triton is there to compile it.
     """
-    if examples.is_cuda and size and _has_triton():
+    if examples.is_cuda and size and has_triton():
         from sparsecert.schemes import subsets_triton
 
         return subsets_triton.subsets(seed, examples, draws, units, size)
@@ -46,7 +46,8 @@ def subsets(seed: int, examples: torch.Tensor, draws: torch.Tensor, units: int, 
 
 
 @cache
-def _has_triton() -> bool:
+def has_triton() -> bool:
+    """Whether Triton is there to compile kernels with."""
     return find_spec("triton") is not None
 
 

@@ -9,11 +9,13 @@ import torch
 from sparsecert.training.run import Run
 
 Stepper = Callable[[Sequence[Run]], None]
+Kind = tuple[tuple[int, int, float], ...]  # of each run: which it is, its batch size, its learning rate
 
 
 def stepper(runs: Sequence[Run]) -> Stepper:
     """The fastest way to step these runs that is there."""
-    if runs and all(run.device.type == "cuda" and run.batches.on_device for run in runs):
+    devices = {run.device for run in runs}
+    if len(devices) == 1 and runs[0].device.type == "cuda" and all(run.batches.on_device for run in runs):
         return Captured(runs[0].device)
     return one_by_one
 
@@ -29,35 +31,38 @@ def one_by_one(runs: Sequence[Run]) -> None:
 class Captured:
     """Steps of several runs as one CUDA graph, a branch each, so that small kernels of different runs overlap.
 
-    The first step of a kind (these runs, batch size, learning rate) is taken without a graph, which readies what the
+    The first step of a kind (these runs, batch sizes, learning rates) is taken without a graph, which readies what the
     kernels need; the second is captured; every later one is a single launch. Matrix products run in TF32, the type
     that convolutions have by default.
     """
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
-        self.graphs: dict[tuple[object, ...], torch.cuda.CUDAGraph | None] = {}
+        self.graphs: dict[Kind, torch.cuda.CUDAGraph | None] = {}
         self.streams: dict[int, torch.cuda.Stream] = {}
 
     def __call__(self, runs: Sequence[Run]) -> None:
         """A step of each run."""
-        for run in runs:
-            run.prepare()
-        kind = (*map(id, runs), runs[0].batch, runs[0].rate)
         precision = torch.get_float32_matmul_precision()
         torch.set_float32_matmul_precision("high")
         try:
-            if kind not in self.graphs:
-                self._branches(runs)
-                self.graphs[kind] = None
-            else:
-                self._graph(kind, runs).replay()
+            with torch.cuda.device(self.device):
+                for run in runs:
+                    run.prepare()
+                self._take(tuple((id(run), run.batch, run.rate) for run in runs), runs)
         finally:
             torch.set_float32_matmul_precision(precision)
         for run in runs:
             run.step += 1
 
-    def _graph(self, kind: tuple[object, ...], runs: Sequence[Run]) -> torch.cuda.CUDAGraph:
+    def _take(self, kind: Kind, runs: Sequence[Run]) -> None:
+        if kind not in self.graphs:
+            self._branches(runs)
+            self.graphs[kind] = None
+        else:
+            self._graph(kind, runs).replay()
+
+    def _graph(self, kind: Kind, runs: Sequence[Run]) -> torch.cuda.CUDAGraph:
         graph = self.graphs[kind]
         if graph is None:
             graph = torch.cuda.CUDAGraph()

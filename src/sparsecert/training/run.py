@@ -12,6 +12,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from sparsecert import modelfile, models
+from sparsecert.ablation import Ablation
 from sparsecert.datasets import Dataset
 from sparsecert.encodings import Encoding, MeanFill, NullChannels
 from sparsecert.errors import InputError
@@ -21,7 +22,7 @@ from sparsecert.recipes import Recipe
 from sparsecert.schemes import TRAINING, Scheme
 from sparsecert.smoothed import Smoothed
 from sparsecert.training.batches import Batches
-from sparsecert.votes import Ablation, probe
+from sparsecert.votes import probe
 
 CHECKPOINT_NAME = "checkpoint.safetensors"
 LOG_NAME = "training.jsonl"
@@ -145,12 +146,16 @@ class Run:
         loss, correct, inputs = self.sums.tolist()
         if not math.isfinite(loss):
             epoch = (self.step - 1) // self.epoch_steps + 1
-            raise InputError(f"training diverged in epoch {epoch}: the loss is {loss}; lower the learning rate")
+            raise InputError(
+                f"training diverged in epoch {epoch}: the loss is {loss}; lower the learning rate ({self.scheme})"
+            )
         return loss / inputs, correct / inputs
 
     def end_epoch(self) -> None:
         """Writes the epoch that the last step ended into the log."""
         loss, accuracy = self.seen()
+        if int(self.clock) != self.step:
+            raise RuntimeError(f"{int(self.clock)} steps were taken on {self.device}, not {self.step}")
         epoch = self.step // self.epoch_steps
         self.log.append({"epoch": epoch, "rate": self.recipe.rate(epoch), "loss": loss, "accuracy": accuracy})
         self.sums.zero_()
@@ -199,11 +204,13 @@ class Run:
         write_atomically(out / LOG_NAME, "".join(json.dumps(line) + "\n" for line in self.log).encode())
 
 
-def finished(path: Path, settings: dict[str, Any]) -> bool:
-    """Whether the folder already holds the model of these settings."""
+def finished(path: Path, settings: dict[str, Any], half: bool) -> bool:
+    """Whether the model of these settings is there; refuses one of others."""
     if not path.exists():
         return False
-    check_same(path, modelfile.read_header(path).get("facts", {}).get("training", {}).get("settings", {}), settings)
+    header = modelfile.read_header(path)
+    found = header.get("facts", {}).get("training", {}).get("settings", {})
+    check_same(path, {**found, "half": header.get("half", False)}, {**settings, "half": half})
     return True
 
 

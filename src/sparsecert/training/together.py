@@ -88,7 +88,9 @@ def train_together(
         for out in outs:
             writers.enter_context(sole_writer(out, (MODEL_NAME, CHECKPOINT_NAME, LOG_NAME)))
         open_runs = {
-            out: run for (run, _), out in zip(runs, outs, strict=True) if not finished(out / MODEL_NAME, run.settings())
+            out: run
+            for (run, _), out in zip(runs, outs, strict=True)
+            if not finished(out / MODEL_NAME, run.settings(), half)
         }
         for out, run in open_runs.items():
             run.resume(out / CHECKPOINT_NAME)

@@ -1,0 +1,50 @@
+"""A model together with the ablated copies it classifies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from sparsecert.encodings import Encoding
+from sparsecert.schemes import Scheme
+
+Model = Callable[[torch.Tensor], torch.Tensor]
+
+PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """A model together with the ablated copies it classifies: everything the votes depend on but inputs and chance.
+
+    `precision` "bf16" or "fp16" runs the model under autocast; a certificate is then one of the model so computed.
+    """
+
+    model: Model
+    scheme: Scheme
+    encoding: Encoding
+    device: torch.device
+    precision: str = "fp32"
+
+    def copies(self, inputs: torch.Tensor, seed: int, examples: torch.Tensor, draws: torch.Tensor) -> torch.Tensor:
+        """One encoded ablated copy per row."""
+        return self.encoding(inputs, self.scheme.masks_at(seed, examples, draws))
+
+    def scores(self, copies: torch.Tensor) -> torch.Tensor:
+        """The model's scores: Float[rows, classes]."""
+        with self._autocast():
+            return self.model(copies)
+
+    def scores_of(
+        self, inputs: torch.Tensor, which: torch.Tensor, seed: int, examples: torch.Tensor, draws: torch.Tensor
+    ) -> torch.Tensor:
+        """The scores of one copy of inputs[which] per row."""
+        return self.scores(self.copies(inputs[which], seed, examples, draws))
+
+    def _autocast(self) -> AbstractContextManager[Any]:
+        dtype = PRECISIONS[self.precision]
+        return nullcontext() if dtype is None else torch.autocast(self.device.type, dtype=dtype)
