@@ -33,7 +33,7 @@ def figure_1(study: Study, path: Path, keeps: Sequence[int] | None = None) -> li
 
 
 def base_labels(study: Study, models: dict[int, str]) -> dict[int, list[int]]:
-    """How the base classifier of each k, given by its model's sha256, labels the copies: found, or computed and kept."""
+    """How the base classifier of each k (given: its sha256) labels the copies that are shown: found, or computed."""
     path = study.out / study.data / "figure-1.json"
     known = _read(path, study.seed)
     missing = [keep for keep, model in models.items() if known.get(keep, {}).get("model") != model]
