@@ -67,7 +67,8 @@ def test_records_go_beside_the_model_or_into_a_folder_of_its_name(trained: Path,
     settings = ["--limit", 2, "--n", 20, "--device", "cpu"]
     for model, data, verb, out in (
         ("run", "digits", "predict", run / "predict.jsonl"),
-        ("mnist-k45", "mnist-sample", "certify", tmp_path / "runs" / "mnist-k45" / "certify.jsonl"),
+        ("run/model.safetensors", "digits", "certify", run / "certify.jsonl"),
+        ("mnist-k45", "mnist-sample", "certify", tmp_path / "runs" / "mnist-k45-mnist-sample-certify.jsonl"),
     ):
         done = _sparsecert(verb, model, "--data", data, *settings, cwd=tmp_path)
         assert done.returncode == 0, done.stderr

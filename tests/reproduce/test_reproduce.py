@@ -168,6 +168,8 @@ def test_a_records_file_without_a_whole_header_is_begun_anew(made: tuple[Path, s
 def test_keeps_choose_the_rows_of_a_table_whatever_their_encoding(made: tuple[Path, str], data: Path) -> None:
     rows = measured_rows(Study(made[0], data_dir=data, **SMALL), published("table-8"), [45])
     assert [row.cell for row in rows] == [Cell(45), Cell(45, "mean-fill")]
+    with pytest.raises(InputError, match="Table 8 is of k = 45 alone, keeps has 30"):
+        measured_rows(Study(made[0], data_dir=data, **SMALL), published("table-8"), [30])
 
 
 def test_the_other_tables(data: Path, made: tuple[Path, str]) -> None:

@@ -55,7 +55,7 @@ def certify(
     from sparsecert.reports import FORMATS, summarise
     from sparsecert.runs import certify_dataset
 
-    out = options.records_file(out, model, "certify")
+    out = options.records_file(out, model, "certify", data_name)
     smoothed = options.load_model(model, device, precision, rows)
     data = datasets.load(data_name, split, data_dir)
     with inputs_bar("certifying", len(data.spaced(limit)), n0 + n) as told:

@@ -25,7 +25,7 @@ data_dir = click.option(
 )  # fmt: skip
 out_file = click.option(
     "--out", type=click.Path(dir_okay=False), metavar="FILE",
-    help="Records file; if it exists, the run it holds is continued (default: in the run's folder, or in runs/MODEL).",
+    help="Records file; if it exists, the run it holds is continued (default: in the run's folder, or in runs).",
 )  # fmt: skip
 split = click.option("--split", default="test", show_default=True, type=click.Choice(["train", "test"]))
 limit = click.option("--limit", type=int, help="Only so many inputs, evenly spaced over the split.")
@@ -55,13 +55,14 @@ def together(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
     return decorate
 
 
-def records_file(out: str | None, model: str, verb: str) -> str:
-    """Where records go: `out`, or beside the model of a run's folder, or in a folder of the model's name."""
+def records_file(out: str | None, model: str, verb: str, data_name: str) -> str:
+    """Where records go: `out`, or beside the model of a run's folder, or a file in runs/ that names model and data."""
     if out is not None:
         return out
     path = Path(model)
-    beside = path if path.is_dir() else path.parent if path.name == "model.safetensors" else Path("runs") / path.stem
-    return str(beside / f"{verb}.jsonl")
+    if path.is_dir() or path.name == "model.safetensors":
+        return str((path if path.is_dir() else path.parent) / f"{verb}.jsonl")
+    return str(Path("runs") / f"{path.stem}-{Path(data_name).name}-{verb}.jsonl")
 
 
 def device_named(name: str) -> str:

@@ -50,7 +50,7 @@ def predict(
     from sparsecert.reports import FORMATS, summarise
     from sparsecert.runs import predict_dataset
 
-    out = options.records_file(out, model, "predict")
+    out = options.records_file(out, model, "predict", data_name)
     smoothed = options.load_model(model, device, precision, rows)
     data = datasets.load(data_name, split, data_dir)
     with inputs_bar("predicting", len(data.spaced(limit)), n) as told:

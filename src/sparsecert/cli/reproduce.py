@@ -23,7 +23,9 @@ USED = {"headline": ("limit", "n0", "n"), "figure-2": (), "figure-4": ()}  # of 
 
 
 @click.command()
-@click.argument("targets", nargs=-1, required=True, type=click.Choice(["headline", *TABLES, *FIGURES]))
+@click.argument(
+    "targets", nargs=-1, required=True, type=click.Choice(["headline", *TABLES, *FIGURES]), metavar="TARGET..."
+)
 @options.together(
     click.option("--out", default="runs/reproduce", show_default=True, type=click.Path(file_okay=False), metavar="DIR",
                  help="Folder of models, records and figures; what is there is used, what is missing is made."),
@@ -36,7 +38,8 @@ USED = {"headline": ("limit", "n0", "n"), "figure-2": (), "figure-4": ()}  # of 
     options.seed,
     options.data_dir,
     options.device,
-    options.precision,
+    click.option("--precision", type=click.Choice(["fp32", "bf16", "fp16"]),
+                 help="Of the forward passes (default: bf16 where the device multiplies it in hardware, else fp32)."),
     click.option("--checkpoint-seconds", default=300.0, show_default=True, help="Time between training checkpoints."),
 )  # fmt: skip
 def reproduce(
@@ -67,8 +70,7 @@ def reproduce(
     curves     certified accuracy for the best k of each bound
 
     Trains, predicts and certifies what is missing; stopped, the same command goes on. On a CUDA device all missing
-    models are trained side by side. Votes are cast in bf16 where the device multiplies it in hardware, else in fp32,
-    unless --precision says otherwise; a certificate is of the classifier so computed.
+    models are trained side by side.
 
     \b
     Examples:

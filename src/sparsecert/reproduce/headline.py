@@ -75,7 +75,7 @@ def _digits(found: Records) -> Figure:
     scheme = from_config(run["scheme"])
     figure = Figure(figsize=(SHOWN * 1.1, 3.1), layout="constrained")
     copies = f"one of {run['n']:,} copies with {run['scheme']['keep']} pixels retained"
-    figure.suptitle(f"MNIST digits, {copies}, and the certified answer", fontsize=9)
+    figure.suptitle(f"MNIST digits, {copies}, and the answer certified (two-sided)", fontsize=9)
     for place, line in enumerate(sorted(found.lines, key=lambda line: line.example)[:SHOWN]):
         grey = image(data, line.example)
         mask = retained(scheme, run["seed"], line.example, 0, grey.shape)

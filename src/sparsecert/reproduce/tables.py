@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sparsecert.errors import InputError
 from sparsecert.published import Published, PublishedRow, published
 from sparsecert.records import Records
 from sparsecert.reports import Summary, summarise
@@ -25,7 +26,7 @@ class Row:
 def measured_rows(study: Study, table: Published, keeps: Sequence[int] | None = None) -> list[Row]:
     """The table's rows, or those of `keeps`; what is missing of their models and records is made."""
     printed = {Cell(row.keep, row.encoding): row for row in table.rows}
-    cells = list(printed) if keeps is None else [cell for keep in keeps for cell in _cells_of(keep, printed)]
+    cells = list(printed) if keeps is None else [cell for keep in keeps for cell in _cells_of(keep, table)]
     sampling = study.sampling(table.sampling)
     study.complete(cells, sampling)
     rows = []
@@ -36,9 +37,13 @@ def measured_rows(study: Study, table: Published, keeps: Sequence[int] | None = 
     return rows
 
 
-def _cells_of(keep: int, printed: Iterable[Cell]) -> list[Cell]:
-    """The table's classifiers of that k; the null-channels one where the table has none."""
-    return [cell for cell in printed if cell.keep == keep] or [Cell(keep)]
+def _cells_of(keep: int, table: Published) -> list[Cell]:
+    """The table's classifiers of that k; in a table over several k, one that it lacks is the null-channels one."""
+    known = [Cell(row.keep, row.encoding) for row in table.rows if row.keep == keep]
+    over = sorted({row.keep for row in table.rows})
+    if not known and len(over) == 1:
+        raise InputError(f"{table.name} is of k = {over[0]} alone, keeps has {keep}")
+    return known or [Cell(keep)]
 
 
 def _by_each_bound(records: Records, predictions: Records | None) -> tuple[Summary, Summary]:
