@@ -151,14 +151,15 @@ class Run:
             )
         return loss / inputs, correct / inputs
 
-    def end_epoch(self) -> None:
-        """Writes the epoch that the last step ended into the log."""
+    def end_epoch(self) -> tuple[float, float]:
+        """Writes the epoch that the last step ended into the log; returns its mean loss and accuracy."""
         loss, accuracy = self.seen()
         if int(self.clock) != self.step:
             raise RuntimeError(f"{int(self.clock)} steps were taken on {self.device}, not {self.step}")
         epoch = self.step // self.epoch_steps
         self.log.append({"epoch": epoch, "rate": self.recipe.rate(epoch), "loss": loss, "accuracy": accuracy})
         self.sums.zero_()
+        return loss, accuracy
 
     def save_checkpoint(self, out: Path) -> None:
         """Writes everything `resume` needs, whole or not at all, and the log so far."""
