@@ -17,10 +17,21 @@ if TYPE_CHECKING:
     from sparsecert.errors import InputError
     from sparsecert.results import Certifications, Predictions
     from sparsecert.schemes import TRAINING, Uniform
+    from sparsecert.sequential import Sequential
     from sparsecert.smoothed import Smoothed
 
 __version__ = "0.1.0"
-__all__ = ["TRAINING", "Certifications", "InputError", "MeanFill", "NullChannels", "Predictions", "Smoothed", "Uniform"]
+__all__ = [
+    "TRAINING",
+    "Certifications",
+    "InputError",
+    "MeanFill",
+    "NullChannels",
+    "Predictions",
+    "Sequential",
+    "Smoothed",
+    "Uniform",
+]
 
 _HOMES = {
     "TRAINING": "schemes",
@@ -29,6 +40,7 @@ _HOMES = {
     "MeanFill": "encodings",
     "NullChannels": "encodings",
     "Predictions": "results",
+    "Sequential": "sequential",
     "Smoothed": "smoothed",
     "Uniform": "schemes",
 }

@@ -45,7 +45,10 @@ class Record:
     """One input: its number in the data set, its true label, its votes, and the answer drawn from them.
 
     A certify record has selection and estimation votes, the interval and the radius (None: abstained); `label` is the
-    selected class. A predict record has votes alone; `label` is None where it abstained.
+    selected class. Where votes were taken sequentially there is no interval: `votes` are those at the look that the
+    certificate is drawn from, `samples` counts all the copies the input took, and `answer` is to the question whether
+    the radius is at least so much, where that was asked. A predict record has votes alone; `label` is None where it
+    abstained.
     """
 
     example: int
@@ -57,6 +60,15 @@ class Record:
     p_lower: float | None = None
     p_upper: float | None = None
     radius: int | None = None
+    samples: int | None = None
+    answer: str | None = None
+
+    @property
+    def copies(self) -> int:
+        """All the ablated copies that the input took."""
+        if self.samples is not None:
+            return self.samples
+        return self.votes.total + (self.selection.total if self.selection else 0)
 
     def to_json(self) -> str:
         """One line; only the classes that had votes are listed."""
@@ -66,7 +78,11 @@ class Record:
         else:
             line |= {"selection": _sparse(self.selection), "estimation": _sparse(self.votes)}
             line |= {"invalid": [self.selection.invalid, self.votes.invalid], "label": self.label}
-            line |= {"p_lower": self.p_lower, "p_upper": self.p_upper, "radius": self.radius}
+            if self.samples is None:
+                line |= {"p_lower": self.p_lower, "p_upper": self.p_upper, "radius": self.radius}
+            else:
+                line |= {"radius": self.radius, "samples": self.samples}
+                line |= {} if self.answer is None else {"answer": self.answer}
         return json.dumps({**line, "seconds": self.seconds})
 
     @classmethod
@@ -79,7 +95,10 @@ class Record:
         selection, votes = (
             _dense(line[key], line["invalid"][i], classes) for i, key in enumerate(("selection", "estimation"))
         )
-        certificate = {key: line[key] for key in ("p_lower", "p_upper", "radius")}
+        if "samples" in line:
+            certificate = {key: line.get(key) for key in ("radius", "samples", "answer")}
+        else:
+            certificate = {key: line[key] for key in ("p_lower", "p_upper", "radius")}
         return cls(votes=votes, selection=selection, **certificate, **common)
 
 
@@ -236,9 +255,29 @@ def _check_line(header: Header, record: Record) -> None:
             raise ValueError(f"{name} {value!r}")
     if type(record.seconds) not in (int, float) or not 0 <= record.seconds < float("inf"):
         raise ValueError(f"seconds {record.seconds!r}")
+    _check_samples(header, record)
+
+
+def _check_samples(header: Header, record: Record) -> None:
+    """As many votes as the run has copies; at most so many where they were taken sequentially."""
+    run, sequential = header.run, is_sequential(header)
     for tally, n in ((record.selection, run.get("n0")), (record.votes, run["n"])):
-        if tally is not None and (min(*tally.votes, tally.invalid) < 0 or tally.total != n):
+        if tally is None:
+            continue
+        fits = n is not None and (0 < tally.total <= n if sequential else tally.total == n)
+        if min(*tally.votes, tally.invalid) < 0 or not fits:
             raise ValueError(f"votes add up to {tally.total}, not {n}")
+    if (record.samples is not None) != sequential:
+        raise ValueError("samples do not fit the run's sampling")
+    if record.samples is not None:
+        least = record.votes.total + (record.selection.total if record.selection else 0)
+        if type(record.samples) is not int or not least <= record.samples <= run["n0"] + run["n"]:
+            raise ValueError(f"samples {record.samples!r}")
+
+
+def is_sequential(header: Header) -> bool:
+    """Whether the run took as many votes of each input as its radius needed."""
+    return "sampling" in header.run
 
 
 def _parse_header(path: Path, line: bytes) -> Header:

@@ -51,7 +51,8 @@ class Predictions:
 class Certifications:
     """For each input a certificate that holds with probability at least 1 - alpha, and the votes behind it.
 
-    Iterating gives the `Certificate` of each input.
+    Iterating gives the `Certificate` of each input. n0 and n are the samples of each, or the most where they were taken
+    sequentially; `samples` is what each took. `answers` says "yes", "no" or "undecided" where `at_least` was asked.
     """
 
     certificates: tuple[Certificate, ...]
@@ -62,6 +63,8 @@ class Certifications:
     alpha: float
     seed: int
     bound: str
+    samples: Int64
+    answers: tuple[str | None, ...] = ()
 
     def __len__(self) -> int:
         return len(self.certificates)
@@ -94,13 +97,13 @@ class Certifications:
 
     @property
     def p_lower(self) -> npt.NDArray[np.float64]:
-        """float64[b]: the selected class has at least this probability."""
-        return np.array([c.interval.p_lower for c in self.certificates], dtype=np.float64)
+        """float64[b]: the selected class has at least this probability; NaN where only the lead is bounded."""
+        return np.array([_side(c, "p_lower") for c in self.certificates], dtype=np.float64)
 
     @property
     def p_upper(self) -> npt.NDArray[np.float64]:
-        """float64[b]: every other class has at most this probability."""
-        return np.array([c.interval.p_upper for c in self.certificates], dtype=np.float64)
+        """float64[b]: every other class has at most this probability; NaN where only the lead is bounded."""
+        return np.array([_side(c, "p_upper") for c in self.certificates], dtype=np.float64)
 
     @property
     def counts(self) -> Int64:
@@ -111,3 +114,8 @@ class Certifications:
     def invalid(self) -> Int64:
         """int64[b]: copies, of selection and estimation, whose scores were not finite; they voted for nobody."""
         return self.selection.invalid + self.estimation.invalid
+
+
+def _side(certificate: Certificate, name: str) -> float:
+    """One side of the interval; NaN where votes taken sequentially bound the lead alone."""
+    return float(getattr(certificate.interval, name, float("nan")))

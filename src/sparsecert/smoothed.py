@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from sparsecert import encodings, modelfile, models, schemes
@@ -17,10 +18,13 @@ from sparsecert.checks import whole
 from sparsecert.counts import Counts
 from sparsecert.encodings import Encoding, NullChannels
 from sparsecert.errors import InputError
+from sparsecert.looks import certified_in_looks
 from sparsecert.results import Certifications, Predictions
 from sparsecert.schemes import ESTIMATION, MAX_DRAWS, PREDICTION, SELECTION, Scheme
 from sparsecert.schemes.philox import key_of
+from sparsecert.sequential import Sequential
 from sparsecert.votes import Progress, Voting
+from sparsecert.work import Work, finished
 
 MOST_ROWS = 1 << 24
 
@@ -86,9 +90,9 @@ class Smoothed:
 
         `examples` number the inputs for their masks (default 0, 1, ...); `progress` is told of copies classified.
         """
-        return self.begin_predict(x, n, alpha, seed, examples=examples, progress=progress)()
+        return finished(self.predicting(x, n, alpha, seed, examples=examples, progress=progress))
 
-    def begin_predict(
+    def predicting(
         self,
         x: torch.Tensor,
         n: int,
@@ -98,18 +102,15 @@ class Smoothed:
         examples: Sequence[int] | None = None,
         progress: Progress | None = None,
         voting: Voting | None = None,
-    ) -> Callable[[], Predictions]:
-        """`predict`, begun: call the result for the predictions. `voting` saves looking at the model again."""
+    ) -> Work[Predictions]:
+        """`predict`, in steps: yields when its votes are queued. `voting` saves looking at the model again."""
         check_settings(self.scheme, seed, n=n)
         level = charged(alpha, self.scheme, n)
         counted = self.begin_count(x, PREDICTION, n, seed, examples=examples, progress=progress, voting=voting)
-
-        def predictions() -> Predictions:
-            votes = counted()
-            answers = tuple(predicted(votes[row], level) for row in range(len(votes)))
-            return Predictions(votes, answers, n, alpha, seed)
-
-        return predictions
+        yield
+        votes = counted()
+        answers = tuple(predicted(votes[row], level) for row in range(len(votes)))
+        return Predictions(votes, answers, n, alpha, seed)
 
     def certify(
         self,
@@ -120,16 +121,23 @@ class Smoothed:
         seed: int = 0,
         *,
         bound: str = "two-sided",
+        sampling: Sequential | None = None,
         examples: Sequence[int] | None = None,
         progress: Progress | None = None,
     ) -> Certifications:
         """A certificate for each input: with probability at least 1 - alpha its answer survives `radius` altered units.
 
-        n0 copies choose the class; n fresh ones bound its probability (and, for the two-sided bound, its rivals').
+        n0 copies choose the class; n fresh ones bound its probability (and, for the two-sided bound, its rivals'). With
+        `sampling=Sequential(...)` in place of n0 and n, each input gets as many copies as its radius needs.
         """
-        return self.begin_certify(x, n0, n, alpha, seed, bound=bound, examples=examples, progress=progress)()
+        if sampling is not None:
+            work = self.certifying_sequentially(
+                x, sampling, alpha, seed, bound=bound, examples=examples, progress=progress
+            )
+            return finished(work)
+        return finished(self.certifying(x, n0, n, alpha, seed, bound=bound, examples=examples, progress=progress))
 
-    def begin_certify(
+    def certifying(
         self,
         x: torch.Tensor,
         n0: int,
@@ -141,8 +149,8 @@ class Smoothed:
         examples: Sequence[int] | None = None,
         progress: Progress | None = None,
         voting: Voting | None = None,
-    ) -> Callable[[], Certifications]:
-        """`certify`, begun: call the result for the certificates. `voting` saves looking at the model again."""
+    ) -> Work[Certifications]:
+        """`certify`, in steps: yields when its votes are queued. `voting` saves looking at the model again."""
         method = method_named(bound)
         check_settings(self.scheme, seed, alpha, n0=n0, n=n)
         voting = voting or self.voting(x)
@@ -150,15 +158,40 @@ class Smoothed:
             self.begin_count(x, purpose, draws, seed, examples=examples, progress=progress, voting=voting)
             for purpose, draws in ((SELECTION, n0), (ESTIMATION, n))
         ]
+        yield
+        selection, estimation = (counted() for counted in begun)
+        certificates = tuple(
+            method.certify(selection[row], estimation[row], self.scheme, alpha) for row in range(len(estimation))
+        )
+        samples = np.full(len(certificates), n0 + n)
+        return Certifications(certificates, selection, estimation, n0, n, alpha, seed, bound, samples)
 
-        def certifications() -> Certifications:
-            selection, estimation = (counted() for counted in begun)
-            certificates = tuple(
-                method.certify(selection[row], estimation[row], self.scheme, alpha) for row in range(len(estimation))
-            )
-            return Certifications(certificates, selection, estimation, n0, n, alpha, seed, bound)
-
-        return certifications
+    def certifying_sequentially(
+        self,
+        x: torch.Tensor,
+        sampling: Sequential,
+        alpha: float,
+        seed: int,
+        *,
+        bound: str,
+        examples: Sequence[int] | None = None,
+        progress: Progress | None = None,
+        voting: Voting | None = None,
+    ) -> Work[Certifications]:
+        """`certify` with `sampling`, in steps: yields whenever the votes of a look are queued."""
+        method_named(bound)
+        check_settings(self.scheme, seed)
+        sampling.check(self.scheme, alpha)
+        x = self.check(x)
+        numbers = _numbers(examples, len(x))
+        voting = voting or self.voting(x)
+        stopped = yield from certified_in_looks(voting, x, numbers, self.scheme, sampling, alpha, seed, bound, progress)
+        invalid = stopped.selection.invalid.sum() + stopped.estimation.invalid.sum()
+        _warn_of_invalid(int(invalid), int(stopped.samples.sum()))
+        return Certifications(
+            stopped.certificates, stopped.selection, stopped.estimation, sampling.n0, sampling.most, alpha, seed, bound,
+            stopped.samples, stopped.answers,
+        )  # fmt: skip
 
     def count(
         self,
@@ -187,17 +220,13 @@ class Smoothed:
         """`count`, begun: call the result for the counts."""
         check_settings(self.scheme, seed, n=n)
         inputs = self.check(x)
-        numbers = range(len(inputs)) if examples is None else examples
-        if len(numbers) != len(inputs):
-            raise InputError(f"examples must number each of the {len(inputs)} inputs, got {len(numbers)}")
+        numbers = _numbers(examples, len(inputs))
         voting = voting or self.voting(inputs)
         begun = voting.begin(inputs, numbers, range(purpose, purpose + n), seed, progress)
 
         def counted() -> Counts:
             counts = begun()
-            if counts.invalid.any():
-                share = f"{int(counts.invalid.sum())} of {n * len(counts)} ablated copies"
-                warnings.warn(f"{share} gave scores that are not finite; they count against the leader", stacklevel=4)
+            _warn_of_invalid(int(counts.invalid.sum()), n * len(counts))
             return counts
 
         return counted
@@ -291,6 +320,20 @@ def _check_parts(model: Any, scheme: Any, encoding: Any) -> None:
     if not callable(model) or not isinstance(scheme, Scheme) or not isinstance(encoding, Encoding | None):
         found = ", ".join(getattr(part, "__name__", type(part).__name__) for part in (model, scheme, encoding))
         raise InputError(f"Smoothed takes (model, scheme, encoding), for example Uniform(784, 45), got ({found})")
+
+
+def _numbers(examples: Sequence[int] | None, inputs: int) -> Sequence[int]:
+    """The numbers that decide each input's masks."""
+    numbers = range(inputs) if examples is None else examples
+    if len(numbers) != inputs:
+        raise InputError(f"examples must number each of the {inputs} inputs, got {len(numbers)}")
+    return numbers
+
+
+def _warn_of_invalid(invalid: int, copies: int) -> None:
+    if invalid:
+        share = f"{invalid} of {copies} ablated copies"
+        warnings.warn(f"{share} gave scores that are not finite; they count against the leader", stacklevel=4)
 
 
 def check_settings(scheme: Scheme, seed: int, alpha: float | None = None, **draws: int) -> None:

@@ -21,6 +21,17 @@ class Interval:
     p_upper: float | Fraction
 
 
+@dataclass(frozen=True)
+class Lead:
+    """With probability at least 1 - alpha over the masks: p_label - p_j > lead for all other j; -1 says nothing.
+
+    Proved at the moment the votes were stopped, whatever stopped them.
+    """
+
+    label: int
+    lead: Fraction
+
+
 class Bound(Protocol):
     """Counts -> interval. Selection and estimation votes must come from independent masks."""
 

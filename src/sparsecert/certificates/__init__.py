@@ -9,6 +9,7 @@ from sparsecert.bounds import Bound, charged, one_sided, two_sided
 from sparsecert.certificates.certificate import Certificate, Theorem, largest_rho
 from sparsecert.certificates.corollary_1 import corollary_1
 from sparsecert.certificates.corollary_2 import corollary_2
+from sparsecert.certificates.stopped import certify_stopped
 from sparsecert.counts import Tally
 from sparsecert.errors import InputError
 from sparsecert.schemes import Scheme
@@ -18,6 +19,7 @@ __all__ = [
     "Certificate",
     "Method",
     "Theorem",
+    "certify_stopped",
     "corollary_1",
     "corollary_2",
     "largest_rho",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
-from sparsecert.bounds.interval import Interval
+from sparsecert.bounds.interval import Interval, Lead
 from sparsecert.schemes import DELTA_BITS, Scheme
 
 
@@ -19,7 +19,7 @@ class Certificate:
     that the answer at x is certified and no change is. Neither says anything about the true label.
     """
 
-    interval: Interval
+    interval: Interval | Lead
     radius: int | None
 
     @property

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from sparsecert.cli import options
+from sparsecert.errors import InputError
+
+if TYPE_CHECKING:
+    from sparsecert.sequential import Sequential
 
 
 @click.command()
@@ -15,10 +21,15 @@ from sparsecert.cli import options
     options.split,
     options.limit,
     click.option("--n0", default=1_000, show_default=True, help="Ablated copies per input to choose its class with."),
-    options.n,
+    click.option("--n", type=int, help="Ablated copies per input to estimate with (default: 10000)."),
+    options.sampling,
+    options.at_least,
+    options.max_samples,
+    options.tolerance,
     options.alpha,
     options.bound,
     options.seed,
+    options.shard,
     options.data_dir,
     options.device,
     options.precision,
@@ -31,10 +42,15 @@ def certify(
     split: str,
     limit: int | None,
     n0: int,
-    n: int,
+    n: int | None,
+    sampling: str,
+    at_least: int | None,
+    max_samples: int | None,
+    tolerance: float | None,
     alpha: float,
     bound: str,
     seed: int,
+    shard: str | None,
     data_dir: str | None,
     device: str,
     precision: str | None,
@@ -48,19 +64,43 @@ def certify(
     \b
     Examples:
       sparsecert certify mnist-k45 --data mnist
+      sparsecert certify mnist-k45 --data mnist --sampling sequential
+      sparsecert certify mnist-k45 --data mnist --sampling sequential --at-least 8
       sparsecert certify runs/mnist-k45 --data mnist --out runs/mnist-k45/certify.jsonl
     """
     from sparsecert import datasets, records
     from sparsecert.cli.progress import inputs_bar
     from sparsecert.reports import FORMATS, summarise
-    from sparsecert.runs import certify_dataset
+    from sparsecert.runs import Shard, certify_dataset
 
-    out = options.records_file(out, model, "certify", data_name)
+    plan = _sampling(sampling, n0, n, at_least, max_samples, tolerance)
+    part = None if shard is None else Shard.parse(shard)
+    out = options.records_file(out, model, "certify", data_name, part)
     smoothed = options.load_model(model, device, precision, rows)
     data = datasets.load(data_name, split, data_dir)
-    with inputs_bar("certifying", len(data.spaced(limit)), n0 + n) as told:
+    n = 10_000 if n is None else n
+    with inputs_bar("certifying", options.inputs(data, limit, part), n0 + n if plan is None else None) as told:
         certify_dataset(
-            smoothed, model, data, out, n0=n0, n=n, alpha=alpha, seed=seed, bound=bound, limit=limit, told=told
-        )
+            smoothed, model, data, out,
+            n0=n0, n=n, alpha=alpha, seed=seed, bound=bound, sampling=plan, limit=limit, shard=part, told=told,
+        )  # fmt: skip
     click.echo(FORMATS["terminal"]([summarise(records.read(out))]))
     click.echo(f"wrote {out}")
+
+
+def _sampling(
+    kind: str, n0: int, n: int | None, at_least: int | None, max_samples: int | None, tolerance: float | None
+) -> Sequential | None:
+    """The sequential sampling that was asked for; refuses options of the other kind."""
+    from sparsecert.sequential import Sequential
+
+    if kind == "fixed":
+        given = {"--at-least": at_least, "--max-samples": max_samples, "--tolerance": tolerance}
+        for name, value in given.items():
+            if value is not None:
+                raise InputError(f"{name} is for sequential sampling; add --sampling sequential")
+        return None
+    if n is not None:
+        raise InputError("--n is for a fixed number of samples; with --sampling sequential use --max-samples")
+    settings = {} if tolerance is None else {"tolerance": tolerance}
+    return Sequential(max_samples=max_samples, n0=n0, at_least=at_least, **settings)

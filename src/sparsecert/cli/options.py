@@ -11,6 +11,8 @@ import click
 from sparsecert.errors import InputError
 
 if TYPE_CHECKING:
+    from sparsecert.datasets import Dataset
+    from sparsecert.runs import Shard
     from sparsecert.smoothed import Smoothed
 
 Command = Callable[..., Any]
@@ -36,6 +38,25 @@ bound = click.option(
     "--bound", default="two-sided", show_default=True, type=click.Choice(["two-sided", "one-sided"]),
     help="Two-sided: Corollary 2, the leader against its rival. One-sided: Corollary 1, as in the paper's tables.",
 )  # fmt: skip
+sampling = click.option(
+    "--sampling", default="fixed", show_default=True, type=click.Choice(["fixed", "sequential"]),
+    help="Fixed: n0 + n copies of every input. Sequential: as many as its radius needs, with the same guarantee.",
+)  # fmt: skip
+at_least = click.option(
+    "--at-least",
+    type=int,
+    metavar="R",
+    help="Sequential: only answer whether the radius is R or more, with yes, no, or undecided at the budget.",
+)
+max_samples = click.option(
+    "--max-samples", type=int,
+    help="Sequential: the most copies of an input (default: 17000, or 6000 with --at-least).",
+)  # fmt: skip
+tolerance = click.option(
+    "--tolerance", type=float,
+    help="Sequential: stop when 1000 more copies are expected to gain less radius than this (default: 0.01).",
+)  # fmt: skip
+shard = click.option("--shard", metavar="I/N", help="Only part I of N of the inputs; see `sparsecert records merge`.")
 device = click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
 precision = click.option(
     "--precision", type=click.Choice(["fp32", "bf16", "fp16"]),
@@ -55,14 +76,21 @@ def together(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
     return decorate
 
 
-def records_file(out: str | None, model: str, verb: str, data_name: str) -> str:
+def records_file(out: str | None, model: str, verb: str, data_name: str, part: Shard | None = None) -> str:
     """Where records go: `out`, or beside the model of a run's folder, or a file in runs/ that names model and data."""
     if out is not None:
         return out
-    path = Path(model)
+    path, verb = Path(model), verb if part is None else f"{verb}-{part.index}-of-{part.of}"
     if path.is_dir() or path.name == "model.safetensors":
         return str((path if path.is_dir() else path.parent) / f"{verb}.jsonl")
     return str(Path("runs") / f"{path.stem}-{Path(data_name).name}-{verb}.jsonl")
+
+
+def inputs(data: Dataset, limit: int | None, shard: Shard | None) -> int:
+    """How many inputs the run has."""
+    from sparsecert.runs.inputs import indices_of
+
+    return len(indices_of(data, limit, shard))
 
 
 def device_named(name: str) -> str:

@@ -17,6 +17,7 @@ from sparsecert.cli import options
     options.n,
     options.alpha,
     options.seed,
+    options.shard,
     options.data_dir,
     options.device,
     options.precision,
@@ -31,6 +32,7 @@ def predict(
     n: int,
     alpha: float,
     seed: int,
+    shard: str | None,
     data_dir: str | None,
     device: str,
     precision: str | None,
@@ -48,12 +50,15 @@ def predict(
     from sparsecert import datasets, records
     from sparsecert.cli.progress import inputs_bar
     from sparsecert.reports import FORMATS, summarise
-    from sparsecert.runs import predict_dataset
+    from sparsecert.runs import Shard, predict_dataset
 
-    out = options.records_file(out, model, "predict", data_name)
+    part = None if shard is None else Shard.parse(shard)
+    out = options.records_file(out, model, "predict", data_name, part)
     smoothed = options.load_model(model, device, precision, rows)
     data = datasets.load(data_name, split, data_dir)
-    with inputs_bar("predicting", len(data.spaced(limit)), n) as told:
-        predict_dataset(smoothed, model, data, out, n=n, alpha=alpha, seed=seed, limit=limit, told=told)
+    with inputs_bar("predicting", options.inputs(data, limit, part), n) as told:
+        predict_dataset(
+            smoothed, model, data, out, n=n, alpha=alpha, seed=seed, limit=limit, shard=part, told=told
+        )  # fmt: skip
     click.echo(FORMATS["terminal"]([summarise(records.read(out))]))
     click.echo(f"wrote {out}")

@@ -49,18 +49,27 @@ def _stopping(bar: Progress) -> Iterator[None]:
 
 
 @contextmanager
-def inputs_bar(verb: str, inputs: int, copies: int, noun: str = "inputs") -> Iterator[Callable[[int, int], None]]:
-    """A bar over `inputs` of `copies` ablated copies each; yields what to tell (inputs done, copies done)."""
-    bar = _bar(f"{{task.fields[done]}} of {{task.fields[inputs]}} {noun}")
-    task = bar.add_task(verb, total=inputs * copies, done=0, inputs=inputs)
-    done = 0
+def inputs_bar(
+    verb: str, inputs: int, copies: int | None, noun: str = "inputs"
+) -> Iterator[Callable[[int, int], None]]:
+    """A bar over `inputs`; yields what to tell (inputs done, copies done).
+
+    With `copies` of each input known, it moves with every batch of them; None where each takes as many as it needs: it
+    then moves as inputs are done, and says how many copies they took on average.
+    """
+    texts = [f"{{task.fields[done]}} of {{task.fields[inputs]}} {noun}"]
+    bar = _bar(*texts, *(["{task.fields[mean]}"] if copies is None else []))
+    task = bar.add_task(verb, total=inputs * (copies or 1), done=0, inputs=inputs, mean="")
+    done = computed = taken = 0
 
     def told(more_inputs: int, more_copies: int) -> None:
-        nonlocal done
+        nonlocal done, computed, taken
         bar.start()
-        done += more_inputs
-        completed = max(bar.tasks[0].completed + more_copies, done * copies)
-        bar.update(task, completed=completed, done=done)
+        done, taken = done + more_inputs, taken + more_copies
+        computed += more_inputs if taken else 0  # what was recorded before took no copies of this run
+        completed = done if copies is None else max(bar.tasks[0].completed + more_copies, done * copies)
+        mean = f"{taken / computed:,.0f} samples each" if computed else ""
+        bar.update(task, completed=completed, done=done, mean=mean)
 
     with _stopping(bar):
         yield told

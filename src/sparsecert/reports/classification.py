@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sparsecert.bounds import charged, predicted
+from sparsecert.certificates import certify_stopped
 from sparsecert.errors import InputError
-from sparsecert.records import Records
+from sparsecert.records import Records, is_sequential
 from sparsecert.schemes import Scheme
 
 FROM_ESTIMATION = "estimation votes"
@@ -30,8 +31,18 @@ class Classification:
 
 
 def classify(records: Records, scheme: Scheme, alpha: float, source: str) -> Classification:
-    """Predicts every input again from its votes; the recorded answers are not looked at."""
-    answers = [predicted(line.votes, charged(alpha, scheme, line.votes.total)) for line in records.lines]
+    """Predicts every input again from its votes; the recorded answers are not looked at.
+
+    Votes that were stopped by looking at them allow no test for a fixed number of votes: there the answer is the class
+    whose lead over every other is proved at the stopping time.
+    """
+    most, sequential = records.header.run["n"], is_sequential(records.header)
+    answers = [
+        certify_stopped(line.selection, line.votes, scheme, alpha, "two-sided", most).label
+        if sequential and line.selection is not None
+        else predicted(line.votes, charged(alpha, scheme, line.votes.total))
+        for line in records.lines
+    ]
     right = sum(answer == line.true for answer, line in zip(answers, records.lines, strict=True))
     run = records.header.run
     return Classification(

@@ -36,12 +36,22 @@ def facts(summary: Summary) -> dict[str, str]:
         "bound": f"{summary.bound} ({summary.certificate})" if certifies else NOT_APPLICABLE,
         "n0": str(summary.n0) if certifies else NOT_APPLICABLE,
         "n": str(summary.n),
+        "sampling": _sampling(summary),
         "alpha": str(summary.alpha),
         "seed": str(summary.seed),
         "inputs": f"{summary.inputs} of {summary.expected_inputs}" if summary.incomplete else str(summary.inputs),
         "precision": summary.precision,
         "device": f"{summary.device} ({summary.device_name})" if summary.device_name else summary.device,
     }
+
+
+def _sampling(summary: Summary) -> str:
+    """What ended the samples of an input where that was not their number."""
+    if summary.sampling is None:
+        return NOT_APPLICABLE
+    asked, tolerance = summary.sampling.get("at_least"), summary.sampling.get("tolerance")
+    ended = f"gain below {tolerance} per 1000" if asked is None else f"radius at least {asked}, or not"
+    return f"sequential ({ended}, {summary.mean_samples:.0f} on average)"
 
 
 def source(summary: Summary) -> str:
@@ -106,6 +116,11 @@ def results(summary: Summary, certifies: bool) -> dict[str, str]:
 def remarks(summary: Summary) -> list[str]:
     """What a reader of one run's numbers has to know besides its facts."""
     found = []
+    if summary.shard is not None:
+        found.append(f"shard {summary.shard} of the run")
+    if summary.answers is not None and summary.sampling is not None:
+        counts = ", ".join(f"{answer} {count}" for answer, count in summary.answers.items())
+        found.append(f"radius at least {summary.sampling['at_least']}: {counts}")
     if summary.incomplete:
         found.append(f"incomplete, {summary.inputs} of {summary.expected_inputs} inputs are recorded")
     if summary.recertified:

@@ -17,7 +17,8 @@ KINDS = "certify", "predict"
 class RunFacts:
     """The run as its header states it, except `alpha`, `bound` and `certificate`: those are what the report used.
 
-    `run_alpha` and `run_bound` are the header's own. n0, bound and certificate are None for predictions.
+    `run_alpha` and `run_bound` are the header's own. n0, bound and certificate are None for predictions. `sampling` is
+    None where every input got n0 + n samples; otherwise these are the most, and it says what ended them.
     """
 
     path: Path
@@ -32,6 +33,8 @@ class RunFacts:
     precision: str
     n0: int | None
     n: int
+    sampling: dict[str, Any] | None
+    shard: str | None
     alpha: float
     seed: int
     bound: str | None
@@ -63,7 +66,7 @@ def facts_of(records: Records, alpha: float | None, bound: str | None) -> dict[s
         return {
             "path": path,
             "kind": header.kind,
-            "expected_inputs": run["data"]["inputs"],
+            "expected_inputs": run["shard"]["inputs"] if "shard" in run else run["data"]["inputs"],
             "model_file": environment["model"],
             "model_sha256": run["model"]["sha256"],
             "data": run["data"]["name"],
@@ -73,6 +76,8 @@ def facts_of(records: Records, alpha: float | None, bound: str | None) -> dict[s
             "precision": run["precision"],
             "n0": run["n0"] if certifies else None,
             "n": run["n"],
+            "sampling": run.get("sampling"),
+            "shard": f"{run['shard']['index']}/{run['shard']['of']}" if "shard" in run else None,
             "alpha": run["alpha"] if alpha is None else alpha,
             "seed": run["seed"],
             "bound": method.name if method else None,

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from sparsecert.certificates import Certificate, method_named
+from sparsecert.certificates import Certificate, certify_stopped, method_named
 from sparsecert.counts import Tally
 from sparsecert.errors import InputError
-from sparsecert.records import Record, Records
+from sparsecert.records import Record, Records, is_sequential
 from sparsecert.reports.classification import FROM_ESTIMATION, Classification, check_predictions, classify
 from sparsecert.reports.facts import RunFacts, facts_of
 from sparsecert.reports.medians import certified_accuracy, median_certified_robustness
 from sparsecert.schemes import Scheme
 from sparsecert.schemes import from_config as scheme_from_config
+
+ANSWERS = "yes", "no", "undecided"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +30,7 @@ class Summary(RunFacts):
     predictions everything certified is None or empty.
 
     The certificates fall into `abstained_certificates`, `wrong_certificates` (certified, but not for the true class)
-    and `certified`, of which `certified_at_zero` have radius 0.
+    and `certified`, of which `certified_at_zero` have radius 0. `answers` counts the answers to `at_least`.
     """
 
     inputs: int
@@ -43,6 +45,7 @@ class Summary(RunFacts):
     certified_at_zero: int | None = None
     mean_seconds: float
     mean_samples: float
+    answers: dict[str, int] | None = None
     invalid_votes: int
 
     @property
@@ -103,6 +106,9 @@ class Summary(RunFacts):
             "certificate": self.certificate,
             "n0": self.n0,
             "n": self.n,
+            "sampling": self.sampling,
+            "shard": self.shard,
+            "answers": self.answers,
             "alpha": self.alpha,
             "seed": self.seed,
             "run_alpha": self.run_alpha,
@@ -134,7 +140,8 @@ def summarise(
         classification=_classification(records, scheme, facts["alpha"], predictions),
         **(_certified(records, scheme, facts) if facts["kind"] == "certify" else {}),
         mean_seconds=fmean(line.seconds for line in records.lines),
-        mean_samples=fmean(sum(tally.total for tally in _tallies(line)) for line in records.lines),
+        mean_samples=fmean(line.copies for line in records.lines),
+        answers=_answers(records),
         invalid_votes=sum(tally.invalid for line in records.lines for tally in _tallies(line)),
     )
 
@@ -162,12 +169,7 @@ def _classification(records: Records, scheme: Scheme, alpha: float, predictions:
 
 def _certified(records: Records, scheme: Scheme, facts: dict[str, Any]) -> dict[str, Any]:
     """The fields of `Summary` that certificates decide."""
-    method = method_named(facts["bound"])
-    certificates = [
-        method.certify(line.selection, line.votes, scheme, facts["alpha"])
-        for line in records.lines
-        if line.selection is not None
-    ]
+    certificates = certificates_of(records, scheme, facts["alpha"], facts["bound"])
     robustness = [
         c.radius if c.label == line.true else None for c, line in zip(certificates, records.lines, strict=True)
     ]
@@ -183,6 +185,27 @@ def _certified(records: Records, scheme: Scheme, facts: dict[str, Any]) -> dict[
         "certified": len(right),
         "certified_at_zero": right.count(0),
     }
+
+
+def certificates_of(records: Records, scheme: Scheme, alpha: float, bound: str) -> list[Certificate]:
+    """The certificate of each input, drawn again from its votes; at a stopping time where they were taken so."""
+    method, most = method_named(bound), records.header.run["n"]
+    sequential = is_sequential(records.header)
+    return [
+        certify_stopped(line.selection, line.votes, scheme, alpha, bound, most)
+        if sequential
+        else method.certify(line.selection, line.votes, scheme, alpha)
+        for line in records.lines
+        if line.selection is not None
+    ]
+
+
+def _answers(records: Records) -> dict[str, int] | None:
+    """How many inputs were answered how, as recorded; None where nothing was asked."""
+    if (records.header.run.get("sampling") or {}).get("at_least") is None:
+        return None
+    given = [line.answer for line in records.lines]
+    return {answer: given.count(answer) for answer in ANSWERS}
 
 
 def _by_reference(certificates: Sequence[Certificate], lines: Sequence[Record]) -> list[int | None]:

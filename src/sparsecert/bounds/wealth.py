@@ -1,0 +1,72 @@
+"""A lead proved at a moment that nobody fixed beforehand: the wealth of a bettor who doubts it.
+
+The bettor starts with 1 and, before every vote, stakes the share `stake` of the wealth on the claim that class A leads
+class B by more than `gap`. With X = 1 for a vote for A, -1 for B and 0 for any other, the wealth is multiplied by
+1 + stake * (X - gap). If the claim is false, p_A - p_B <= gap, the factor's mean is at most 1 whatever came before: the
+wealth is a supermartingale, never negative (stake <= 1/2 and gap < 1 keep every factor above 0), and by Ville's
+inequality the probability that it *ever* reaches 1 / alpha is at most alpha. So it may be looked at after every vote,
+and the votes may be stopped by any rule at all, an adversary's included.
+
+Ville, "Étude critique de la notion de collectif" (1939); Waudby-Smith & Ramdas, "Estimating means of bounded random
+variables by betting" (JRSS B, 2024). With one stake throughout, the wealth depends on the three counts alone, not on
+the order of the votes, so that it can be computed again from a record. Logarithms are bounded from below by integer
+arithmetic: no library's rounding decides.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+
+BITS = 48  # logarithms to base 2 are integers in units of 2**-BITS
+MANTISSA = 128
+STAKES = 1024  # a stake is a whole number of 1 / STAKES, at most half of them
+
+
+def is_proved(leader: int, rival: int, others: int, gap: Fraction, stake: int, alpha: Fraction) -> bool:
+    """Proves that the wealth after these votes is at least 1 / alpha; False means not proved."""
+    for_leader, for_rival, for_others = _growth(stake, gap)
+    return leader * for_leader + rival * for_rival + others * for_others >= -log2_below(alpha)
+
+
+def best_stake(variance: Fraction, votes: int, alpha: Fraction) -> int:
+    """The stake, in units of 1 / STAKES, that proves the smallest lead after about so many votes.
+
+    After n votes a stake s needs a lead of about log(1 / alpha) / (n s) + s * variance / 2 beyond the gap, least at
+    s = sqrt(2 log(1 / alpha) / (n variance)). Any stake is sound that is fixed before the votes are looked at.
+    """
+    best = math.sqrt(2 * math.log(1 / alpha) / (votes * float(variance)))
+    return max(1, min(STAKES // 2, int(best * STAKES)))
+
+
+@lru_cache(maxsize=1 << 16)
+def _growth(stake: int, gap: Fraction) -> tuple[int, int, int]:
+    """At most the logarithms of the factors for a vote for the leader, for the rival and for another class."""
+    share = Fraction(stake, STAKES)
+    if not 0 < share <= Fraction(1, 2) or not 0 <= gap < 1:
+        raise ValueError(f"stake must be in (0, 1/2] and gap in [0, 1), got {share} and {float(gap)}")
+    return log2_below(1 + share * (1 - gap)), log2_below(1 - share * (1 + gap)), log2_below(1 - share * gap)
+
+
+@lru_cache(maxsize=1 << 10)
+def log2_below(x: Fraction) -> int:
+    """An integer at most log2(x) * 2**BITS, and within 1 of it.
+
+    Digit by digit: with x = 2**whole * y and 1 <= y < 2, the next binary digit of log2(y) says whether y * y reaches 2.
+    y is kept as a mantissa that every step rounds down, so the digits are those of a number no larger.
+    """
+    if x <= 0:
+        raise ValueError(f"the logarithm of {x} was asked for")
+    whole = x.numerator.bit_length() - x.denominator.bit_length()
+    if x < Fraction(2) ** whole:
+        whole -= 1
+    mantissa = math.floor(x / Fraction(2) ** whole * (1 << MANTISSA))
+    digits = 0
+    for _ in range(BITS):
+        mantissa = mantissa * mantissa >> MANTISSA
+        digits <<= 1
+        if mantissa >> (MANTISSA + 1):
+            mantissa >>= 1
+            digits |= 1
+    return (whole << BITS) + digits

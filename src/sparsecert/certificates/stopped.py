@@ -1,0 +1,60 @@
+"""Corollaries 1 and 2 at a stopping time: a lead that survives, proved at whatever moment the votes were stopped."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from sparsecert.bounds import charged
+from sparsecert.bounds.interval import Lead
+from sparsecert.bounds.wealth import best_stake, is_proved
+from sparsecert.certificates.certificate import Certificate
+from sparsecert.counts import Tally
+from sparsecert.schemes import DELTA_BITS, Scheme
+
+HORIZON = 5  # stakes are best after one part in so many of the most votes
+
+
+def certify_stopped(
+    selection: Tally, votes: Tally, scheme: Scheme, alpha: float | Fraction, bound: str, most: int
+) -> Certificate:
+    """With probability at least 1 - alpha, g(x') = label for every x' at most `radius` units away, however `votes` came
+    to be the ones looked at among the first `most`.
+
+    Let A be the leader of the selection votes, B = argmax_{j != A} p_j the true runner-up, and r* the least radius that
+    Corollary 2 does not give, p_A - p_B <= 2 delta(r*). The certificate is wrong only if it says r >= r*. It then holds
+    that the wealth (see `bounds.wealth`) against the largest rival count with gap 2 delta(r) reached 1 / alpha. Wealth
+    falls as votes go from the others to the rival, and n_B is at most the largest rival count (invalid votes
+    included); it falls as the gap grows, and delta(r) >= delta(r*). So the wealth against B with gap 2 delta(r*)
+    reached 1 / alpha, whose probability is at most alpha, at any moment, over all moments together: B and r* are fixed,
+    unknown numbers, so nothing is paid for the classes, the radii or the looks. The stake comes from the selection
+    votes alone. One-sided (Corollary 1): the rival is everything that is not A, p_A - (1 - p_A) <= 2 delta(r*).
+    """
+    label, level = selection.leader(), charged(alpha, scheme, most)
+    stake = stake_of(selection, bound, most, level)
+    leader, rival, others = against(votes, label, bound)
+    low, high = -1, len(scheme.deltas) - 1  # delta is 1/2 or more at the last
+    while high - low > 1:
+        middle = (low + high) // 2
+        proved = is_proved(leader, rival, others, gap_at(scheme, middle), stake, level)
+        low, high = (middle, high) if proved else (low, middle)
+    return Certificate(Lead(label, gap_at(scheme, low) if low >= 0 else Fraction(-1)), low if low >= 0 else None)
+
+
+def gap_at(scheme: Scheme, rho: int) -> Fraction:
+    """2 delta(rho), rounded up: the lead that survives any change of rho units is larger than this."""
+    return Fraction(2 * scheme.deltas[rho], 1 << DELTA_BITS)
+
+
+def against(votes: Tally, label: int, bound: str) -> tuple[int, int, int]:
+    """Votes for the label, for the rival it is held against, and for neither."""
+    leader = votes.votes[label]
+    rival = votes.rival(label) if bound == "two-sided" else votes.total - leader
+    return leader, rival, votes.total - leader - rival
+
+
+def stake_of(selection: Tally, bound: str, most: int, alpha: Fraction) -> int:
+    """The stake for an input, from its selection votes: they tell roughly how much a vote varies."""
+    leader, rival, _ = against(selection, selection.leader(), bound)
+    total = selection.total + 2
+    for_it, against_it = Fraction(leader + 1, total), Fraction(min(rival, total - 2 - leader) + 1, total)
+    return best_stake(for_it + against_it - (for_it - against_it) ** 2, max(1, most // HORIZON), alpha)

@@ -1,0 +1,63 @@
+"""A data set through a smoothed classifier into records: what `sparsecert predict` and `certify` do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sparsecert.datasets import Dataset
+from sparsecert.runs.inputs import Shard, pixels
+from sparsecert.runs.local import Told, record_all
+from sparsecert.runs.procedures import Certify, CertifySequentially, Predict, Procedure
+from sparsecert.sequential import Sequential
+from sparsecert.smoothed import Smoothed
+
+__all__ = ["Procedure", "Shard", "Told", "certify_dataset", "certifying", "pixels", "predict_dataset", "record_all"]
+
+
+def certify_dataset(
+    smoothed: Smoothed,
+    model: str | Path,
+    data: Dataset,
+    out: str | Path,
+    *,
+    n0: int = 1_000,
+    n: int = 10_000,
+    alpha: float = 0.05,
+    seed: int = 0,
+    bound: str = "two-sided",
+    sampling: Sequential | None = None,
+    limit: int | None = None,
+    shard: Shard | None = None,
+    told: Told | None = None,
+) -> None:
+    """Certifies `limit` evenly spaced inputs (all by default) and records each as it is done; resumes a killed run.
+
+    `model` is the file that `smoothed` was loaded from: the records name the model by its hash. `sampling` takes the
+    place of n0 and n. Of a `shard` only its part of the inputs is certified.
+    """
+    procedure = certifying(n0, n, alpha, seed, bound, sampling)
+    record_all(procedure, smoothed, model, data, out, limit, shard, told)
+
+
+def certifying(n0: int, n: int, alpha: float, seed: int, bound: str, sampling: Sequential | None) -> Procedure:
+    """The procedure of these settings."""
+    if sampling is None:
+        return Certify(n0, n, alpha, seed, bound)
+    return CertifySequentially(sampling, alpha, seed, bound)
+
+
+def predict_dataset(
+    smoothed: Smoothed,
+    model: str | Path,
+    data: Dataset,
+    out: str | Path,
+    *,
+    n: int = 10_000,
+    alpha: float = 0.05,
+    seed: int = 0,
+    limit: int | None = None,
+    shard: Shard | None = None,
+    told: Told | None = None,
+) -> None:
+    """Predicts `limit` evenly spaced inputs (all by default) and records each as it is done; resumes a killed run."""
+    record_all(Predict(n, alpha, seed), smoothed, model, data, out, limit, shard, told)
