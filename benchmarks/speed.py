@@ -35,7 +35,7 @@ from sparsecert.training.batches import Batches
 from sparsecert.training.captured import stepper
 
 N0, N, ALPHA, SEED = 1_000, 10_000, 0.05, 0
-MODEL, BAR = "mnist-k45", 500
+MODEL, BAR = "mnist-k45", 1_500
 TRAINED = 60_000
 
 
@@ -97,9 +97,9 @@ def passes(smoothed: Smoothed, device: torch.device) -> None:
         masks = ablation.scheme.masks_at(SEED, which, draws)
         times = {"masks": seconds(lambda: ablation.scheme.masks_at(SEED, which, draws), device)}
         if isinstance(score, Fused):
-            network, copies = score.network, score.layout.copies(images, which, masks, score.dtype)
-            times["encoding"] = seconds(lambda: score.layout.copies(images, which, masks, score.dtype), device)
-            times["network"] = seconds(lambda: network(copies), device)
+            copies = score.copies(images, which, masks)
+            times["encoding"] = seconds(lambda: score.copies(images, which, masks), device)
+            times["network"] = seconds(lambda: score.network(copies), device)
         else:
             encoded = ablation.encoding(images[which], masks)
             times["encoding"] = seconds(lambda: ablation.encoding(images[which], masks), device)
@@ -126,9 +126,9 @@ def training(device: torch.device, several: int) -> None:
         print(f"training, {count} at once: {whole:,.0f} s for {recipe.epochs} epochs of each k")
 
 
-def seconds(work: Callable[[], object], device: torch.device, times: int = 10) -> float:
+def seconds(work: Callable[[], object], device: torch.device, times: int = 10, warm: int = 3) -> float:
     """Mean time of a call, after a few to warm up."""
-    for _ in range(3):
+    for _ in range(warm):
         work()
     synchronise(device)
     began = time.perf_counter()

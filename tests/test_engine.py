@@ -10,14 +10,17 @@ from torch import nn
 
 from sparsecert import datasets, engine, models
 from sparsecert.ablation import Ablation
-from sparsecert.encodings import Encoding, MeanFill, NullChannels
+from sparsecert.encodings import Encoding, MeanFill, NullChannels, shown
 from sparsecert.encodings.layout import layout_of
-from sparsecert.engine import Fused, fused, native_precision, scorer
-from sparsecert.models.folded import Folded, folded
+from sparsecert.engine import Fused, fused_on_cuda, native_precision, scorer
+from sparsecert.models import on_cpu
+from sparsecert.models.folded import folded
+from sparsecert.models.parts import Features
+from sparsecert.models.resnet import Residual
 from sparsecert.schemes import Uniform
 from sparsecert.smoothed import Smoothed
 
-CPU = torch.device("cpu")
+CPU, FLOAT64 = torch.device("cpu"), torch.float64
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
 
 
@@ -48,9 +51,10 @@ def test_folded_networks_and_layouts_are_the_model_and_the_encoding(
     ablation = Ablation(model, Uniform(size * size, size), encoding, CPU)
     inputs = torch.rand(3, channels, size, size, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     which, draws = torch.tensor([0, 2, 1, 1, 0, 2]), torch.arange(6)
-    quick = fused(ablation, inputs.shape[1:], torch.float64)
+    quick, network = fused_on_cuda(ablation, inputs.shape[1:], FLOAT64), folded(model, inputs.shape[1:], FLOAT64)
     assert quick is not None
-    assert quick.network.block == (stride if (size + 2 * padding) % stride == kernel % stride == 0 else 1)
+    assert network is not None
+    assert network.block == (stride if (size + 2 * padding) % stride == 0 else 1)
     with torch.no_grad():
         expected = ablation.scores_of(inputs, which, 5, which, draws)
         torch.testing.assert_close(quick(inputs, which, 5, which, draws), expected, rtol=1e-5, atol=1e-6)
@@ -62,7 +66,87 @@ def test_the_papers_network_folds() -> None:
     network = folded(model, (1, 28, 28), torch.float32)
     assert network is not None
     assert (network.block, network.padding, network.channels) == (2, 1, 8)
-    assert [tuple(layer.weight.shape) for layer in network.features] == [(512, 6272), (128, 512), (64, 128)]
+    features = [tuple(part.weight.shape) for part in network.parts if isinstance(part, Features)]
+    assert features == [(512, 6272), (128, 512), (64, 128)]
+
+
+def _settled(model: nn.Module) -> nn.Module:
+    """With running statistics as after training, none of them 0 or 1."""
+    with torch.random.fork_rng(), torch.no_grad():
+        torch.manual_seed(3)
+        for module in model.modules():
+            if isinstance(module, nn.BatchNorm2d):
+                assert module.running_mean is not None
+                assert module.running_var is not None
+                module.running_mean.normal_(0, 0.3)
+                module.running_var.uniform_(0.5, 2)
+                module.weight.uniform_(0.5, 1.5)
+                module.bias.normal_(0, 0.2)
+    return model.eval()
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "block"), [("resnet18-cifar", 16, 1), ("resnet50-cifar", 16, 1), ("resnet50", 64, 2)]
+)
+@pytest.mark.parametrize("encoding", [COLOUR[0], COLOUR[1]], ids=str)
+def test_residual_networks_fold(name: str, size: int, block: int, encoding: Encoding) -> None:
+    """Batch norm, shortcuts and sums, the 7 x 7 stem of stride 2 over blocks, pooling: exactly the model."""
+    model = _settled(models.build(name, encoding.channels(3), 7).double())
+    ablation = Ablation(model, Uniform(size * size, size), encoding, CPU)
+    inputs = torch.rand(2, 3, size, size, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    which, draws = torch.tensor([0, 1, 1]), torch.arange(3)
+    quick, network = fused_on_cuda(ablation, inputs.shape[1:], FLOAT64), folded(model, inputs.shape[1:], FLOAT64)
+    assert quick is not None
+    assert network is not None
+    assert network.block == block
+    with torch.no_grad():
+        expected = ablation.scores_of(inputs, which, 5, which, draws)
+        torch.testing.assert_close(quick(inputs, which, 5, which, draws), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.skipif(not on_cpu.is_there(torch.float32), reason="this torch has no fused CPU operations")
+@pytest.mark.parametrize(("precision", "rounding"), [("fp32", 1e-5), ("bf16", 0.03)])
+@pytest.mark.parametrize(
+    ("name", "channels", "size"),
+    [
+        ("mnist-cnn", 1, 28),
+        ("digits-cnn", 1, 8),
+        ("resnet18-cifar", 3, 16),
+        ("resnet50-cifar", 3, 8),
+        ("resnet50", 3, 64),
+    ],
+)
+def test_the_cpu_form_scores_as_the_model(name: str, channels: int, size: int, precision: str, rounding: float) -> None:
+    for encoding in (NullChannels(), MeanFill(0.3)):
+        model = _settled(models.build(name, encoding.channels(channels), 7))
+        ablation = Ablation(model, Uniform(size * size, size), encoding, CPU, precision)
+        inputs = torch.rand(3, channels, size, size, generator=torch.Generator().manual_seed(1))
+        which, draws = torch.tensor([1, 1, 2, 2, 2]), torch.arange(5)
+        with torch.no_grad():
+            quick = scorer(ablation, inputs[:1])
+            assert isinstance(quick, Fused)
+            expected = ablation.scores_of(inputs, which, 5, which, draws).float()
+            found = quick(inputs, which, 5, which, draws).float()
+        assert (found - expected).abs().max() <= rounding * expected.abs().max()
+
+
+@pytest.mark.parametrize("encoding", [*ENCODINGS, *COLOUR], ids=str)
+def test_chosen_copies_are_encoded_copies(encoding: Encoding) -> None:
+    channels = 3 if encoding in COLOUR else 1
+    inputs, which = torch.rand(4, channels, 6, 5), torch.tensor([1, 1, 3])
+    masks = Uniform(30, 7).masks(0, [0], range(3))[0]
+    assert shown.chooses(encoding, channels)
+    chosen = shown.copies(encoding, inputs, which, masks, torch.float32)
+    assert torch.equal(chosen.permute(0, 3, 1, 2), encoding(inputs[which], masks))
+
+
+def test_a_block_whose_branch_is_one_convolution_is_left_as_it_is() -> None:
+    """Its sum could not be taken in the memory of the input that the convolution still reads."""
+    branch = nn.Sequential(nn.Conv2d(4, 4, 3, padding=1))
+    model = nn.Sequential(
+        nn.Conv2d(2, 4, 3, padding=1), Residual(branch, 4, 4, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 3)
+    )
+    assert folded(model, (1, 6, 6), torch.float32) is None
 
 
 @pytest.mark.parametrize("encoding", [*ENCODINGS], ids=str)
@@ -80,11 +164,15 @@ def test_nothing_of_an_ablated_unit_reaches_a_layout(encoding: Encoding) -> None
 @pytest.mark.parametrize(
     "model",
     [
-        models.build("resnet18-cifar", 2, 10),
+        nn.Sequential(models.build("resnet18-cifar", 2, 10), nn.Softmax(1)),
+        nn.Sequential(nn.Conv2d(2, 3, 2), nn.BatchNorm2d(3, track_running_stats=False), nn.Flatten(), nn.Linear(12, 2)),
+        nn.Sequential(nn.Conv2d(2, 3, 2), nn.ReLU(), nn.BatchNorm2d(3), nn.Flatten(), nn.Linear(12, 2)),
+        nn.Sequential(nn.Conv2d(2, 3, 2), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(3, 2)),
+        nn.Sequential(nn.Conv2d(2, 3, 2), nn.MaxPool2d(2, ceil_mode=True), nn.Flatten(), nn.Linear(3, 2)),
         nn.Sequential(nn.Flatten(), nn.Linear(8, 2)),
         nn.Sequential(nn.Conv2d(2, 3, 2, groups=1, padding="same"), nn.Flatten(), nn.Linear(12, 2)),
         nn.Sequential(nn.Conv2d(2, 3, 2, dilation=2), nn.Flatten(), nn.Linear(12, 2)),
-        nn.Sequential(nn.Conv2d(2, 3, 2, bias=False), nn.Flatten(), nn.Linear(12, 2)),
+        nn.Sequential(nn.Conv2d(2, 3, 2), nn.Flatten(), nn.Linear(12, 2, bias=False)),
         nn.Sequential(nn.Conv2d(2, 3, 2, padding_mode="circular", padding=1), nn.Flatten(), nn.Linear(12, 2)),
         nn.Sequential(nn.Conv2d(2, 3, 2), nn.Dropout(), nn.Flatten(), nn.Linear(12, 2)),
         nn.Sequential(nn.Conv2d(2, 3, 2), nn.Flatten(2), nn.Linear(12, 2)),
@@ -127,17 +215,18 @@ def test_an_encoding_that_changes_its_parents_is_respected() -> None:
     assert layout_of(Same(), (1, 6, 6), 2, 1, 8) is not None
 
 
-def test_the_cpu_and_full_precision_take_the_model_itself() -> None:
-    model = models.build("mnist-cnn", 2, 10)
-    for precision in ("fp32", "bf16"):
+def test_numbers_without_fused_operations_take_the_model_itself() -> None:
+    single = models.build("mnist-cnn", 2, 10)
+    for model, precision in ((single, "fp16"), (models.build("mnist-cnn", 2, 10).double(), "fp32")):
         ablation = Ablation(model, Uniform(784, 45), NullChannels(), CPU, precision)
         assert scorer(ablation, torch.rand(1, 1, 28, 28)) == ablation.scores_of
 
 
 @pytest.fixture
 def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets the engine fuse on the CPU too, by the kernels' twins."""
+    """Lets the engine fuse on the CPU as on a GPU, by the kernels' twins."""
     monkeypatch.setattr(engine, "_has_tensor_cores_for", lambda dtype, device: True)
+    monkeypatch.setattr(on_cpu, "is_there", lambda dtype: False)
 
 
 @pytest.mark.usefixtures("as_on_a_gpu")
@@ -157,12 +246,12 @@ def test_the_fused_form_votes_as_the_plain_one_but_for_rounding(encoding: Encodi
 @pytest.mark.usefixtures("as_on_a_gpu")
 @pytest.mark.parametrize("broken", ["other scores", "not finite", "refused"])
 def test_a_fused_form_that_disagrees_is_not_used(monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
-    def wrong(self: Fused, copies: torch.Tensor) -> torch.Tensor:
+    def wrong(self: Features, x: torch.Tensor) -> torch.Tensor:
         if broken == "refused":
             raise RuntimeError("unsupported operation")
-        return torch.full((len(copies), 10), float("nan") if broken == "not finite" else 0.0)
+        return torch.full((len(x), 10), float("nan") if broken == "not finite" else 0.0)
 
-    monkeypatch.setattr(Folded, "__call__", wrong)
+    monkeypatch.setattr(Features, "__call__", wrong)
     smoothed = Smoothed.load("mnist-k45", precision="bf16")
     image = torch.from_numpy(datasets.load("mnist-sample").images.batch([0])).float() / 255
     with pytest.warns(UserWarning, match="does not give the model's scores on this device; the model itself is used"):
@@ -206,3 +295,63 @@ def test_the_kernel_fills_what_the_tensor_operations_fill(dtype: torch.dtype) ->
     torch.testing.assert_close(
         layout_triton.filled(layout, flat, which, masks, dtype), expected.to(dtype), rtol=1e-2, atol=1e-6
     )
+
+
+@needs_cuda
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(
+    ("channels", "out", "kernel", "size"),
+    [(8, 64, 2, 15), (8, 64, 3, 18), (24, 64, 4, 30), (32, 16, 1, 5), (8, 128, 5, 9)],
+)
+def test_the_stem_kernel_is_the_convolution(
+    dtype: torch.dtype, channels: int, out: int, kernel: int, size: int
+) -> None:
+    from sparsecert.models.stem_triton import Stem
+
+    with torch.random.fork_rng(["cuda"]):
+        torch.manual_seed(0)
+        x = torch.randn(37, size, size, channels, device="cuda", dtype=dtype).permute(0, 3, 1, 2)
+        weight, bias = torch.randn(out, channels, kernel, kernel, device="cuda"), torch.randn(out, device="cuda")
+    expected = torch.relu(nn.functional.conv2d(x.float(), weight.to(dtype).float(), bias.to(dtype).float()))
+    found = Stem(weight.to(dtype), bias.to(dtype))(x)
+    torch.testing.assert_close(found.float(), expected, rtol=0.02, atol=0.02 * float(expected.max()))
+
+
+@needs_cuda
+def test_a_nan_passes_through_the_kernels() -> None:
+    from sparsecert.models.pool_triton import pool
+    from sparsecert.models.stem_triton import Stem
+
+    x = torch.zeros(2, 6, 6, 8, device="cuda", dtype=torch.bfloat16).permute(0, 3, 1, 2)
+    x[1, 3, 2, 2] = float("nan")
+    stem = Stem(torch.ones(16, 8, 3, 3, device="cuda", dtype=torch.bfloat16), torch.zeros(16, device="cuda"))
+    assert not torch.isnan(stem(x)[0]).any()
+    assert torch.isnan(stem(x)[1, :, 2, 2]).all()
+    assert torch.isnan(pool(x, 3, 2, 1)[1, 3, 1, 1])
+
+
+@needs_cuda
+@pytest.mark.parametrize(("size", "stride", "padding"), [(3, 2, 1), (2, 2, 0), (3, 1, 1)])
+def test_the_pool_kernel_is_max_pooling(size: int, stride: int, padding: int) -> None:
+    from sparsecert.models.pool_triton import pool
+
+    x = torch.randn(5, 17, 14, 64, device="cuda", dtype=torch.bfloat16).permute(0, 3, 1, 2)
+    assert torch.equal(pool(x, size, stride, padding), nn.functional.max_pool2d(x, size, stride, padding))
+
+
+@needs_cuda
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+@pytest.mark.parametrize(("name", "size"), [("resnet18-cifar", 32), ("resnet50-cifar", 32), ("resnet50", 64)])
+def test_residual_networks_score_as_the_model_on_a_gpu(name: str, size: int, precision: str) -> None:
+    model = _settled(models.build(name, 6, 10)).cuda()
+    inputs = torch.rand(3, 3, size, size, generator=torch.Generator().manual_seed(1)).cuda()
+    which, draws = torch.tensor([0, 1, 2, 2], device="cuda"), torch.arange(4, device="cuda")
+    exact, half = (
+        Ablation(model, Uniform(size * size, size), COLOUR[0], inputs.device, kind) for kind in ("fp32", precision)
+    )
+    with torch.no_grad():
+        quick = scorer(half, inputs[:1])
+        assert isinstance(quick, Fused)
+        expected = exact.scores_of(inputs, which, 5, which, draws)
+        found = quick(inputs, which, 5, which, draws).float()
+    assert (found - expected).abs().max() <= 0.03 * expected.abs().max()

@@ -1,4 +1,4 @@
-"""The fastest way to the scores of ablated copies that is there: plain, or folded and fused on a CUDA device."""
+"""The fastest way to the scores of ablated copies that is there: plain, or folded and fused for the device."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ from collections.abc import Callable, Sequence
 import torch
 
 from sparsecert.ablation import PRECISIONS, Ablation
-from sparsecert.encodings.layout import Layout, layout_of
-from sparsecert.models.folded import Folded, folded
+from sparsecert.encodings import shown
+from sparsecert.encodings.layout import layout_of
+from sparsecert.models import on_cpu, on_cuda
+from sparsecert.models.folded import folded
 
 Scorer = Callable[[torch.Tensor, torch.Tensor, int, torch.Tensor, torch.Tensor], torch.Tensor]
+Copies = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+Network = Callable[[torch.Tensor], torch.Tensor]
 
 NEEDED = {torch.bfloat16: (8, 0), torch.float16: (7, 0)}  # compute capability of the first tensor cores for the type
-TRIED = 16  # copies on which the fused form is held against the model
-ROUNDING = 0.1  # of the largest score: far more than half precision loses, far less than another function would show
+TRIED = 8  # copies on which the fused form is held against the model
+ROUNDING = {torch.float32: 1e-3}  # of the largest score: far more than is lost, far less than another function shows
+ROUNDING_OF_HALF = 0.1
 DISAGREES = "the fused form of the model does not give the model's scores on this device; the model itself is used"
 
 
@@ -32,10 +37,7 @@ def scorer(ablation: Ablation, first: torch.Tensor) -> Scorer:
 
     `first`, a single input, is what the fused form is tried on before it is trusted.
     """
-    dtype = PRECISIONS[ablation.precision]
-    if dtype is None or not _has_tensor_cores_for(dtype, ablation.device):
-        return ablation.scores_of
-    quick = fused(ablation, first.shape[1:], dtype)
+    quick = fused(ablation, first.shape[1:])
     if quick is None:
         return ablation.scores_of
     if not agrees(quick, ablation, first):
@@ -44,20 +46,57 @@ def scorer(ablation: Ablation, first: torch.Tensor) -> Scorer:
     return quick
 
 
-def _has_tensor_cores_for(dtype: torch.dtype, device: torch.device) -> bool:
-    """Whether convolutions of this type run in hardware there, through cuDNN."""
-    if device.type != "cuda" or torch.version.cuda is None or not torch.backends.cudnn.enabled:
-        return False
-    return torch.cuda.get_device_capability(device) >= NEEDED[dtype]
+def fused(ablation: Ablation, shape: Sequence[int]) -> Fused | None:
+    """The fused form for inputs of `shape`; None where device, precision, model or encoding have none."""
+    dtype = PRECISIONS[ablation.precision] or _dtype_of(ablation.model)
+    if dtype is not None and ablation.device.type == "cpu" and on_cpu.is_there(dtype):
+        return fused_on_cpu(ablation, shape, dtype)
+    if dtype is not None and _has_tensor_cores_for(dtype, ablation.device):
+        return fused_on_cuda(ablation, shape, dtype)
+    return None
 
 
-def fused(ablation: Ablation, shape: Sequence[int], dtype: torch.dtype) -> Fused | None:
-    """The fused form for inputs of `shape`, on the ablation's device; None where model or encoding have none."""
+def fused_on_cuda(ablation: Ablation, shape: Sequence[int], dtype: torch.dtype) -> Fused | None:
+    """Copies written by one kernel in the layout that the network, cut into blocks and filled up, reads."""
     network = folded(ablation.model, shape, dtype)
     if network is None:
         return None
     layout = layout_of(ablation.encoding, shape, network.block, network.padding, network.channels)
-    return Fused(ablation, network, layout.to(ablation.device), dtype) if layout is not None else None
+    if layout is None:
+        return None
+    table = layout.to(ablation.device)
+    prepare = on_cuda.step if ablation.device.type == "cuda" else (lambda part: part)
+    return Fused(
+        ablation, lambda inputs, which, masks: table.copies(inputs, which, masks, dtype), network.prepared(prepare)
+    )
+
+
+def fused_on_cpu(ablation: Ablation, shape: Sequence[int], dtype: torch.dtype) -> Fused | None:
+    """Copies with channels innermost, chosen between the input as it is shown and as NULL."""
+    network = folded(ablation.model, shape, dtype, filled=False)
+    encoding = ablation.encoding
+    if network is None or not shown.chooses(encoding, shape[0]) or network.channels != encoding.channels(shape[0]):
+        return None
+    return Fused(
+        ablation,
+        lambda inputs, which, masks: shown.copies(encoding, inputs, which, masks, dtype),
+        network.prepared(on_cpu.step),
+    )
+
+
+def _dtype_of(model: object) -> torch.dtype | None:
+    """The one type of all the model's numbers; None where they differ or there are none."""
+    if not isinstance(model, torch.nn.Module):
+        return None
+    types = {tensor.dtype for tensor in (*model.parameters(), *model.buffers()) if tensor.is_floating_point()}
+    return types.pop() if len(types) == 1 else None
+
+
+def _has_tensor_cores_for(dtype: torch.dtype, device: torch.device) -> bool:
+    """Whether convolutions of this type run in hardware there, through cuDNN."""
+    if device.type != "cuda" or torch.version.cuda is None or not torch.backends.cudnn.enabled or dtype not in NEEDED:
+        return False
+    return torch.cuda.get_device_capability(device) >= NEEDED[dtype]
 
 
 def agrees(quick: Scorer, ablation: Ablation, first: torch.Tensor) -> bool:
@@ -66,26 +105,27 @@ def agrees(quick: Scorer, ablation: Ablation, first: torch.Tensor) -> bool:
     arguments = (first, torch.zeros_like(draws), 0, torch.zeros_like(draws), draws)
     plain = ablation.scores_of(*arguments).float()
     try:
-        others = quick(*arguments).float()
+        others = quick(*arguments)
     except RuntimeError:  # a library that lacks the fused operations
         return False
-    close = (plain - others).abs() <= ROUNDING * plain.abs().max()
+    rounding = ROUNDING.get(others.dtype, ROUNDING_OF_HALF)
+    close = (plain - others.float()).abs() <= rounding * plain.abs().max()
     return bool((close | ~torch.isfinite(plain)).all())
 
 
 class Fused:
-    """Copies written by one kernel in the layout that the folded network reads. The function is that of the model.
+    """Masks, copies and the folded network, one after the other. The function is that of the model.
 
-    In exact arithmetic the scores are the model's; in half precision they differ from autocast's by rounding, and the
+    In exact arithmetic the scores are the model's; as computed they differ from the plain model's by rounding, and the
     certificate is of the classifier so computed.
     """
 
-    def __init__(self, ablation: Ablation, network: Folded, layout: Layout, dtype: torch.dtype) -> None:
-        self.ablation, self.network, self.layout, self.dtype = ablation, network, layout, dtype
+    def __init__(self, ablation: Ablation, copies: Copies, network: Network) -> None:
+        self.ablation, self.copies, self.network = ablation, copies, network
 
     def __call__(
         self, inputs: torch.Tensor, which: torch.Tensor, seed: int, examples: torch.Tensor, draws: torch.Tensor
     ) -> torch.Tensor:
         """The scores: [rows, classes]."""
         masks = self.ablation.scheme.masks_at(seed, examples, draws)
-        return self.network(self.layout.copies(inputs, which, masks, self.dtype))
+        return self.network(self.copies(inputs, which, masks))

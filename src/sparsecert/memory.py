@@ -9,17 +9,19 @@ from typing import Any
 
 import torch
 
-CPU_BYTES = 32 << 20  # past this a larger chunk gains nothing on a CPU: memory is handed back and faulted in anew
+CPU_BYTES = 32 << 20  # past this a larger chunk gains nothing on a CPU: memory is handed back and faulted in anew,
+CPU_ROWS = 32  # but a network's weights are read from memory once for so many rows, if they fit
 MOST_ROWS = 1 << 16
 SHARE = 0.5  # of the free memory: the rest is for workspaces the estimate cannot see, and for others
 
 
 def chunk_rows(bytes_per_row: int, device: torch.device) -> int:
     """The largest power of two whose rows fit into the memory at hand; at least 1."""
-    budget = int(free_bytes(device) * SHARE)
+    budget, each = int(free_bytes(device) * SHARE), max(1, bytes_per_row)
+    fitting = budget // each
     if device.type == "cpu":
-        budget = min(budget, CPU_BYTES)
-    rows = max(1, min(MOST_ROWS, budget // max(1, bytes_per_row)))
+        fitting = min(fitting, max(CPU_ROWS, CPU_BYTES // each))
+    rows = max(1, min(MOST_ROWS, fitting))
     return 1 << (rows.bit_length() - 1)
 
 

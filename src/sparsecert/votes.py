@@ -86,19 +86,20 @@ class Voting:
                 taken = torch.arange(position, min(position + self.rows, copies), device=device)
                 which, draw = taken // len(draws), taken % len(draws) + draws.start
                 try:
-                    voted = self._voted(self._scores(inputs, which, seed, numbers[which], draw))
+                    scores = self._scores(inputs, which, seed, numbers[which], draw)
                 except RuntimeError as error:
                     self.rows = _smaller(self.rows, error)
                     continue
-                counts.scatter_add_(0, which * (self.classes + 1) + voted, torch.ones_like(voted))
+                self.tally(scores, which, counts)
                 position += len(taken)
                 if progress is not None:
                     progress(len(taken))
             return _pending(counts.view(len(inputs), self.classes + 1))
 
-    def _voted(self, scores: torch.Tensor) -> torch.Tensor:
-        """Each row's class; `classes`, which is none, where a score is not finite."""
-        return torch.where(torch.isfinite(scores).all(dim=1), scores.argmax(dim=1), self.classes)
+    def tally(self, scores: torch.Tensor, which: torch.Tensor, counts: torch.Tensor) -> None:
+        """Adds each row's vote to `counts`, int64[inputs * (classes + 1)]; the last is of scores that are not finite."""
+        voted = torch.where(torch.isfinite(scores).all(dim=1), scores.argmax(dim=1), self.classes)
+        counts.scatter_add_(0, which * (self.classes + 1) + voted, torch.ones_like(voted))
 
 
 def on_device(device: torch.device) -> AbstractContextManager[Any]:

@@ -54,7 +54,7 @@ class Layout:
         return torch.where(retained, flat[which][:, self.source.long()] * self.scale + self.shift, self.null)
 
 
-def _affine_is_of_encode(kind: type[Encoding]) -> bool:
+def affine_is_of_encode(kind: type[Encoding]) -> bool:
     """Whether `affine` describes this class's own `encode`, not that of a parent it was inherited from."""
     owners = {name: next(c for c in kind.__mro__ if name in vars(c)) for name in ("affine", "encode", "__call__")}
     return owners["affine"] is owners["encode"] and owners["__call__"] is Encoding
@@ -66,7 +66,7 @@ def layout_of(encoding: Encoding, shape: Sequence[int], block: int, padding: int
     A block's pixels become channels, ordered (encoded channel, row, column) and filled up with zeros to `channels`.
     None for an encoding that is not affine.
     """
-    values = encoding.affine(shape[0]) if _affine_is_of_encode(type(encoding)) else None
+    values = encoding.affine(shape[0]) if affine_is_of_encode(type(encoding)) else None
     if values is None or len(shape) != 3:
         return None
     _, height, width = shape

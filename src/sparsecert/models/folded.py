@@ -1,54 +1,33 @@
-"""Plain stacks of convolutions and linear layers in the form a GPU runs fastest: the same function, other memory.
+"""Stacks of convolutions, residual blocks and linear layers in the form a device runs fastest: the same function.
 
-Three rewritings, each exact: a first convolution of stride s over few channels becomes one of stride 1 over s * s times
-as many, on an image cut into s x s blocks (tensor cores want many channels); channels lie innermost, and the linear
-layer after `Flatten` has its columns in that order; linear layers are filled up with zeros to multiples of 64.
+Each rewriting is exact: batch norm with its running statistics goes into the convolution before it; a first
+convolution of stride s over few channels becomes one of stride 1 over s * s times as many, on an image cut into s x s
+blocks (tensor cores want many channels); channels lie innermost, and a linear layer after `Flatten` has its columns in
+that order; linear layers are filled up with zeros to multiples of 64; a residual sum is taken by the convolution that
+ends its branch.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.functional import conv2d, linear, pad, relu
+from torch.nn.functional import pad
 
-CHANNELS, FEATURES = 8, 64  # sizes are filled up to multiples of these
+from sparsecert.models.parts import Average, Convolution, Features, Flattened, Part, Pool, Sum
+from sparsecert.models.resnet import Residual
 
+CHANNELS, FEATURES = 8, 64  # sizes are filled up to multiples of these where tensor cores are
 
-@dataclass(frozen=True)
-class Convolution:
-    """A convolution, and ReLU where it follows; channels innermost."""
-
-    weight: torch.Tensor
-    bias: torch.Tensor
-    stride: tuple[int, int]
-    padding: tuple[int, int]
-    rectified: bool
-
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """[rows, channels, height, width], in channels-last memory."""
-        if self.rectified and x.is_cuda:
-            return torch.cudnn_convolution_relu(x, self.weight, self.bias, self.stride, self.padding, (1, 1), 1)
-        result = conv2d(x, self.weight, self.bias, self.stride, self.padding)
-        return relu(result) if self.rectified else result
+Step = Callable[[torch.Tensor], torch.Tensor]
 
 
-@dataclass(frozen=True)
-class Features:
-    """A linear layer, and ReLU where it follows."""
-
-    weight: torch.Tensor
-    bias: torch.Tensor
-    rectified: bool
-
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """[rows, features]."""
-        result = linear(x, self.weight, self.bias)
-        return relu(result) if self.rectified else result
+class NotFolded(Exception):
+    """A model that is not made of what can be rewritten; it is run as it is."""
 
 
 @dataclass(frozen=True)
@@ -58,53 +37,65 @@ class Folded:
     block: int
     padding: int
     channels: int
-    convolutions: tuple[Convolution, ...]
-    features: tuple[Features, ...]
+    parts: tuple[Part, ...]
     classes: int
 
-    def __call__(self, copies: torch.Tensor) -> torch.Tensor:
-        """Scores [rows, classes] of copies [rows, height, width, channels]."""
-        x = copies.permute(0, 3, 1, 2)
-        for convolution in self.convolutions:
-            x = convolution(x)
-        x = x.permute(0, 2, 3, 1).flatten(1)
-        for layer in self.features:
-            x = layer(x)
-        return x[:, : self.classes]
+    def prepared(self, prepare: Callable[[Part], Step]) -> Callable[[torch.Tensor], torch.Tensor]:
+        """Copies [rows, height, width, channels] -> scores [rows, classes], each part run as `prepare` says."""
+        steps = [prepare(part) for part in self.parts]
+
+        def scores(copies: torch.Tensor) -> torch.Tensor:
+            x = copies.permute(0, 3, 1, 2)
+            for step in steps:
+                x = step(x)
+            return x[:, : self.classes]
+
+        return scores
 
 
-def folded(model: Any, shape: Sequence[int], dtype: torch.dtype) -> Folded | None:
-    """`model` for images of `shape`, with its weights as they are now; None for a model that is not such a stack."""
-    layers = _layers(model)
-    if layers is None or len(shape) != 3:
+def folded(model: Any, shape: Sequence[int], dtype: torch.dtype, filled: bool = True) -> Folded | None:
+    """`model` for images of `shape`, with its weights as they are now; None for a model that is not such a stack.
+
+    With `filled` it is cut into blocks and filled up as tensor cores like it; without, channels only lie innermost.
+    """
+    if len(shape) != 3:
         return None
-    middle = next(place for place, (layer, _) in enumerate(layers) if isinstance(layer, nn.Flatten))
-    stem, last = layers[0][0], layers[-1][0]
-    block = stem.stride[0] if _cuts_into_blocks(stem, shape) else 1
-    with torch.no_grad():
-        convolutions = [_convolution(layer, rectified, dtype) for layer, rectified in layers[:middle]]
-        convolutions[0] = _in_blocks(convolutions[0], block)
-        features = [_filled(layer, rectified, dtype) for layer, rectified in layers[middle + 1 :]]
-        features[0] = _channels_innermost(features[0], layers[middle - 1][0].out_channels, layers[middle + 1][0])
-    padding = stem.padding[0] if block > 1 else 0
-    channels = convolutions[0].weight.shape[1]
-    return Folded(block, padding, channels, tuple(convolutions), tuple(features), last.out_features)
+    try:
+        with torch.no_grad():
+            parts = _parts(model, dtype)
+            return _filled_up(parts, shape) if filled else _as_it_is(parts)
+    except NotFolded:
+        return None
 
 
-def _layers(model: Any) -> list[tuple[Any, bool]] | None:
-    """Convolutions, `Flatten`, linear layers, each with whether ReLU follows; None for anything else."""
+def _parts(model: Any, dtype: torch.dtype) -> list[Part]:
+    """The model as a list of parts that begins with a convolution and ends with a linear layer."""
     if type(model) is not nn.Sequential or any(_is_altered(module) for module in model.modules()):
-        return None
-    layers: list[tuple[Any, bool]] = []
-    for module in model:
-        if type(module) is nn.ReLU and layers and not layers[-1][1] and type(layers[-1][0]) is not nn.Flatten:
-            layers[-1] = layers[-1][0], True
+        raise NotFolded
+    parts: list[Part] = []
+    for module in _flat(model):
+        if type(module) is nn.ReLU:
+            _rectify(parts)
+        elif type(module) is nn.BatchNorm2d:
+            _normalise(parts, module)
+        elif type(module) is nn.Linear:
+            parts.append(_features(module, parts))
         else:
-            layers.append((module, False))
-    kinds = "".join({nn.Conv2d: "c", nn.Flatten: "f", nn.Linear: "l"}.get(type(layer), "?") for layer, _ in layers)
-    if not re.fullmatch("c+fl+", kinds) or layers[-1][1]:
-        return None
-    return layers if all(_plain(layer) for layer, _ in layers) else None
+            parts.append(_part(module))
+    if not isinstance(parts[0], Convolution) or not isinstance(parts[-1], Features) or parts[-1].rectified:
+        raise NotFolded
+    in_half = [part.to(dtype) for part in parts]
+    _check_order(in_half)
+    return in_half
+
+
+def _flat(model: nn.Sequential) -> Iterator[nn.Module]:
+    """The modules in their order, sequences within sequences opened."""
+    for module in model:
+        if type(module) is nn.Sequential:
+            yield from _flat(module)
+        else:
+            yield module
 
 
 def _is_altered(module: nn.Module) -> bool:
@@ -112,52 +103,176 @@ def _is_altered(module: nn.Module) -> bool:
     return bool(module._forward_hooks or module._forward_pre_hooks) or "forward" in vars(module)
 
 
-def _plain(layer: Any) -> bool:
-    """Whether the layer has no option set that the rewritings do not cover."""
-    if isinstance(layer, nn.Flatten):
-        return (layer.start_dim, layer.end_dim) == (1, -1)
-    if isinstance(layer, nn.Conv2d):
-        covered = (layer.groups, layer.dilation, layer.padding_mode) == (1, (1, 1), "zeros")
-        return covered and not isinstance(layer.padding, str) and layer.bias is not None
-    return layer.bias is not None
+def _part(module: nn.Module) -> Part:
+    if type(module) is nn.Conv2d:
+        return _convolution(module)
+    if type(module) is Residual:
+        return _residual(module)
+    if type(module) is nn.MaxPool2d and _is_plain_pool(module):
+        return Pool(_number(module.kernel_size), _number(module.stride), _number(module.padding))
+    if type(module) is nn.AdaptiveAvgPool2d and module.output_size in (1, (1, 1)):
+        return Average()
+    if type(module) is nn.Flatten and (module.start_dim, module.end_dim) == (1, -1):
+        return Flattened()
+    raise NotFolded
 
 
-def _cuts_into_blocks(stem: nn.Conv2d, shape: Sequence[int]) -> bool:
-    """Whether padded image and kernel are whole numbers of stride x stride blocks."""
-    stride, padding = stem.stride[0], int(stem.padding[0])
-    square = stem.stride == (stride, stride) and stem.padding == (padding, padding)
-    padded = [size + 2 * padding for size in shape[1:]]
-    return square and all(size % stride == 0 for size in (*padded, *stem.kernel_size))
-
-
-def _convolution(layer: nn.Conv2d, rectified: bool, dtype: torch.dtype) -> Convolution:
-    assert layer.bias is not None
-    weight = layer.weight.to(dtype).contiguous(memory_format=torch.channels_last)
+def _convolution(layer: nn.Conv2d) -> Convolution:
+    covered = (layer.groups, layer.dilation, layer.padding_mode) == (1, (1, 1), "zeros")
+    if not covered or isinstance(layer.padding, str) or type(layer.weight) is not nn.Parameter:
+        raise NotFolded
+    bias = layer.bias if layer.bias is not None else layer.weight.new_zeros(layer.out_channels)
     stride, padding = (layer.stride[0], layer.stride[1]), (int(layer.padding[0]), int(layer.padding[1]))
-    return Convolution(weight, layer.bias.to(dtype), stride, padding, rectified)
+    return Convolution(layer.weight, bias, stride, padding, rectified=False)
 
 
-def _in_blocks(stem: Convolution, block: int) -> Convolution:
+def _residual(module: Residual) -> Sum:
+    """relu(branch(x) + shortcut(x)), whose biases are added once, in the branch."""
+    branch = _convolutions(module.branch)
+    shortcut = None if type(module.shortcut) is nn.Identity else _convolutions(module.shortcut)
+    projected = shortcut is None or (len(shortcut) == 1 and not shortcut[0].rectified)
+    if len(branch) < 2 or branch[-1].rectified or not projected:
+        raise NotFolded
+    if shortcut is None:
+        return Sum((*branch[:-1], replace(branch[-1], rectified=True)), None)
+    last = replace(branch[-1], bias=branch[-1].bias + shortcut[0].bias, rectified=True)
+    return Sum((*branch[:-1], last), replace(shortcut[0], bias=torch.zeros_like(shortcut[0].bias)))
+
+
+def _convolutions(sequence: nn.Module) -> list[Convolution]:
+    if type(sequence) is not nn.Sequential:
+        raise NotFolded
+    parts: list[Part] = []
+    for module in _flat(sequence):
+        if type(module) is nn.ReLU:
+            _rectify(parts)
+        elif type(module) is nn.BatchNorm2d:
+            _normalise(parts, module)
+        else:
+            parts.append(_part(module))
+    convolutions = [part for part in parts if isinstance(part, Convolution)]
+    if len(convolutions) != len(parts) or not parts:
+        raise NotFolded
+    return convolutions
+
+
+def _rectify(parts: list[Part]) -> None:
+    """ReLU after a convolution or a linear layer is done by it."""
+    if not parts or not isinstance(parts[-1], Convolution | Features) or parts[-1].rectified:
+        raise NotFolded
+    parts[-1] = replace(parts[-1], rectified=True)
+
+
+def _normalise(parts: list[Part], norm: nn.BatchNorm2d) -> None:
+    """Batch norm with running statistics after a convolution: another weight and bias."""
+    if not parts or not isinstance(parts[-1], Convolution) or parts[-1].rectified or norm.running_var is None:
+        raise NotFolded
+    assert norm.running_mean is not None
+    scale = torch.rsqrt(norm.running_var.double() + norm.eps)
+    scale = scale if norm.weight is None else scale * norm.weight.double()
+    shift = torch.zeros_like(scale) if norm.bias is None else norm.bias.double()
+    before = parts[-1]
+    weight = before.weight.double() * scale[:, None, None, None]
+    bias = (before.bias.double() - norm.running_mean.double()) * scale + shift
+    parts[-1] = replace(before, weight=weight.to(before.weight.dtype), bias=bias.to(before.weight.dtype))
+
+
+def _features(layer: nn.Linear, before: list[Part]) -> Features:
+    if layer.bias is None or type(layer.weight) is not nn.Parameter:
+        raise NotFolded
+    weight: torch.Tensor = layer.weight
+    if before and isinstance(before[-1], Flattened):
+        weight = _channels_innermost(weight, before)
+    return Features(weight, layer.bias, rectified=False)
+
+
+def _channels_innermost(weight: torch.Tensor, before: list[Part]) -> torch.Tensor:
+    """The columns of the layer after `Flatten`, from (channel, place) order to (place, channel) order."""
+    inside = before[-2] if len(before) > 1 else None
+    if isinstance(inside, Average):
+        return weight
+    channels = inside.branch[-1] if isinstance(inside, Sum) else inside
+    if isinstance(inside, Pool) or not isinstance(channels, Convolution):
+        raise NotFolded
+    return weight.reshape(len(weight), len(channels.weight), -1).transpose(1, 2).reshape(len(weight), -1)
+
+
+def _check_order(parts: Sequence[Part]) -> None:
+    """Convolutions, blocks and pools, then at most one average, `Flatten`, and linear layers."""
+    kinds = [type(part) for part in parts]
+    if Flattened not in kinds:
+        raise NotFolded
+    middle = kinds.index(Flattened)
+    images, features = kinds[:middle], kinds[middle + 1 :]
+    if Average in images[:-1] or Features in images or any(kind is not Features for kind in features):
+        raise NotFolded
+
+
+def _is_plain_pool(pool: nn.MaxPool2d) -> bool:
+    sizes = (pool.kernel_size, pool.stride, pool.padding, pool.dilation)
+    square = all(isinstance(size, int) or size[0] == size[1] for size in sizes)
+    return square and _number(pool.dilation) == 1 and not pool.ceil_mode and not pool.return_indices
+
+
+def _number(size: Any) -> int:
+    return int(size if isinstance(size, int) else size[0])
+
+
+def _as_it_is(parts: list[Part]) -> Folded:
+    stem, last = parts[0], parts[-1]
+    assert isinstance(stem, Convolution)
+    assert isinstance(last, Features)
+    return Folded(1, 0, stem.weight.shape[1], tuple(parts), len(last.weight))
+
+
+def _filled_up(parts: list[Part], shape: Sequence[int]) -> Folded:
+    """The first convolution over blocks of an image that is padded already, linear layers of even sizes."""
+    stem, last = parts[0], parts[-1]
+    assert isinstance(stem, Convolution)
+    assert isinstance(last, Features)
+    block, padding = (stem.stride[0], stem.padding[0]) if _cuts_into_blocks(stem, shape) else (1, 0)
+    if stem.stride == (1, 1) and stem.padding[0] == stem.padding[1]:
+        padding = stem.padding[0]
+    stem = _in_blocks(stem, block, padding)
+    others = [
+        _even(part, isinstance(before, Features)) if isinstance(part, Features) else part
+        for before, part in pairwise(parts)
+    ]
+    return Folded(block, padding, stem.weight.shape[1], (stem, *others), len(last.weight))
+
+
+def _cuts_into_blocks(stem: Convolution, shape: Sequence[int]) -> bool:
+    """Whether padded image and kernel, made larger by zeros if need be, are whole numbers of stride x stride blocks."""
+    stride, padding = stem.stride[0], stem.padding[0]
+    if stem.stride != (stride, stride) or stem.padding != (padding, padding):
+        return False
+    padded = [size + 2 * padding for size in shape[1:]]
+    kernels = [size + -size % stride for size in stem.weight.shape[2:]]
+    fits = [place - kernel >= 0 and place % stride == 0 for place, kernel in zip(padded, kernels, strict=True)]
+    places = [
+        (place - old) // stride == (place - new) // stride
+        for place, old, new in zip(padded, stem.weight.shape[2:], kernels, strict=True)
+    ]
+    return all(fits) and all(places)
+
+
+def _in_blocks(stem: Convolution, block: int, padding: int) -> Convolution:
     """The same convolution over blocks of pixels; channels (channel, row, column in the block), then zeros."""
-    out, channels, height, width = stem.weight.shape
-    cut = stem.weight.reshape(out, channels, height // block, block, width // block, block)
+    whole = pad(stem.weight, (0, -stem.weight.shape[3] % block, 0, -stem.weight.shape[2] % block))
+    out, channels, height, width = whole.shape
+    cut = whole.reshape(out, channels, height // block, block, width // block, block)
     weight = cut.permute(0, 1, 3, 5, 2, 4).reshape(out, channels * block**2, height // block, width // block)
     weight = pad(weight, (0, 0, 0, 0, 0, -weight.shape[1] % CHANNELS)).contiguous(memory_format=torch.channels_last)
-    if block == 1:
-        return replace(stem, weight=weight)
-    return replace(stem, weight=weight, stride=(1, 1), padding=(0, 0))
+    if block > 1:
+        return replace(stem, weight=weight, stride=(1, 1), padding=(0, 0))
+    return replace(stem, weight=weight, padding=(0, 0) if padding else stem.padding)
 
 
-def _filled(layer: nn.Linear, rectified: bool, dtype: torch.dtype) -> Features:
-    """The layer with as many zero rows and columns as even sizes need; those of the last layer are cut off again."""
-    rows = -layer.out_features % FEATURES
-    columns = -layer.in_features % FEATURES
-    weight, bias = pad(layer.weight, (0, columns, 0, rows)), pad(layer.bias, (0, rows))
-    return Features(weight.to(dtype).contiguous(), bias.to(dtype), rectified)
+def _even(layer: Features, after_another: bool) -> Features:
+    """The layer with as many zero rows, and columns for those before it, as an even size needs.
 
-
-def _channels_innermost(layer: Features, channels: int, original: nn.Linear) -> Features:
-    """The columns of the layer after `Flatten`, from (channel, place) order to (place, channel) order."""
-    columns = layer.weight[:, : original.in_features]
-    turned = columns.reshape(len(columns), channels, -1).transpose(1, 2).reshape(len(columns), -1)
-    return replace(layer, weight=turned.contiguous())
+    Those rows of the last layer are cut off again.
+    """
+    rows, columns = (-size % FEATURES for size in layer.weight.shape)
+    weight = pad(layer.weight, (0, columns if after_another else 0, 0, rows)).contiguous()
+    return replace(layer, weight=weight, bias=pad(layer.bias, (0, rows)))

@@ -1,0 +1,254 @@
+"""The engine beside a plain PyTorch rendering of the paper's procedure, in one process and one run; `make bench`.
+
+For the paper's networks (MNIST CNN at k = 45, CIFAR ResNet-18 at k = 75, ResNet-50 at 224 px at k = 1,000) prints how
+many ablated copies a second each classifies and counts, and their ratio; the floating-point rate that the network's
+own operations make and its share of the rate of large matrix products; where the time goes; and what share of votes
+differs between fp32 and half precision, on the same copies. The MNIST weights are those that ship; the others are
+random: the time does not depend on them, the share of differing votes does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from benchmarks import plain
+from benchmarks.speed import matrix_rate, sample_images, seconds, synchronise
+from sparsecert import models
+from sparsecert.ablation import PRECISIONS, Ablation
+from sparsecert.encodings import NullChannels
+from sparsecert.engine import Fused, native_precision, scorer
+from sparsecert.schemes import ESTIMATION, Uniform
+from sparsecert.smoothed import Smoothed
+from sparsecert.votes import Voting, in_eval_mode, on_device
+
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network, its images, and how much of it is timed on a GPU and on a CPU."""
+
+    name: str
+    channels: int
+    size: int
+    keep: int
+    classes: int
+    batch: tuple[int, int]  # of the plain rendering, GPU and CPU
+    copies: tuple[int, int]
+    bar: float | None  # share of the matrix rate on a GPU
+
+    def model(self) -> nn.Module:
+        """The shipped weights for MNIST, otherwise random ones."""
+        if self.name == "mnist-cnn":
+            shipped = Smoothed.load("mnist-k45").model
+            assert isinstance(shipped, nn.Module)
+            return shipped
+        torch.manual_seed(SEED)
+        return models.build(self.name, 2 * self.channels, self.classes)
+
+    def images(self, count: int) -> torch.Tensor:
+        """Real digits for MNIST, otherwise noise."""
+        if self.name == "mnist-cnn":
+            return sample_images(count)
+        return torch.rand(count, self.channels, self.size, self.size, generator=torch.Generator().manual_seed(SEED))
+
+
+CASES = (
+    Case("mnist-cnn", 1, 28, 45, 10, (1_000, 1_000), (4_400_000, 22_000), None),
+    Case("resnet18-cifar", 3, 32, 75, 10, (1_000, 100), (330_000, 400), 0.45),
+    Case("resnet50", 3, 224, 1_000, 1_000, (250, 10), (33_000, 40), 0.40),
+)
+
+
+@dataclass
+class Stopwatch:
+    """Adds up the time between calls, by stage."""
+
+    device: torch.device
+    times: dict[str, float] = field(default_factory=dict)
+    last: float = 0.0
+
+    def start(self) -> None:
+        synchronise(self.device)
+        self.last = time.perf_counter()
+
+    def done(self, stage: str) -> None:
+        """The stage that has just ended took the time since the last call."""
+        synchronise(self.device)
+        now = time.perf_counter()
+        self.times[stage] = self.times.get(stage, 0.0) + now - self.last
+        self.last = now
+
+    def shares(self) -> str:
+        total = sum(self.times.values())
+        return ", ".join(f"{stage} {taken / total:.1%}" for stage, taken in self.times.items())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--networks", nargs="+", default=[case.name for case in CASES], help="which of them")
+    options = parser.parse_args()
+    device = torch.device(options.device)
+    gpu = device.type == "cuda"
+    name = torch.cuda.get_device_name(device) if gpu else f"{platform.machine()}, {torch.get_num_threads()} threads"
+    print(f"{name}, torch {torch.__version__}, seed {SEED}")
+    half = native_precision(device)
+    rates = {precision: matrix_rate(device, PRECISIONS[precision] or torch.float32) for precision in {"fp32", half}}
+    for precision, rate in sorted(rates.items()):
+        print(f"large matrix products, {precision}: {rate / 1e12:.2f} TFLOP/s")
+    for case in CASES:
+        if case.name in options.networks:
+            compare(case, device, half, rates)
+
+
+def compare(case: Case, device: torch.device, half: str, rates: dict[str, float]) -> None:
+    """The plain rendering in fp32 and in the device's fastest precision, and the engine in both, one after another."""
+    gpu = device.type == "cuda"
+    model, images = case.model().to(device).eval(), case.images(4).to(device)
+    flops = operations(model, images)
+    print(
+        f"\n{case.name}, k = {case.keep} of {case.size**2} pixels, {case.classes} classes, {flops / 1e6:.1f} MFLOP a copy"
+    )
+    copies, batch = case.copies[not gpu], case.batch[not gpu]
+    before: dict[str, float] = {}
+    for precision in dict.fromkeys(("fp32", half)):
+        rate = before[precision] = plain_rate(case, model, images, precision, copies // (4 if gpu else 1), batch)
+        told(f"plain, {precision}, batches of {batch}", rate, flops, rates[precision])
+    for precision in dict.fromkeys(("fp32", half)):
+        rate = engine_rate(case, model, images, precision, copies)
+        share = told(f"engine, {precision}", rate, flops, rates[precision])
+        ratios = ", ".join(f"{rate / other:.2f} times the plain one in {kind}" for kind, other in before.items())
+        bar = (
+            f"; bar {case.bar:.0%}: {'met' if share >= case.bar else 'MISSED'}"
+            if gpu and case.bar and precision == half
+            else ""
+        )
+        print(f"  {ratios}{bar}")
+    if half != "fp32":
+        share, count = differing(case, model, images, half, 40_000 if gpu else min(copies, 4_000))
+        print(f"{half} against fp32: {share:.3%} of {count:,} votes differ")
+
+
+def told(name: str, rate: float, flops: int, most: float) -> float:
+    """Prints a rate, and returns its share of the matrix rate."""
+    share = rate * flops / most
+    print(f"{name}: {rate:,.0f} copies/s, {rate * flops / 1e12:.2f} TFLOP/s, {share:.1%} of the matrix rate")
+    return share
+
+
+def plain_rate(case: Case, model: nn.Module, images: torch.Tensor, precision: str, copies: int, batch: int) -> float:
+    """Copies a second of the plain rendering; then, timed apart, where its time goes."""
+    device, dtype = images.device, PRECISIONS[precision]
+    generator = torch.Generator(device).manual_seed(SEED)
+
+    def run(n: int, done: Callable[[str], None] = lambda stage: None) -> None:
+        with torch.no_grad(), torch.autocast(device.type, dtype=dtype, enabled=dtype is not None):
+            plain.count_votes(model, images[0], case.keep, n, case.classes, batch, generator, done)
+
+    run(batch)
+    taken = timed(lambda: run(copies), device)
+    watch = Stopwatch(device)
+    watch.start()
+    run(min(copies, 4 * batch), watch.done)
+    print(f"  {watch.shares()}")
+    return copies / taken
+
+
+def engine_rate(case: Case, model: nn.Module, images: torch.Tensor, precision: str, copies: int) -> float:
+    """Copies a second of the engine; then, timed apart, where the time of a pass goes."""
+    device = images.device
+    ablation = Ablation(model, Uniform(case.size**2, case.keep), NullChannels(), device, precision)
+    voting = Voting(ablation, images[:1])
+    draws = range(ESTIMATION, ESTIMATION + copies // len(images))
+
+    def run() -> None:
+        voting.begin(images, range(len(images)), draws, SEED)()
+
+    voting.begin(images[:1], [0], range(ESTIMATION, ESTIMATION + voting.rows), SEED)()
+    taken = timed(run, device)
+    print(
+        f"  {'fused' if isinstance(voting._scores, Fused) else 'the model itself'}, {voting.rows:,} copies a pass: {passed(voting, images)}"
+    )
+    return len(draws) * len(images) / taken
+
+
+def passed(voting: Voting, images: torch.Tensor) -> str:
+    """The stages of one pass."""
+    ablation, score = voting.ablation, voting._scores
+    which = torch.arange(voting.rows, device=images.device) * len(images) // voting.rows
+    draws, watch = torch.arange(voting.rows, device=images.device) + ESTIMATION, Stopwatch(images.device)
+    counts = torch.zeros(len(images) * (voting.classes + 1), dtype=torch.int64, device=images.device)
+    with on_device(images.device), torch.no_grad():
+        for turn in range(4):
+            watch.start()
+            masks = ablation.scheme.masks_at(SEED, which, draws)
+            watch.done("masks")
+            copies = (
+                score.copies(images, which, masks)
+                if isinstance(score, Fused)
+                else ablation.encoding(images[which], masks)
+            )
+            watch.done("encoding")
+            scores = score.network(copies) if isinstance(score, Fused) else ablation.scores(copies)
+            watch.done("model")
+            voting.tally(scores, which, counts)
+            watch.done("counting")
+            if turn == 0:
+                watch.times.clear()
+    return watch.shares()
+
+
+def differing(case: Case, model: nn.Module, images: torch.Tensor, precision: str, copies: int) -> tuple[float, int]:
+    """The share of copies that the engine classifies otherwise in this precision than in fp32."""
+    scheme, device = Uniform(case.size**2, case.keep), images.device
+    votes = []
+    rows = min(Voting(Ablation(model, scheme, NullChannels(), device), images[:1]).rows, copies // len(images))
+    for kind in ("fp32", precision):
+        ablation = Ablation(model, scheme, NullChannels(), device, kind)
+        with in_eval_mode(model), torch.no_grad():
+            score = scorer(ablation, images[:1])
+            votes.append(
+                [
+                    score(images, *chunk).argmax(dim=1)
+                    for chunk in _chunks(len(images), copies // len(images), rows, device)
+                ]
+            )
+    one, other = (torch.cat(parts) for parts in votes)
+    return float((one != other).float().mean()), len(one)
+
+
+def _chunks(
+    images: int, draws: int, rows: int, device: torch.device
+) -> list[tuple[torch.Tensor, int, torch.Tensor, torch.Tensor]]:
+    chunks = []
+    for image in range(images):
+        for start in range(0, draws, rows):
+            draw = torch.arange(start, min(start + rows, draws), device=device) + ESTIMATION
+            chunks.append((torch.full_like(draw, image), SEED, torch.full_like(draw, image), draw))
+    return chunks
+
+
+def operations(model: nn.Module, images: torch.Tensor) -> int:
+    """Floating-point operations of the network for one copy, by torch's own count."""
+    copy = NullChannels()(images[:1], torch.ones(1, images[0, 0].numel(), dtype=torch.bool, device=images.device))
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        model(copy)
+    return int(counter.get_total_flops())
+
+
+def timed(work: Callable[[], object], device: torch.device) -> float:
+    """The least of a few times, the device having nothing else to do."""
+    return min(seconds(work, device, times=1, warm=0) for _ in range(3))
+
+
+if __name__ == "__main__":
+    main()

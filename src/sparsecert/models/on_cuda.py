@@ -1,0 +1,86 @@
+"""The parts of a folded network as an NVIDIA GPU runs them fastest in half precision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch.nn.functional import linear
+
+from sparsecert.models.parts import Convolution, Part, Pool, Sum
+from sparsecert.schemes.subsets import has_triton
+
+Step = Callable[[torch.Tensor], torch.Tensor]
+
+FEW_CHANNELS = 32  # below this cuDNN leaves tensor cores waiting
+
+
+def step(part: Part) -> Step:
+    """The part as a function of [rows, channels, height, width] in channels-last memory."""
+    if isinstance(part, Convolution):
+        return convolution(part)
+    if isinstance(part, Sum):
+        return block(part)
+    if isinstance(part, Pool) and has_triton():
+        return lambda x: pooled(part, x)
+    return part
+
+
+def convolution(part: Convolution) -> Step:
+    """A stem over few channels by a kernel of our own, others by cuDNN with bias and ReLU in one go."""
+    stem = _stem(part)
+    if stem is not None:
+        return stem
+    if not part.rectified:
+        return part
+    return lambda x: torch.cudnn_convolution_relu(x, part.weight, part.bias, part.stride, part.padding, (1, 1), 1)
+
+
+def _stem(part: Convolution) -> Step | None:
+    out, channels = part.weight.shape[:2]
+    fits = part.rectified and part.stride == (1, 1) and part.padding == (0, 0) and out in (16, 32, 64, 128)
+    if not fits or channels > FEW_CHANNELS or not has_triton():
+        return None
+    from sparsecert.models.stem_triton import Stem
+
+    return Stem(part.weight, part.bias)
+
+
+def block(part: Sum) -> Step:
+    """A residual block: the sum and its ReLU are taken by the last convolution."""
+    steps = [convolution(inside) for inside in part.branch[:-1]]
+    last, shortcut = part.branch[-1], None if part.shortcut is None else projection(part.shortcut)
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        inside = x
+        for each in steps:
+            inside = each(inside)
+        summand = x if shortcut is None else shortcut(x)
+        return torch.cudnn_convolution_add_relu(
+            inside, last.weight, summand, 1.0, last.bias, last.stride, last.padding, (1, 1), 1
+        )
+
+    return run
+
+
+def projection(part: Convolution) -> Step:
+    """A shortcut, whose bias is 0: of one place, it is a matrix product over the places that the stride leaves."""
+    if tuple(part.weight.shape[2:]) != (1, 1) or part.padding != (0, 0):
+        return part
+    weight = part.weight.flatten(1).contiguous()
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        places = x[:, :, :: part.stride[0], :: part.stride[1]].permute(0, 2, 3, 1).contiguous()
+        return linear(places, weight).permute(0, 3, 1, 2)
+
+    return run
+
+
+def pooled(part: Pool, x: torch.Tensor) -> torch.Tensor:
+    """By one kernel that reads each value from memory once."""
+    from sparsecert.models.pool_triton import pool
+
+    channels = x.shape[1]
+    if channels & (channels - 1) or not x.is_contiguous(memory_format=torch.channels_last):
+        return part(x)
+    return pool(x, part.size, part.stride, part.padding)
