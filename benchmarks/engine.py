@@ -77,6 +77,7 @@ class Stopwatch:
     last: float = 0.0
 
     def start(self) -> None:
+        """From here on."""
         synchronise(self.device)
         self.last = time.perf_counter()
 
@@ -88,6 +89,7 @@ class Stopwatch:
         self.last = now
 
     def shares(self) -> str:
+        """Of the time of all stages."""
         total = sum(self.times.values())
         return ", ".join(f"{stage} {taken / total:.1%}" for stage, taken in self.times.items())
 
@@ -115,9 +117,7 @@ def compare(case: Case, device: torch.device, half: str, rates: dict[str, float]
     gpu = device.type == "cuda"
     model, images = case.model().to(device).eval(), case.images(4).to(device)
     flops = operations(model, images)
-    print(
-        f"\n{case.name}, k = {case.keep} of {case.size**2} pixels, {case.classes} classes, {flops / 1e6:.1f} MFLOP a copy"
-    )
+    print(f"\n{case.name}, k = {case.keep} of {case.size**2} pixels, {case.classes} classes, {flops / 1e6:.1f} MFLOP")
     copies, batch = case.copies[not gpu], case.batch[not gpu]
     before: dict[str, float] = {}
     for precision in dict.fromkeys(("fp32", half)):
@@ -175,9 +175,8 @@ def engine_rate(case: Case, model: nn.Module, images: torch.Tensor, precision: s
 
     voting.begin(images[:1], [0], range(ESTIMATION, ESTIMATION + voting.rows), SEED)()
     taken = timed(run, device)
-    print(
-        f"  {'fused' if isinstance(voting._scores, Fused) else 'the model itself'}, {voting.rows:,} copies a pass: {passed(voting, images)}"
-    )
+    form = "fused" if isinstance(voting._scores, Fused) else "the model itself"
+    print(f"  {form}, {voting.rows:,} copies a pass: {passed(voting, images)}")
     return len(draws) * len(images) / taken
 
 
@@ -200,7 +199,7 @@ def passed(voting: Voting, images: torch.Tensor) -> str:
             watch.done("encoding")
             scores = score.network(copies) if isinstance(score, Fused) else ablation.scores(copies)
             watch.done("model")
-            voting.tally(scores, which, counts)
+            voting.tally(scores, which, torch.ones_like(which), counts)
             watch.done("counting")
             if turn == 0:
                 watch.times.clear()

@@ -11,9 +11,9 @@ import torch
 
 from sparsecert.ablation import Ablation
 from sparsecert.counts import Counts
-from sparsecert.engine import scorer
+from sparsecert.engine import Fused, scorer
 from sparsecert.errors import InputError
-from sparsecert.memory import chunk_rows, counting_outputs
+from sparsecert.memory import MOST_ROWS, chunk_rows, counting_outputs
 from sparsecert.schemes.philox import as_numbers
 
 Progress = Callable[[int], None]
@@ -60,7 +60,10 @@ class Voting:
             self.classes, fitting = probe(ablation, first, expected)
             with in_eval_mode(ablation.model), torch.no_grad():
                 self._scores = scorer(ablation, first)
-        self.rows = rows or fitting
+        lean = (
+            isinstance(self._scores, Fused) and ablation.device.type == "cuda"
+        )  # keeps little of what modules put out
+        self.rows = rows or (min(MOST_ROWS, 4 * fitting) if lean else fitting)
 
     def begin(
         self,
@@ -83,23 +86,40 @@ class Voting:
             counts = torch.zeros(len(inputs) * (self.classes + 1), dtype=torch.int64, device=device)
             position, copies = 0, len(inputs) * len(draws)
             while position < copies:
-                taken = torch.arange(position, min(position + self.rows, copies), device=device)
+                rows = min(self.rows, copies - position)
+                taken = torch.arange(position, position + even(rows, self.rows, device), device=device)
+                live = (taken < copies).long()
+                taken.clamp_(max=copies - 1)
                 which, draw = taken // len(draws), taken % len(draws) + draws.start
                 try:
                     scores = self._scores(inputs, which, seed, numbers[which], draw)
                 except RuntimeError as error:
                     self.rows = _smaller(self.rows, error)
                     continue
-                self.tally(scores, which, counts)
-                position += len(taken)
+                self.tally(scores, which, live, counts)
+                position += rows
                 if progress is not None:
-                    progress(len(taken))
+                    progress(rows)
             return _pending(counts.view(len(inputs), self.classes + 1))
 
-    def tally(self, scores: torch.Tensor, which: torch.Tensor, counts: torch.Tensor) -> None:
-        """Adds each row's vote to `counts`, int64[inputs * (classes + 1)]; the last is of scores that are not finite."""
+    def tally(self, scores: torch.Tensor, which: torch.Tensor, live: torch.Tensor, counts: torch.Tensor) -> None:
+        """Adds the vote of each row that is live (1, not 0) to `counts`, int64[inputs * (classes + 1)].
+
+        The last of an input's counts is of scores that are not finite.
+        """
         voted = torch.where(torch.isfinite(scores).all(dim=1), scores.argmax(dim=1), self.classes)
-        counts.scatter_add_(0, which * (self.classes + 1) + voted, torch.ones_like(voted))
+        counts.scatter_add_(0, which * (self.classes + 1) + voted, live)
+
+
+def even(rows: int, most: int, device: torch.device) -> int:
+    """So many rows, or up to a quarter more: a GPU prepares anew for every number of rows that it meets first.
+
+    Of the numbers between two powers of two only four are used. The rows on top are copies that do not vote.
+    """
+    if device.type != "cuda":
+        return rows
+    step = max(1, (1 << (rows - 1).bit_length()) // 8)
+    return min(most, -(-rows // step) * step)
 
 
 def on_device(device: torch.device) -> AbstractContextManager[Any]:

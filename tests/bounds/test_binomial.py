@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from fractions import Fraction
 from math import comb
 
 import pytest
 
+from sparsecert.bounds import binomial
 from sparsecert.bounds.binomial import SCALE, _lower_sum_reaches, _upper_sum_from, tail_at_most
 
 
@@ -54,3 +56,28 @@ def test_the_sums_are_rounded_away_from_each_other(successes: int, trials: int, 
         exact_lower += term
     if successes <= 60:  # all of them were added up
         assert not _lower_sum_reaches(int(exact_lower * SCALE) + 1, successes, trials, odds, against)
+
+
+@pytest.mark.parametrize("trials", [1, 7, 100, 1_000, 30_000])
+def test_the_proof_in_floats_never_says_more_than_the_integers(trials: int) -> None:
+    """At levels that the tail itself is, within a few units in its last places, where rounding could decide."""
+    draw = random.Random(trials)
+    agreed = 0
+    for _ in range(60):
+        successes = draw.randint(1, trials)
+        p = Fraction(min(0.999, max(0.001, draw.gauss(successes / trials, 1.5 / trials**0.5))))
+        odds, against = p.numerator, p.denominator - p.numerator
+        upper = binomial._upper_sum_from(successes, trials, odds, against)
+        lower, term = 0, binomial.SCALE
+        for i in range(successes, 0, -1):
+            term = term * i * against // ((trials - i + 1) * odds)
+            lower += term
+        tail = Fraction(upper, upper + lower)
+        for ulps in (-(10**7), -1, 0, 1, 10**7):
+            level = tail * (1 + Fraction(ulps, 1 << 52))
+            if not 0 < level < 1:
+                continue
+            proved = binomial._proved_in_floats(successes, trials, p, level)
+            assert not proved or level >= tail
+            agreed += proved
+    assert agreed >= 50 or trials == 1

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
+import numpy as np
+
 SCALE = 1 << 192  # the term at `successes` is 1 in units of 1 / SCALE
+MOST_TERMS = 1 << 16  # in floats; more are left to the integers
 NEGLIGIBLE = 64  # stop once what remains is below 2**-NEGLIGIBLE of what is there
 
 
@@ -22,11 +26,41 @@ def tail_at_most(successes: int, trials: int, p: Fraction, level: Fraction) -> b
         return level >= 1
     if successes > trials or p <= 0:
         return True
+    if _proved_in_floats(successes, trials, p, level):
+        return True
     odds, against = p.numerator, p.denominator - p.numerator
     upper = _upper_sum_from(successes, trials, odds, against)
     # tail = U / (U + L) grows with U and falls with L, so the rounded values bound it from above: U <= level * (U + L)
     needed = -(-upper * (level.denominator - level.numerator) // level.numerator)
     return _lower_sum_reaches(needed, successes, trials, odds, against)
+
+
+def _proved_in_floats(successes: int, trials: int, p: Fraction, level: Fraction) -> bool:
+    """The same proof in IEEE doubles, ten times faster; it gives up where their rounding might decide.
+
+    Only sums, products and quotients are taken, each within a factor 1 +- 2**-53 of the exact one. A ratio of
+    neighbours takes at most six of them, so the k-th term is within 1 +- 7 k 2**-53 and the sums of at most `reach`
+    positive terms are within 1 +- `slack`, with room to spare. Leaving out terms only lowers the denominator; the far
+    end of the numerator is bounded by a geometric series. What overflows makes the proof fail, or is a denominator
+    that large.
+    """
+    reach = int(9 * math.sqrt(trials * p * (1 - p))) + 64
+    if reach > MOST_TERMS:
+        return False
+    odds, share, rest_of_it = float(p) / float(1 - p), float(level), float(1 - level)
+    up = np.arange(successes, min(trials, successes + reach), dtype=np.float64)
+    down = np.arange(successes, max(0, successes - reach), -1, dtype=np.float64)
+    with np.errstate(over="ignore", under="ignore"):
+        above = np.cumprod((trials - up) / (up + 1) * odds)
+        below = np.cumprod(down / (trials - down + 1) / odds)
+        upper, lower, rest = 1 + float(above.sum()), float(below.sum()), 0.0
+    if successes + reach < trials:
+        ratio = (trials - successes - reach) / (successes + reach + 1) * odds
+        if ratio > 0.999:
+            return False
+        rest = float(above[-1]) * ratio / (1 - ratio) * 1.001
+    slack = 32 * (reach + 16) * 2.0**-53
+    return (upper + rest) * rest_of_it * (1 + slack) <= share * lower * (1 - slack)
 
 
 def _upper_sum_from(successes: int, trials: int, odds: int, against: int) -> int:

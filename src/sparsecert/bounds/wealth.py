@@ -24,24 +24,34 @@ MANTISSA = 128
 STAKES = 1024  # a stake is a whole number of 1 / STAKES, at most half of them
 
 
-def is_proved(leader: int, rival: int, others: int, gap: Fraction, stake: int, alpha: Fraction) -> bool:
-    """Proves that the wealth after these votes is at least 1 / alpha; False means not proved."""
-    for_leader, for_rival, for_others = _growth(stake, gap)
-    return leader * for_leader + rival * for_rival + others * for_others >= -log2_below(alpha)
+Growth = tuple[int, int, int]
 
 
-def best_stake(variance: Fraction, votes: int, alpha: Fraction) -> int:
+def is_proved(leader: int, rival: int, others: int, each: Growth, alpha: Fraction) -> bool:
+    """Proves that the wealth after these votes, which multiply it as `growth` says, is at least 1 / alpha.
+
+    False means not proved.
+    """
+    return leader * each[0] + rival * each[1] + others * each[2] >= -log2_below(alpha)
+
+
+def best_stake(variance: float, votes: int, alpha: Fraction) -> int:
     """The stake, in units of 1 / STAKES, that proves the smallest lead after about so many votes.
 
     After n votes a stake s needs a lead of about log(1 / alpha) / (n s) + s * variance / 2 beyond the gap, least at
     s = sqrt(2 log(1 / alpha) / (n variance)). Any stake is sound that is fixed before the votes are looked at.
     """
-    best = math.sqrt(2 * math.log(1 / alpha) / (votes * float(variance)))
+    best = math.sqrt(2 * _log_of_inverse(alpha) / (votes * variance))
     return max(1, min(STAKES // 2, int(best * STAKES)))
 
 
+@lru_cache(maxsize=1 << 10)
+def _log_of_inverse(alpha: Fraction) -> float:
+    return -math.log(alpha)
+
+
 @lru_cache(maxsize=1 << 16)
-def _growth(stake: int, gap: Fraction) -> tuple[int, int, int]:
+def growth(stake: int, gap: Fraction) -> Growth:
     """At most the logarithms of the factors for a vote for the leader, for the rival and for another class."""
     share = Fraction(stake, STAKES)
     if not 0 < share <= Fraction(1, 2) or not 0 <= gap < 1:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 
 from sparsecert.bounds import charged
 from sparsecert.bounds.interval import Lead
-from sparsecert.bounds.wealth import best_stake, is_proved
+from sparsecert.bounds.wealth import Growth, best_stake, growth, is_proved
 from sparsecert.certificates.certificate import Certificate
 from sparsecert.counts import Tally
 from sparsecert.schemes import DELTA_BITS, Scheme
@@ -35,7 +36,7 @@ def certify_stopped(
     low, high = -1, len(scheme.deltas) - 1  # delta is 1/2 or more at the last
     while high - low > 1:
         middle = (low + high) // 2
-        proved = is_proved(leader, rival, others, gap_at(scheme, middle), stake, level)
+        proved = is_proved(leader, rival, others, _growth_at(scheme, middle, stake), level)
         low, high = (middle, high) if proved else (low, middle)
     return Certificate(Lead(label, gap_at(scheme, low) if low >= 0 else Fraction(-1)), low if low >= 0 else None)
 
@@ -43,6 +44,11 @@ def certify_stopped(
 def gap_at(scheme: Scheme, rho: int) -> Fraction:
     """2 delta(rho), rounded up: the lead that survives any change of rho units is larger than this."""
     return Fraction(2 * scheme.deltas[rho], 1 << DELTA_BITS)
+
+
+@lru_cache(maxsize=1 << 16)
+def _growth_at(scheme: Scheme, rho: int, stake: int) -> Growth:
+    return growth(stake, gap_at(scheme, rho))
 
 
 def against(votes: Tally, label: int, bound: str) -> tuple[int, int, int]:
@@ -54,7 +60,7 @@ def against(votes: Tally, label: int, bound: str) -> tuple[int, int, int]:
 
 def stake_of(selection: Tally, bound: str, most: int, alpha: Fraction) -> int:
     """The stake for an input, from its selection votes: they tell roughly how much a vote varies."""
-    leader, rival, _ = against(selection, selection.leader(), bound)
-    total = selection.total + 2
-    for_it, against_it = Fraction(leader + 1, total), Fraction(min(rival, total - 2 - leader) + 1, total)
-    return best_stake(for_it + against_it - (for_it - against_it) ** 2, max(1, most // HORIZON), alpha)
+    leader, rival, others = against(selection, selection.leader(), bound)
+    total = leader + rival + others + 2
+    variance = ((leader + rival + 2) * total - (leader - rival) ** 2) / total**2
+    return best_stake(variance, max(1, most // HORIZON), alpha)

@@ -48,19 +48,29 @@ def _stem(part: Convolution) -> Step | None:
 
 def block(part: Sum) -> Step:
     """A residual block: the sum and its ReLU are taken by the last convolution."""
-    steps = [convolution(inside) for inside in part.branch[:-1]]
-    last, shortcut = part.branch[-1], None if part.shortcut is None else projection(part.shortcut)
+    steps, last = [convolution(inside) for inside in part.branch[:-1]], summing(part.branch[-1])
+    shortcut = None if part.shortcut is None else projection(part.shortcut)
 
     def run(x: torch.Tensor) -> torch.Tensor:
         inside = x
         for each in steps:
             inside = each(inside)
-        summand = x if shortcut is None else shortcut(x)
-        return torch.cudnn_convolution_add_relu(
-            inside, last.weight, summand, 1.0, last.bias, last.stride, last.padding, (1, 1), 1
-        )
+        return last(inside, x if shortcut is None else shortcut(x))
 
     return run
+
+
+def summing(part: Convolution) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    """relu(convolution + summand): of one place and few channels by a kernel of our own, others by cuDNN."""
+    out, channels = part.weight.shape[:2]
+    alone = tuple(part.weight.shape[2:]) == (1, 1) and (part.stride, part.padding) == ((1, 1), (0, 0))
+    if alone and channels in (16, 32, 64) and out % 64 == 0 and has_triton():
+        from sparsecert.models.pointwise_triton import Pointwise
+
+        return Pointwise(part.weight, part.bias)
+    return lambda x, summand: torch.cudnn_convolution_add_relu(
+        x, part.weight, summand, 1.0, part.bias, part.stride, part.padding, (1, 1), 1
+    )
 
 
 def projection(part: Convolution) -> Step:

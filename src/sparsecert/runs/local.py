@@ -57,5 +57,5 @@ def record_all(
         for fresh, done in in_turn(works(), procedure.at_once if smoothed.device.type == "cuda" else 1):
             seconds = (time.perf_counter() - before) / len(done)
             before = time.perf_counter()
-            writer.append(replace(record, seconds=seconds) for record in done if record.example in fresh)
+            writer.append(replace(record, seconds=seconds) for record in done if record.example not in writer.done)
             told(len(fresh), 0)

@@ -73,7 +73,7 @@ class Predict:
     seed: int
     kind = "predict"
     most_inputs = 64
-    at_once = 2
+    at_once = 4
 
     @property
     def first(self) -> int:
@@ -108,7 +108,7 @@ class Certify:
     bound: str
     kind = "certify"
     most_inputs = 64
-    at_once = 2
+    at_once = 4
 
     @property
     def first(self) -> int:
@@ -143,7 +143,7 @@ class CertifySequentially:
     seed: int
     bound: str
     kind = "certify"
-    most_inputs = 1_024
+    most_inputs = 2_048
     at_once = 3
     first = FIRST_LOOK
 
@@ -179,7 +179,9 @@ def _certifying(alpha: float, seed: int, bound: str) -> dict[str, Any]:
 
 def _certified(certified: Certifications, group: Group) -> list[Record]:
     records = []
-    for row, (certificate, example, true) in enumerate(zip(certified.certificates, group.examples, group.labels, strict=True)):
+    for row, (certificate, example, true) in enumerate(
+        zip(certified.certificates, group.examples, group.labels, strict=True)
+    ):
         interval = certificate.interval
         fixed = isinstance(interval, Interval)
         records.append(

@@ -1,0 +1,51 @@
+"""A convolution of one place with bias, residual sum and ReLU as one GPU kernel, for few channels inside.
+
+With few channels the work is to move the sum's two large operands through memory once, which this does.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+PLACES, OUT = 128, 64  # places and filters of one program
+
+
+class Pointwise:
+    """relu(convolution + bias + summand), of stride 1 and a kernel of one place."""
+
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor) -> None:
+        self.out, self.channels = weight.shape[:2]
+        self.filters = weight.flatten(1).t().contiguous()
+        self.bias = bias.contiguous()
+
+    def __call__(self, x: torch.Tensor, summand: torch.Tensor) -> torch.Tensor:
+        """[rows, filters, height, width] in channels-last memory."""
+        x, summand = (tensor.permute(0, 2, 3, 1).contiguous() for tensor in (x, summand))
+        result = torch.empty_like(summand)
+        places = x.numel() // self.channels
+        with torch.cuda.device(x.device):
+            _convolve[(self.out // OUT, triton.cdiv(places, PLACES))](
+                x, self.filters, self.bias, summand, result, places,
+                channels=self.channels, out=self.out, places_per_block=PLACES, out_per_block=OUT, num_warps=4,
+            )  # fmt: skip
+        return result.permute(0, 3, 1, 2)
+
+
+@triton.jit  # type: ignore[untyped-decorator,misc,unused-ignore]
+def _convolve(  # type: ignore[no-untyped-def]
+    x, filters, bias, summand, result, places,
+    channels: tl.constexpr, out: tl.constexpr, places_per_block: tl.constexpr, out_per_block: tl.constexpr,
+):  # fmt: skip
+    place = tl.program_id(1).to(tl.int64) * places_per_block + tl.arange(0, places_per_block)
+    there = (place < places)[:, None]
+    each, inner = tl.program_id(0) * out_per_block + tl.arange(0, out_per_block), tl.arange(0, channels)
+    seen = tl.load(x + place[:, None] * channels + inner[None, :], mask=there, other=0.0)
+    total = tl.dot(seen, tl.load(filters + inner[:, None] * out + each[None, :]))
+    target = place[:, None] * out + each[None, :]
+    total += tl.load(bias + each)[None, :].to(tl.float32) + tl.load(summand + target, mask=there, other=0.0).to(
+        tl.float32
+    )
+    total = tl.where(total <= 0, 0.0, total)  # not the maximum, which would make a NaN 0
+    tl.store(result + target, total.to(result.dtype.element_ty), mask=there)
