@@ -27,14 +27,14 @@ class Tally:
 
     def leader(self) -> int:
         """The class with most votes; the lowest-numbered one on a tie."""
-        return max(range(len(self.votes)), key=lambda c: (self.votes[c], -c))
+        return self.votes.index(max(self.votes))
 
     def rival(self, label: int) -> int:
         """The most votes any class but `label` can have had: the best other class, and every invalid one.
 
         Invalid copies voted for nobody. Counting them for the rival is right whatever class they are taken to mean.
         """
-        return max(votes for c, votes in enumerate(self.votes) if c != label) + self.invalid
+        return max((*self.votes[:label], *self.votes[label + 1 :])) + self.invalid
 
 
 @dataclass(frozen=True, eq=False)

@@ -80,8 +80,7 @@ def certified_in_looks(
         if not len(rows):
             break
     chosen = [selection.counts[row] for row in group.tolist()]
-    label = np.array([tally.leader() for tally in chosen])
-    second = np.array([_second(tally.votes) for tally in chosen])
+    label, second = first_two(selection.counts.votes)
     watch = Watch(sampling, chosen, scheme, alpha, bound)
     kept = Counts(estimation.counts.votes.copy(), estimation.counts.invalid.copy())
     rows = group
@@ -100,9 +99,12 @@ def certified_in_looks(
     return Stopped(certificates, selection.counts, kept, selection.taken + estimation.taken, answers)
 
 
-def _second(votes: Sequence[int]) -> int:
-    """The class that came second."""
-    return sorted(range(len(votes)), key=lambda c: (-votes[c], c))[1]
+def first_two(votes: Int64) -> tuple[Int64, Int64]:
+    """The class with most votes of each row and the one that came second; the lower-numbered one on a tie."""
+    first = votes.argmax(axis=1)
+    others = votes.copy()
+    others[np.arange(len(votes)), first] = -1
+    return first, others.argmax(axis=1)
 
 
 def _against(

@@ -47,7 +47,7 @@ def _proved_in_floats(successes: int, trials: int, p: Fraction, level: Fraction)
     reach = int(9 * math.sqrt(trials * p * (1 - p))) + 64
     if reach > MOST_TERMS:
         return False
-    odds, share, rest_of_it = float(p) / float(1 - p), float(level), float(1 - level)
+    odds, share, remainder = float(p) / float(1 - p), float(level), float(1 - level)
     up = np.arange(successes, min(trials, successes + reach), dtype=np.float64)
     down = np.arange(successes, max(0, successes - reach), -1, dtype=np.float64)
     with np.errstate(over="ignore", under="ignore"):
@@ -60,7 +60,7 @@ def _proved_in_floats(successes: int, trials: int, p: Fraction, level: Fraction)
             return False
         rest = float(above[-1]) * ratio / (1 - ratio) * 1.001
     slack = 32 * (reach + 16) * 2.0**-53
-    return (upper + rest) * rest_of_it * (1 + slack) <= share * lower * (1 - slack)
+    return (upper + rest) * remainder * (1 + slack) <= share * lower * (1 - slack)
 
 
 def _upper_sum_from(successes: int, trials: int, odds: int, against: int) -> int:
