@@ -11,18 +11,24 @@ import json
 import lzma
 import operator
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, BinaryIO
 
 from sparsecert.counts import Tally
 from sparsecert.errors import InputError
 from sparsecert.files import lock, unwritable
 
 FORMAT = 1
-COMPRESSED = {".gz": (b"\x1f\x8b", gzip.decompress), ".xz": (b"\xfd7zXZ\x00", lzma.decompress)}
+COMPRESSED: dict[str, tuple[bytes, Callable[[BinaryIO], Any]]] = {
+    ".gz": (b"\x1f\x8b", gzip.open),
+    ".xz": (b"\xfd7zXZ\x00", lzma.open),
+}
+MOST_KEPT = 20_000  # lines held in memory; of longer files each is read when it is asked for
 START = b'{"sparsecert"'  # how every records file begins; anything else is not ours to touch
 
 
@@ -108,19 +114,59 @@ class Records:
 
     path: Path
     header: Header
-    lines: tuple[Record, ...]
+    lines: Collection[Record]
+
+
+@dataclass(frozen=True)
+class Lines(Collection[Record]):
+    """The first `count` lines of a file, read again whenever they are gone through: a long run takes no memory."""
+
+    path: Path
+    classes: int
+    count: int
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[Record]:
+        with opened(self.path) as file:
+            for line in islice(file, 1, self.count + 1):
+                yield Record.from_json(line, self.classes)
+
+    def __contains__(self, record: object) -> bool:
+        return any(line == record for line in self)
 
 
 def read(path: str | Path) -> Records:
-    """Reads a records file, plain or compressed by gzip or xz.
+    """Reads a records file, plain or compressed by gzip or xz, and holds every line against the header.
 
     A truncated last line (of a run under way or killed) is left out.
     """
     path = Path(path)
-    header, lines, _ = _parse(path, contents(path))
+    kept: list[Record] = []
+    with opened(path) as file:
+        header, done, _ = _scan(path, file, kept)
     if header is None:
         raise InputError(f"{path} is empty: the run that writes it has not begun")
-    return Records(path, header, lines)
+    whole = len(kept) == len(done)
+    return Records(path, header, tuple(kept) if whole else Lines(path, header.run["classes"], len(done)))
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """A file to be read line by line, decompressed."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(8)
+            file.seek(0)
+            for magic, decompressed in COMPRESSED.values():
+                if start.startswith(magic):
+                    with decompressed(file) as whole:
+                        yield whole
+                    return
+            yield file
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
 def glance(path: str | Path) -> tuple[Header, int] | None:
@@ -138,14 +184,8 @@ def glance(path: str | Path) -> tuple[Header, int] | None:
 
 def contents(path: Path) -> bytes:
     """What a file holds, decompressed."""
-    try:
-        data = path.read_bytes()
-        for magic, decompress in COMPRESSED.values():
-            if data.startswith(magic):
-                data = decompress(data)
-    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-        raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
-    return data
+    with opened(path) as file:
+        return file.read()
 
 
 def compressed(path: Path) -> Path | None:
@@ -179,17 +219,12 @@ class Writer:
             raise
 
     def _resume(self, header: Header, first_line: str) -> None:
-        with unwritable(self.path):
-            self._file.seek(0)
-            data = self._file.read()
-        found, lines, end = _parse(self.path, data)
+        with unwritable(self.path), self.path.open("rb") as file:
+            found, self.done, self._end = _scan(self.path, file)
         if found is not None:
             _check_same(self.path, found, header)
         self.header = found or header
-        self.done = {record.example for record in lines}
-        self._end = end
-        if end < len(data):
-            self._file.truncate(end)
+        self._file.truncate(self._end)
         if found is None:
             self._append_line(first_line)
 
@@ -218,30 +253,36 @@ class Writer:
         self._file.close()
 
 
-def _parse(path: Path, data: bytes) -> tuple[Header | None, tuple[Record, ...], int]:
-    """Header, whole lines, and where they end; no header when not even that line is whole."""
-    if not data.startswith(START[: len(data)]):
+def _scan(path: Path, file: BinaryIO, kept: list[Record] | None = None) -> tuple[Header | None, set[int], int]:
+    """Header, the inputs of the whole lines, and where these end; no header when not even that line is whole.
+
+    `kept` is filled with the lines up to MOST_KEPT.
+    """
+    first = file.readline()
+    if not first.startswith(START[: len(first)]):
         raise InputError(f"{path} is not a records file; nothing was changed; name another")
-    end = data.rfind(b"\n") + 1
-    if not end:
-        return None, (), 0
-    first, *rest = data[:end].splitlines()
-    header = _parse_header(path, first)
-    records: dict[int, Record] = {}
-    for number, line in enumerate(rest, start=2):
+    if not first.endswith(b"\n"):
+        return None, set(), 0
+    header, done, end = _parse_header(path, first), set[int](), len(first)
+    for number, line in enumerate(file, start=2):
+        if not line.endswith(b"\n"):
+            break
         try:
             record = Record.from_json(line, header.run["classes"])
             _check_line(header, record)
-            if record.example in records:
+            if record.example in done:
                 raise ValueError(f"input {record.example} is there twice")
         except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
             raise InputError(
                 f"{path}, line {number} is damaged ({error}); delete it and run the command again"
             ) from error
-        records[record.example] = record
-    if len(records) > header.run["data"]["inputs"]:
-        raise InputError(f"{path} holds {len(records)} inputs, more than the run has; name another file")
-    return header, tuple(records.values()), end
+        done.add(record.example)
+        end += len(line)
+        if kept is not None and len(kept) < MOST_KEPT:
+            kept.append(record)
+    if len(done) > header.run["data"]["inputs"]:
+        raise InputError(f"{path} holds {len(done)} inputs, more than the run has; name another file")
+    return header, done, end
 
 
 def _check_line(header: Header, record: Record) -> None:

@@ -15,7 +15,7 @@ from sparsecert.errors import InputError
 STEP_DOWN = 1 - 2.0**-44  # far more than scipy's rounding, far less than one vote
 
 
-@lru_cache(maxsize=1 << 18)
+@lru_cache(maxsize=1 << 16)
 def lower_bound(successes: int, trials: int, alpha: Fraction) -> float:
     """A float p_lower with P(p_lower > p) <= alpha for every true p: never above the exact Clopper-Pearson bound.
 

@@ -36,20 +36,19 @@ def classify(records: Records, scheme: Scheme, alpha: float, source: str) -> Cla
     Votes that were stopped by looking at them allow no test for a fixed number of votes: there the answer is the class
     whose lead over every other is proved at the stopping time.
     """
-    most, sequential = records.header.run["n"], is_sequential(records.header)
-    answers = [
-        certify_stopped(line.selection, line.votes, scheme, alpha, "two-sided", most).label
-        if sequential and line.selection is not None
-        else predicted(line.votes, charged(alpha, scheme, line.votes.total))
-        for line in records.lines
-    ]
-    right = sum(answer == line.true for answer, line in zip(answers, records.lines, strict=True))
-    run = records.header.run
+    run, inputs, sequential = records.header.run, len(records.lines), is_sequential(records.header)
+    right = abstained = 0
+    for line in records.lines:
+        if sequential and line.selection is not None:
+            answer = certify_stopped(line.selection, line.votes, scheme, alpha, "two-sided", run["n"]).label
+        else:
+            answer = predicted(line.votes, charged(alpha, scheme, line.votes.total))
+        right, abstained = right + (answer == line.true), abstained + (answer is None)
     return Classification(
         source=source,
-        accuracy=right / len(answers),
-        abstained=answers.count(None) / len(answers),
-        inputs=len(answers),
+        accuracy=right / inputs,
+        abstained=abstained / inputs,
+        inputs=inputs,
         expected=run["data"]["inputs"],
         n=run["n"],
         seed=run["seed"],

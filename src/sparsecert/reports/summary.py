@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
-from statistics import fmean
 from typing import Any
 
 from sparsecert.certificates import Certificate, certify_stopped, method_named
-from sparsecert.counts import Tally
 from sparsecert.errors import InputError
 from sparsecert.records import Record, Records, is_sequential
 from sparsecert.reports.classification import FROM_ESTIMATION, Classification, check_predictions, classify
@@ -139,19 +138,34 @@ def summarise(
         inputs=len(records.lines),
         classification=_classification(records, scheme, facts["alpha"], predictions),
         **(_certified(records, scheme, facts) if facts["kind"] == "certify" else {}),
-        mean_seconds=fmean(line.seconds for line in records.lines),
-        mean_samples=fmean(line.copies for line in records.lines),
-        answers=_answers(records),
-        invalid_votes=sum(tally.invalid for line in records.lines for tally in _tallies(line)),
+        **_totals(records),
     )
 
 
+def _totals(records: Records) -> dict[str, Any]:
+    """The fields of `Summary` that are sums over all inputs; `answers` as recorded, None where nothing was asked."""
+    seconds = copies = 0.0
+    invalid, given = 0, Counter[str | None]()
+    for line in records.lines:
+        seconds, copies = seconds + line.seconds, copies + line.copies
+        invalid += line.votes.invalid + (line.selection.invalid if line.selection else 0)
+        given[line.answer] += 1
+    asked = (records.header.run.get("sampling") or {}).get("at_least") is not None
+    return {
+        "mean_seconds": seconds / len(records.lines),
+        "mean_samples": copies / len(records.lines),
+        "answers": {answer: given[answer] for answer in ANSWERS} if asked else None,
+        "invalid_votes": invalid,
+    }
+
+
 def _check_lines(records: Records) -> None:
-    if not records.lines:
+    if not len(records.lines):
         raise InputError(f"{records.path} holds no inputs yet; wait for the run that writes it, or start it again")
-    strays = [line.example for line in records.lines if (line.selection is None) != (records.header.kind == "predict")]
-    if strays:
-        raise InputError(f"{records.path}, input {strays[0]} is not a {records.header.kind} record; name another file")
+    predicts = records.header.kind == "predict"
+    stray = next((line.example for line in records.lines if (line.selection is None) != predicts), None)
+    if stray is not None:
+        raise InputError(f"{records.path}, input {stray} is not a {records.header.kind} record; name another file")
 
 
 def _classification(records: Records, scheme: Scheme, alpha: float, predictions: Records | None) -> Classification:
@@ -169,17 +183,19 @@ def _classification(records: Records, scheme: Scheme, alpha: float, predictions:
 
 def _certified(records: Records, scheme: Scheme, facts: dict[str, Any]) -> dict[str, Any]:
     """The fields of `Summary` that certificates decide."""
-    certificates = certificates_of(records, scheme, facts["alpha"], facts["bound"])
-    robustness = [
-        c.radius if c.label == line.true else None for c, line in zip(certificates, records.lines, strict=True)
-    ]
+    robustness: list[int | None] = []
+    by_reference: list[int | None] = []
+    abstained = 0
+    for line, c in certificates_of(records, scheme, facts["alpha"], facts["bound"]):
+        robustness.append(c.radius if c.label == line.true else None)
+        by_reference.append((c.radius or 0) if c.interval.label == line.true else None)
+        abstained += c.radius is None
     right = [rho for rho in robustness if rho is not None]
-    abstained = sum(c.radius is None for c in certificates)
     return {
         "certified_accuracy": certified_accuracy(robustness),
         "median": median_certified_robustness(robustness),
         "median_among_certified": median_certified_robustness(right),
-        "median_reference": median_certified_robustness(_by_reference(certificates, records.lines)),
+        "median_reference": median_certified_robustness(by_reference),
         "abstained_certificates": abstained,
         "wrong_certificates": len(robustness) - len(right) - abstained,
         "certified": len(right),
@@ -187,33 +203,14 @@ def _certified(records: Records, scheme: Scheme, facts: dict[str, Any]) -> dict[
     }
 
 
-def certificates_of(records: Records, scheme: Scheme, alpha: float, bound: str) -> list[Certificate]:
-    """The certificate of each input, drawn again from its votes; at a stopping time where they were taken so."""
+def certificates_of(records: Records, scheme: Scheme, alpha: float, bound: str) -> Iterator[tuple[Record, Certificate]]:
+    """Each input with its certificate, drawn again from its votes; at a stopping time where they were taken so."""
     method, most = method_named(bound), records.header.run["n"]
     sequential = is_sequential(records.header)
-    return [
-        certify_stopped(line.selection, line.votes, scheme, alpha, bound, most)
-        if sequential
-        else method.certify(line.selection, line.votes, scheme, alpha)
-        for line in records.lines
-        if line.selection is not None
-    ]
-
-
-def _answers(records: Records) -> dict[str, int] | None:
-    """How many inputs were answered how, as recorded; None where nothing was asked."""
-    if (records.header.run.get("sampling") or {}).get("at_least") is None:
-        return None
-    given = [line.answer for line in records.lines]
-    return {answer: given.count(answer) for answer in ANSWERS}
-
-
-def _by_reference(certificates: Sequence[Certificate], lines: Sequence[Record]) -> list[int | None]:
-    """Robustness as the paper's code records it: 0, not N/A, where the selected class is right but not certified."""
-    return [
-        (c.radius or 0) if c.interval.label == line.true else None for c, line in zip(certificates, lines, strict=True)
-    ]
-
-
-def _tallies(line: Record) -> list[Tally]:
-    return [line.votes] if line.selection is None else [line.selection, line.votes]
+    for line in records.lines:
+        if line.selection is None:
+            continue
+        if sequential:
+            yield line, certify_stopped(line.selection, line.votes, scheme, alpha, bound, most)
+        else:
+            yield line, method.certify(line.selection, line.votes, scheme, alpha)

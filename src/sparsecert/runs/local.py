@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -43,7 +44,8 @@ def record_all(
         voting.rows = rows_of(writer, smoothed.rows)
 
         def works() -> Iterator[Work[tuple[list[int], list[Record]]]]:
-            for group in groups(indices, inputs_at_once(procedure, voting.rows)):
+            values = math.prod(data.images.shape)
+            for group in groups(indices, inputs_at_once(procedure, voting.rows, values)):
                 fresh = [example for example in group if example not in writer.done]
                 told(len(group) - len(fresh), 0)
                 if fresh:

@@ -17,6 +17,7 @@ from sparsecert.smoothed import Smoothed, check_settings
 from sparsecert.votes import Progress, Voting
 from sparsecert.work import Work
 
+MOST_VALUES = 1 << 24  # of the inputs in a group: 64 MiB
 PASSES_AT_ONCE = 8  # forward passes of a group's first votes: enough to keep a GPU busy, little to lose in a kill
 
 
@@ -58,9 +59,10 @@ class Procedure(Protocol):
         """A record for each input of the group."""
 
 
-def inputs_at_once(procedure: Procedure, rows: int) -> int:
-    """Inputs in a group, a power of two: a number of inputs that is a multiple of `most_inputs` is whole groups."""
-    fitting = max(1, min(procedure.most_inputs, PASSES_AT_ONCE * rows // procedure.first))
+def inputs_at_once(procedure: Procedure, rows: int, values: int) -> int:
+    """Inputs of so many values in a group, a power of two: chunks of a larger power of two are whole groups."""
+    few = min(PASSES_AT_ONCE * rows // procedure.first, MOST_VALUES // values)
+    fitting = max(1, min(procedure.most_inputs, few))
     return 1 << (fitting.bit_length() - 1)
 
 
