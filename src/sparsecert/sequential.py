@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparsecert.bounds import charged
-from sparsecert.bounds.wealth import STAKES
+from sparsecert.bounds.wealth import STAKES, needed
 from sparsecert.certificates.stopped import stake_of
 from sparsecert.checks import whole
 from sparsecert.counts import Counts, Tally
@@ -110,7 +110,7 @@ class Watch:
         self, sampling: Sequential, selections: list[Tally], scheme: Scheme, alpha: float | Fraction, bound: str
     ) -> None:
         level = charged(alpha, scheme, sampling.most)
-        self.sampling, self.enough = sampling, float(np.log(1 / float(level)))
+        self.sampling, self.enough = sampling, needed(level)
         stakes = [stake_of(selection, bound, sampling.most, level) for selection in selections]
         self.stakes = np.array(stakes, dtype=np.float64) / STAKES
         self.gaps = np.array([2 * delta / (1 << DELTA_BITS) for delta in scheme.deltas[:-1]])

@@ -36,8 +36,13 @@ def best_stake(variance: Fraction, votes: int, alpha: Fraction) -> int:
     After n votes a stake s needs a lead of about log(1 / alpha) / (n s) + s * variance / 2 beyond the gap, least at
     s = sqrt(2 log(1 / alpha) / (n variance)). Any stake is sound that is fixed before the votes are looked at.
     """
-    best = math.sqrt(2 * math.log(1 / alpha) / (votes * float(variance)))
+    best = math.sqrt(2 * needed(alpha) / (votes * float(variance)))
     return max(1, min(STAKES // 2, int(best * STAKES)))
+
+
+def needed(alpha: Fraction) -> float:
+    """About log(1 / alpha), also of an alpha whose inverse is beyond what floats hold."""
+    return math.log(alpha.denominator) - math.log(alpha.numerator)
 
 
 @lru_cache(maxsize=1 << 16)
