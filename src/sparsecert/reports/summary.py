@@ -10,14 +10,12 @@ from typing import Any
 from sparsecert.certificates import Certificate, certify_stopped, method_named
 from sparsecert.counts import Tally
 from sparsecert.errors import InputError
-from sparsecert.records import Record, Records, is_sequential
+from sparsecert.records import ANSWERS, Record, Records, is_sequential
 from sparsecert.reports.classification import FROM_ESTIMATION, Classification, check_predictions, classify
 from sparsecert.reports.facts import RunFacts, facts_of
 from sparsecert.reports.medians import certified_accuracy, median_certified_robustness
 from sparsecert.schemes import Scheme
 from sparsecert.schemes import from_config as scheme_from_config
-
-ANSWERS = "yes", "no", "undecided"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +28,8 @@ class Summary(RunFacts):
     predictions everything certified is None or empty.
 
     The certificates fall into `abstained_certificates`, `wrong_certificates` (certified, but not for the true class)
-    and `certified`, of which `certified_at_zero` have radius 0. `answers` counts the answers to `at_least`.
+    and `certified`, of which `certified_at_zero` have radius 0. `answers` counts the answers to `at_least`, which the
+    votes alone do not give again: None also at another alpha or bound than the run's.
     """
 
     inputs: int
@@ -141,7 +140,7 @@ def summarise(
         **(_certified(records, scheme, facts) if facts["kind"] == "certify" else {}),
         mean_seconds=fmean(line.seconds for line in records.lines),
         mean_samples=fmean(line.copies for line in records.lines),
-        answers=_answers(records),
+        answers=_answers(records, facts),
         invalid_votes=sum(tally.invalid for line in records.lines for tally in _tallies(line)),
     )
 
@@ -200,9 +199,10 @@ def certificates_of(records: Records, scheme: Scheme, alpha: float, bound: str) 
     ]
 
 
-def _answers(records: Records) -> dict[str, int] | None:
-    """How many inputs were answered how, as recorded; None where nothing was asked."""
-    if (records.header.run.get("sampling") or {}).get("at_least") is None:
+def _answers(records: Records, facts: dict[str, Any]) -> dict[str, int] | None:
+    """How many inputs were answered how, as recorded; None where nothing was asked, or not at this alpha and bound."""
+    asked = (facts["sampling"] or {}).get("at_least") is not None
+    if not asked or (facts["alpha"], facts["bound"]) != (facts["run_alpha"], facts["run_bound"]):
         return None
     given = [line.answer for line in records.lines]
     return {answer: given.count(answer) for answer in ANSWERS}
