@@ -74,6 +74,14 @@ def test_nothing_is_proved_below_one_over_alpha() -> None:
         assert is_proved(*counts, gap, stake, alpha=(1 + HAIR) / wealth)
 
 
+def test_a_proof_is_exact_where_logarithms_are_whole_numbers() -> None:
+    """Half the wealth is lost with every vote for the rival, nothing with one for another class."""
+    for rival, others in ((1, 0), (7, 30), (300, 1)):
+        bet = (0, rival, others, Fraction(0), STAKES // 2)
+        assert is_proved(*bet, alpha=Fraction(1 << rival))
+        assert not is_proved(*bet, alpha=(1 << rival) * (1 - Fraction(1, 1 << 500)))
+
+
 def _proofs(counts: list[tuple[int, int, int]], gaps: list[Fraction]) -> list[bool]:
     return [is_proved(*each, gap, 200, Fraction(1, 20)) for each in counts for gap in gaps]
 
