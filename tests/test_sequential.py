@@ -233,11 +233,45 @@ def test_without_tolerance_votes_go_on_until_more_cannot_help(bound: str, monkey
     assert sum(exact) > sum(some) > sum(few)
 
 
+def _rate(watch: Watch, leader: int, rival: int, total: int, chance: np.random.Generator) -> float:
+    """The most radius per 1,000 votes that a later moment gains, by simulation of the votes until then.
+
+    The probabilities are drawn from what the votes so far leave open, and the next three radii are looked for.
+    """
+    best, stake, rates = int(watch.best[0]), float(watch.stakes[0]), []
+    seen = np.array([leader, rival, total - leader - rival])
+    factors = [
+        np.log([1 + stake * (1 - gap), 1 - stake * (1 + gap), 1 - stake * gap])
+        for gap in watch.gaps[best + 1 : best + 4]
+    ]
+    for moment in np.geomspace(1.1 * total, watch.sampling.most, 6).astype(int):
+        votes = seen + chance.multinomial(moment - total, chance.dirichlet(seen + 0.5, size=20_000))
+        gained = sum((votes @ each >= watch.enough).mean() for each in factors)
+        rates.append(1_000 * float(gained) / (moment - total))
+    return max(rates)
+
+
+def test_votes_go_on_while_a_simulation_of_them_gains_enough_radius() -> None:
+    """The rule's normal approximation against chance itself, wherever that says clearly more or less than asked."""
+    chance, sampling, decided = np.random.default_rng(8), Sequential(), []
+    for total in (200, 1_000, 6_000, 12_000):
+        for share in np.linspace(0.55, 0.97, 22):
+            leader, others = round(total * share), round(total * 0.02)
+            watch = Watch(sampling, [Tally((leader, total - leader - others, others))], MNIST, 0.05, "two-sided")
+            numbers = [np.array([number]) for number in (0, leader, total - leader - others, total - leader - others)]
+            goes_on = bool(watch.look(*numbers, total)[0])
+            rate = _rate(watch, leader, total - leader - others, total, chance) / sampling.tolerance
+            if not watch.refuted[0] and not 0.4 < rate < 2.5:
+                assert goes_on == (rate > 1), (total, share, rate)
+                decided.append(goes_on)
+    assert min(decided.count(True), decided.count(False)) > 10
+
+
 @pytest.mark.parametrize("bound", METHOD_NAMES)
 def test_the_votes_kept_are_those_of_the_look_with_the_largest_radius(bound: str) -> None:
     """Replayed from the same chance, look by look, with the exact certificate in the place of floating point."""
     sampling = Sequential(max_samples=1_300, n0=100, tolerance=0.0)
-    shares = [_lead(lead, 0.95) for lead in np.linspace(0.05, 0.95, 60)]
+    shares = [_lead(lead, 0.95, invalid) for lead in np.linspace(0.05, 0.95, 30) for invalid in (0.0, 0.05)]
     stopped, chance, earlier = _stopped(shares, sampling, bound, seed=3), Chance(shares, seed=3), 0
     for row, certificate in enumerate(stopped.certificates):
         votes = int(stopped.samples[row]) - stopped.selection[row].total
