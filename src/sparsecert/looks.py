@@ -21,13 +21,14 @@ class Stopped:
     """A group of inputs whose votes were stopped, each when its radius was settled.
 
     `estimation` are the votes at the look that showed the largest radius, from which the certificate is drawn;
-    `samples` all the copies an input took, selection included.
+    `samples` all the copies an input took, selection included, and `invalid` those of them that voted for nobody.
     """
 
     certificates: tuple[Certificate, ...]
     selection: Counts
     estimation: Counts
     samples: Int64
+    invalid: Int64
     answers: tuple[str | None, ...]
 
 
@@ -96,7 +97,8 @@ def certified_in_looks(
         certify_stopped(chosen[row], kept[row], scheme, alpha, bound, sampling.most) for row in group.tolist()
     )
     answers = tuple(watch.answer(row, certificates[row].radius) for row in group.tolist())
-    return Stopped(certificates, selection.counts, kept, selection.taken + estimation.taken, answers)
+    samples, invalid = selection.taken + estimation.taken, selection.counts.invalid + estimation.counts.invalid
+    return Stopped(certificates, selection.counts, kept, samples, invalid, answers)
 
 
 def first_two(votes: Int64) -> tuple[Int64, Int64]:

@@ -29,6 +29,7 @@ COMPRESSED: dict[str, tuple[bytes, Callable[[BinaryIO], Any]]] = {
     ".xz": (b"\xfd7zXZ\x00", lzma.open),
 }
 MOST_KEPT = 20_000  # lines held in memory; of longer files each is read when it is asked for
+ANSWERS = "yes", "no", "undecided"  # to the question whether a radius is at least so much
 START = b'{"sparsecert"'  # how every records file begins; anything else is not ours to touch
 
 
@@ -314,6 +315,8 @@ def _check_samples(header: Header, record: Record) -> None:
         least = record.votes.total + (record.selection.total if record.selection else 0)
         if type(record.samples) is not int or not least <= record.samples <= run["n0"] + run["n"]:
             raise ValueError(f"samples {record.samples!r}")
+        if record.answer not in ((None,) if run["sampling"].get("at_least") is None else ANSWERS):
+            raise ValueError(f"answer {record.answer!r}")
 
 
 def is_sequential(header: Header) -> bool:

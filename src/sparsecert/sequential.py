@@ -1,20 +1,22 @@
-"""Sequential sampling: when an input has had votes enough. No torch here, and nothing that a guarantee rests on.
+"""Sequential sampling: when an input has had votes enough. No torch here, and nothing that a certificate rests on.
 
 The certificate (`certificates.stopped`) holds at whatever moment the votes are stopped, so the rules here may guess,
-round and be wrong: that costs samples or radius, never soundness.
+round and be wrong: that costs samples or radius, never soundness. The answer "no" alone is given here; it is held back
+by more than floating point can be off.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from fractions import Fraction
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sparsecert.bounds import charged
-from sparsecert.bounds.wealth import STAKES
+from sparsecert.bounds.wealth import STAKES, needed
 from sparsecert.certificates.stopped import stake_of
 from sparsecert.checks import whole
 from sparsecert.counts import Counts, Tally
@@ -25,6 +27,7 @@ FIRST_LOOK, GROWTH = 96, 1.1  # votes at the first look; how much they grow from
 FIRST_SELECTION, CLEAR = 32, 3.0  # selection votes at first; standard deviations by which a clear leader leads
 MOST_SAMPLES = 17_000, 6_000  # by default, to settle a radius and to answer a question
 RADII_AHEAD, HORIZONS = 3, 6  # how far the rule looks ahead, in radii and in moments to stop at
+ROUNDING = 1e-14  # per vote, more than the logarithm of the wealth behind a "no" is off by: its factors are 1/2 or more
 
 Floats = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]
@@ -47,15 +50,17 @@ class Sequential:
     at_least: int | None = None
 
     def __post_init__(self) -> None:
-        whole("n0", self.n0, 1, MAX_DRAWS - 1, "2**40 - 1")
+        object.__setattr__(self, "n0", whole("n0", self.n0, 1, MAX_DRAWS - 1, "2**40 - 1"))
         budget = MOST_SAMPLES[self.at_least is not None] if self.max_samples is None else self.max_samples
         object.__setattr__(self, "max_samples", whole("max_samples", budget, 1, MAX_DRAWS - 1, "2**40 - 1"))
         if budget <= self.n0:
             raise InputError(f"max_samples must be above n0 ({self.n0}), which choose the class, got {budget}")
-        if not isinstance(self.tolerance, int | float) or not 0 <= self.tolerance < float("inf"):
-            raise InputError(f"tolerance must be 0 or more, in radius per 1,000 samples, got {self.tolerance!r}")
+        given: Any = self.tolerance
+        if isinstance(given, bool) or not isinstance(given, Real) or not 0 <= float(given) < float("inf"):
+            raise InputError(f"tolerance must be 0 or more, in radius per 1,000 samples, got {given!r}")
+        object.__setattr__(self, "tolerance", float(given))
         if self.at_least is not None:
-            whole("at_least", self.at_least, 0, (1 << 31) - 1, "2**31 - 1")
+            object.__setattr__(self, "at_least", whole("at_least", self.at_least, 0, (1 << 31) - 1, "2**31 - 1"))
 
     @property
     def most(self) -> int:
@@ -110,7 +115,7 @@ class Watch:
         self, sampling: Sequential, selections: list[Tally], scheme: Scheme, alpha: float | Fraction, bound: str
     ) -> None:
         level = charged(alpha, scheme, sampling.most)
-        self.sampling, self.enough = sampling, float(np.log(1 / float(level)))
+        self.sampling, self.enough = sampling, needed(level)
         stakes = [stake_of(selection, bound, sampling.most, level) for selection in selections]
         self.stakes = np.array(stakes, dtype=np.float64) / STAKES
         self.gaps = np.array([2 * delta / (1 << DELTA_BITS) for delta in scheme.deltas[:-1]])
@@ -159,7 +164,8 @@ class Watch:
 
     def _refutes(self, rows: Whole, leader: Whole, second: Whole, total: int, radius: Whole) -> Bools:
         """Whether the opposite bet, that the lead over one fixed class is below the gap, has made 1 / alpha."""
-        return _log_wealth(self.stakes[rows], -self.gaps[radius], second, leader, total) >= self.enough
+        wealth = _log_wealth(self.stakes[rows], -self.gaps[radius], second, leader, total)
+        return wealth >= self.enough + ROUNDING * (total + 100)
 
     def _pays(self, rows: Whole, leader: Whole, rival: Whole, total: int) -> Bools:
         """Whether some later moment to stop at is expected to gain enough radius for the votes until then.

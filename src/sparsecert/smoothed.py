@@ -186,8 +186,7 @@ class Smoothed:
         numbers = _numbers(examples, len(x))
         voting = voting or self.voting(x)
         stopped = yield from certified_in_looks(voting, x, numbers, self.scheme, sampling, alpha, seed, bound, progress)
-        invalid = stopped.selection.invalid.sum() + stopped.estimation.invalid.sum()
-        _warn_of_invalid(int(invalid), int(stopped.samples.sum()))
+        _warn_of_invalid(int(stopped.invalid.sum()), int(stopped.samples.sum()))
         return Certifications(
             stopped.certificates, stopped.selection, stopped.estimation, sampling.n0, sampling.most, alpha, seed, bound,
             stopped.samples, stopped.answers,

@@ -101,6 +101,37 @@ def test_report_certifies_again_without_the_model(certified: Path) -> None:
         assert sum(other["certified_accuracy"]) < sum(two["certified_accuracy"])
 
 
+def test_certify_sequentially_and_report(trained: Path, tmp_path: Path) -> None:
+    """Fewer samples where the radius is settled; the question is answered; reports need the votes alone."""
+    found = {}
+    for name, more in {"settled": [], "asked": ["--at-least", 1]}.items():
+        out = tmp_path / f"{name}.jsonl"
+        settings = ["--limit", 12, "--sampling", "sequential", "--n0", 50, "--max-samples", 600, *more, "--out", out]
+        done = _sparsecert("certify", trained, "--data", "digits", *settings)
+        assert done.returncode == 0, done.stderr
+        assert "sequential" in done.stdout
+        assert f"wrote {out}" in done.stdout
+        found[name] = json.loads(_sparsecert("report", out, "--format", "json").stdout)
+        assert 32 + 96 <= found[name]["mean_samples"] < 600
+        assert found[name]["mean_samples"] == sum(line.copies for line in read(out).lines) / 12
+        assert (found[name]["n0"], found[name]["n"], found[name]["sampling"]["max_samples"]) == (50, 550, 600)
+    assert found["settled"]["answers"] is None
+    assert sum(found["asked"]["answers"].values()) == 12
+    strict = _sparsecert("report", tmp_path / "settled.jsonl", "--format", "json", "--alpha", "1e-9")
+    assert sum(json.loads(strict.stdout)["certified_accuracy"]) < sum(found["settled"]["certified_accuracy"])
+
+
+def test_the_help_says_what_belongs_to_sequential_sampling() -> None:
+    """Every option that is refused without it."""
+    text = " ".join(CliRunner().invoke(cli, ["certify", "--help"]).output.split())
+    for option in ("--at-least R", "--max-samples INTEGER", "--tolerance FLOAT"):
+        assert f"{option} Sequential:" in text
+    assert "--sampling [fixed|sequential]" in text
+    assert "--sampling sequential --at-least 8" in text
+    for default in ("17000, or 6000 with --at-least", "(default: 0.01)", "(default: 10000)"):
+        assert default in text
+
+
 def test_report_draws_curves(certified: Path, tmp_path: Path) -> None:
     done = _sparsecert("report", certified, certified, "--plot", tmp_path / "curve")
     assert done.returncode == 0, done.stderr
@@ -134,6 +165,7 @@ def test_data_get_of_what_ships_says_so(tmp_path: Path) -> None:
 TRAIN = ["train", "--data", "digits", "--out", "{tmp}/x"]
 OUT = ["--out", "{tmp}/c"]
 CERTIFY = ["certify", "{trained}", "--data", "digits", "--limit", "2", "--n", "50", "--n0", "10"]
+SEQUENTIAL = ["certify", "{trained}", "--data", "digits", "--limit", "2", "--sampling", "sequential", *OUT]
 MISTAKES = {
     "keep 0": ([*TRAIN, "--keep", "0"], "keep must be"),
     "keep > units": ([*TRAIN, "--keep", "65"], "keep must be a whole number between 1 and units (64), got 65"),
@@ -147,6 +179,24 @@ MISTAKES = {
     "alpha text": ([*CERTIFY, "--alpha", "five", *OUT], "'five' is not a valid float"),
     "n": ([*CERTIFY, "--n", "0", *OUT], "n must be a whole number between 1 and 2**40 - 1, got 0"),
     "n0": ([*CERTIFY, "--n0", "0", *OUT], "n0 must be a whole number between 1 and"),
+    "at least": ([*CERTIFY, "--at-least", "2", *OUT], "is for sequential sampling; add --sampling sequential"),
+    "at least 0": ([*CERTIFY, "--at-least", "0", *OUT], "--at-least is for sequential sampling; add"),
+    "max samples": ([*CERTIFY, "--max-samples", "900", *OUT], "--max-samples is for sequential sampling; add"),
+    "tolerance": ([*CERTIFY, "--tolerance", "0", *OUT], "--tolerance is for sequential sampling; add"),
+    "sampling": ([*CERTIFY, "--sampling", "adaptive", *OUT], "'adaptive' is not one of 'fixed', 'sequential'"),
+    "sequential n": ([*SEQUENTIAL, "--n", "50"], "with --sampling sequential use --max-samples"),
+    "budget": ([*SEQUENTIAL, "--max-samples", "1000"], "max_samples must be above n0 (1000), which choose the class"),
+    "budget of n0": ([*SEQUENTIAL, "--n0", "6000", "--at-least", "1"], "max_samples must be above n0 (6000)"),
+    "tolerance below 0": ([*SEQUENTIAL, "--tolerance", "-1"], "tolerance must be 0 or more, in radius per 1,000"),
+    "radius": ([*SEQUENTIAL, "--at-least", "3"], "at_least must be at most 2, the largest radius of Uniform("),
+    "radius below 0": ([*SEQUENTIAL, "--at-least", "-1"], "at_least must be a whole number between 0 and"),
+    "sequential alpha": ([*SEQUENTIAL, "--alpha", "1"], "alpha must be between 0 and 1, both excluded"),
+    "sequential n0": ([*SEQUENTIAL, "--n0", "0"], "n0 must be a whole number between 1 and"),
+    "sequential other run": (
+        ["certify", "{trained}", "--data", "digits", "--limit", "30", "--n0", "50", "--max-samples", "550",
+         "--sampling", "sequential", "--out", "{certified}"],
+        "sampling is null there",
+    ),
     "seed": ([*CERTIFY, "--seed", "-1", *OUT], "seed must be a whole number between 0"),
     "limit": ([*CERTIFY, "--limit", "0", *OUT], "limit must be at least 1"),
     "rows": ([*CERTIFY, "--rows", "0", *OUT], "rows must be a whole number between 1"),

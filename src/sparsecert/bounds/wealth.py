@@ -27,11 +27,13 @@ STAKES = 1024  # a stake is a whole number of 1 / STAKES, at most half of them
 Growth = tuple[int, int, int]
 
 
-def is_proved(leader: int, rival: int, others: int, each: Growth, alpha: Fraction) -> bool:
-    """Proves that the wealth after these votes, which multiply it as `growth` says, is at least 1 / alpha.
+def is_proved(leader: int, rival: int, others: int, gap: Fraction, stake: int, alpha: Fraction) -> bool:
+    """Proves that the wealth after these votes is at least 1 / alpha; False means not proved."""
+    return reaches(leader, rival, others, growth(stake, gap), alpha)
 
-    False means not proved.
-    """
+
+def reaches(leader: int, rival: int, others: int, each: Growth, alpha: Fraction) -> bool:
+    """`is_proved`, given what each vote adds to the logarithm of the wealth."""
     return leader * each[0] + rival * each[1] + others * each[2] >= -log2_below(alpha)
 
 
@@ -41,13 +43,14 @@ def best_stake(variance: float, votes: int, alpha: Fraction) -> int:
     After n votes a stake s needs a lead of about log(1 / alpha) / (n s) + s * variance / 2 beyond the gap, least at
     s = sqrt(2 log(1 / alpha) / (n variance)). Any stake is sound that is fixed before the votes are looked at.
     """
-    best = math.sqrt(2 * _log_of_inverse(alpha) / (votes * variance))
+    best = math.sqrt(2 * needed(alpha) / (votes * variance))
     return max(1, min(STAKES // 2, int(best * STAKES)))
 
 
 @lru_cache(maxsize=1 << 10)
-def _log_of_inverse(alpha: Fraction) -> float:
-    return -math.log(alpha)
+def needed(alpha: Fraction) -> float:
+    """About log(1 / alpha), also of an alpha whose inverse is beyond what floats hold."""
+    return math.log(alpha.denominator) - math.log(alpha.numerator)
 
 
 @lru_cache(maxsize=1 << 16)

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from sparsecert.bounds import charged
 from sparsecert.bounds.interval import Lead
-from sparsecert.bounds.wealth import Growth, best_stake, growth, is_proved
+from sparsecert.bounds.wealth import Growth, best_stake, growth, reaches
 from sparsecert.certificates.certificate import Certificate
 from sparsecert.counts import Tally
 from sparsecert.schemes import DELTA_BITS, Scheme
@@ -36,7 +36,7 @@ def certify_stopped(
     low, high = -1, len(scheme.deltas) - 1  # delta is 1/2 or more at the last
     while high - low > 1:
         middle = (low + high) // 2
-        proved = is_proved(leader, rival, others, _growth_at(scheme, middle, stake), level)
+        proved = reaches(leader, rival, others, _growth_at(scheme, middle, stake), level)
         low, high = (middle, high) if proved else (low, middle)
     return Certificate(Lead(label, gap_at(scheme, low) if low >= 0 else Fraction(-1)), low if low >= 0 else None)
 

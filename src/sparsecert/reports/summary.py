@@ -9,14 +9,12 @@ from typing import Any
 
 from sparsecert.certificates import Certificate, certify_stopped, method_named
 from sparsecert.errors import InputError
-from sparsecert.records import Record, Records, is_sequential
+from sparsecert.records import ANSWERS, Record, Records, is_sequential
 from sparsecert.reports.classification import FROM_ESTIMATION, Classification, check_predictions, classify
 from sparsecert.reports.facts import RunFacts, facts_of
 from sparsecert.reports.medians import certified_accuracy, median_certified_robustness
 from sparsecert.schemes import Scheme
 from sparsecert.schemes import from_config as scheme_from_config
-
-ANSWERS = "yes", "no", "undecided"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +27,8 @@ class Summary(RunFacts):
     predictions everything certified is None or empty.
 
     The certificates fall into `abstained_certificates`, `wrong_certificates` (certified, but not for the true class)
-    and `certified`, of which `certified_at_zero` have radius 0. `answers` counts the answers to `at_least`.
+    and `certified`, of which `certified_at_zero` have radius 0. `answers` counts the answers to `at_least`, which the
+    votes alone do not give again: None also at another alpha or bound than the run's.
     """
 
     inputs: int
@@ -138,19 +137,23 @@ def summarise(
         inputs=len(records.lines),
         classification=_classification(records, scheme, facts["alpha"], predictions),
         **(_certified(records, scheme, facts) if facts["kind"] == "certify" else {}),
-        **_totals(records),
+        **_totals(records, facts),
     )
 
 
-def _totals(records: Records) -> dict[str, Any]:
-    """The fields of `Summary` that are sums over all inputs; `answers` as recorded, None where nothing was asked."""
+def _totals(records: Records, facts: dict[str, Any]) -> dict[str, Any]:
+    """The fields of `Summary` that are sums over all inputs.
+
+    `answers` are as recorded, None where nothing was asked, or not at this alpha and bound.
+    """
     seconds = copies = 0.0
     invalid, given = 0, Counter[str | None]()
     for line in records.lines:
         seconds, copies = seconds + line.seconds, copies + line.copies
         invalid += line.votes.invalid + (line.selection.invalid if line.selection else 0)
         given[line.answer] += 1
-    asked = (records.header.run.get("sampling") or {}).get("at_least") is not None
+    asked = (facts["sampling"] or {}).get("at_least") is not None
+    asked = asked and (facts["alpha"], facts["bound"]) == (facts["run_alpha"], facts["run_bound"])
     return {
         "mean_seconds": seconds / len(records.lines),
         "mean_samples": copies / len(records.lines),

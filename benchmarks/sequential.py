@@ -1,0 +1,364 @@
+"""What sequential sampling saves, on simulated votes: samples an image, and certified accuracy beside a fixed number.
+
+The class shares in a records file stand in for the true probabilities, and votes are drawn from them: no model is
+needed. Two ways to look at votes while they come, at the same alpha and budget:
+
+  wealth         the package's own (`certificates.stopped`): nothing is paid for looking;
+  spent alpha    Clopper-Pearson bounds at looks that are fixed beforehand, each paid for with a part of alpha: half of
+                 it is kept for the last look, the others share the rest in proportion to their votes.
+
+Both choose the class by the package's rule, keep the largest radius they have proved, and go on while some later look
+is expected to gain enough radius for its votes: at the same tolerance, and then, since their guesses differ, at the one
+that makes the second method take as many samples as the first. Prints, for Corollary 2 and Corollary 1, the mean number
+of samples, the median certified robustness and the certified accuracy by rho, with the largest difference from a fixed
+number of samples in points; then how the question "is the radius at least so much?" is answered.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy.special import betaincinv, ndtr
+from scipy.stats import norm
+
+from sparsecert import records
+from sparsecert.bounds import charged
+from sparsecert.certificates import METHODS
+from sparsecert.counts import Counts
+from sparsecert.looks import Votes, certified_in_looks
+from sparsecert.reports.medians import certified_accuracy, median_certified_robustness
+from sparsecert.schemes import DELTA_BITS, SELECTION, Scheme
+from sparsecert.schemes import from_config as scheme_from_config
+from sparsecert.sequential import Sequential, clear, selection_looks
+from sparsecert.work import finished
+
+RECORDS = Path("results/mnist/k45/certify.jsonl.xz")
+N0, N, ALPHA = 1_000, 10_000, 0.05
+FIRST, GROWTH = 128, 1.5  # votes at the first look where alpha is spent, and how much they grow from look to look
+LAST_LOOK = 0.5  # its part of alpha
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("records", nargs="?", type=Path, default=RECORDS, help=f"default: {RECORDS}")
+    parser.add_argument("--alpha", type=float, default=ALPHA)
+    parser.add_argument("--max-samples", type=int, help="default: 17000, or 6000 for the question")
+    parser.add_argument("--tolerance", type=float, default=0.01, help="radius per 1,000 samples")
+    parser.add_argument("--at-least", type=int, default=8, metavar="R", help="radius that the question asks for")
+    parser.add_argument("--repeats", type=int, default=3, help="simulations of the fixed number, to be averaged")
+    parser.add_argument("--limit", type=int, help="only so many inputs")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    world = World.of(options.records, options.alpha, options.seed, options.limit)
+    print(
+        f"{options.records}: {len(world.true):,} inputs, {world.scheme}, their shares taken for the truth; "
+        f"alpha {options.alpha}, seed {options.seed}",
+        flush=True,
+    )
+    settled = Sequential(max_samples=options.max_samples, n0=N0, tolerance=options.tolerance)
+    asking = Sequential(max_samples=options.max_samples, n0=N0, at_least=options.at_least)
+    for bound in METHODS:
+        compare(world, bound, settled, options.repeats)
+        ask(world, bound, asking)
+
+
+@dataclass(frozen=True)
+class World:
+    """Inputs with the probabilities of their classes (and, last, of an invalid copy) and their true labels."""
+
+    shares: Floats
+    true: Ints
+    scheme: Scheme
+    alpha: float
+    seed: int
+
+    @classmethod
+    def of(cls, path: Path, alpha: float, seed: int, limit: int | None) -> World:
+        """The inputs of a records file."""
+        found = records.read(path)
+        if records.is_sequential(found.header):
+            raise SystemExit(f"{path}: votes that were stopped by looking at them are no shares; name another file")
+        lines = list(found.lines)[:limit]
+        tallies = [line.votes for line in lines]
+        votes = np.array([(*tally.votes, tally.invalid) for tally in tallies], dtype=np.float64)
+        true = np.array([line.true for line in lines])
+        scheme = scheme_from_config(found.header.run["scheme"])
+        return cls(votes / votes.sum(axis=1, keepdims=True), true, scheme, alpha, seed)
+
+    @property
+    def gaps(self) -> Floats:
+        """2 delta for every radius, and last one that no lead reaches."""
+        return np.array([2 * delta / (1 << DELTA_BITS) for delta in self.scheme.deltas])
+
+    def voting(self, salt: int) -> Any:
+        """What stands in for a model: votes drawn from the shares."""
+        return Drawn(self.shares, np.random.default_rng([self.seed, salt]))
+
+
+class Drawn:
+    """Votes by chance, where `sparsecert.votes.Voting` has those of a model."""
+
+    ablation = SimpleNamespace(device=torch.device("cpu"))
+
+    def __init__(self, shares: Floats, chance: np.random.Generator) -> None:
+        self.shares, self.chance, self.classes = shares, chance, shares.shape[1] - 1
+
+    def begin(
+        self, _inputs: torch.Tensor, examples: Sequence[int], draws: range, _seed: int, _progress: object = None
+    ) -> Callable[[], Counts]:
+        """The votes of these inputs, as many as there are draws."""
+        votes = self.chance.multinomial(len(draws), self.shares[np.asarray(examples)])
+        return lambda: Counts(votes[:, :-1], votes[:, -1])
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """For each input the class chosen, the radius (-1: none), the samples taken, and the answer where one was asked."""
+
+    label: Ints
+    radius: Ints
+    samples: Ints
+    answers: tuple[str | None, ...] = ()
+
+
+def fixed(world: World, bound: str, salt: int) -> Outcome:
+    """N0 + N samples of every input."""
+    chance = np.random.default_rng([world.seed, salt])
+    label = chance.multinomial(N0, world.shares)[:, :-1].argmax(axis=1)
+    votes = chance.multinomial(N, world.shares)
+    leader, rival = against(votes, label, bound)
+    lead = lead_proved(leader, rival, N, float(charged(world.alpha, world.scheme, N)), bound)
+    return Outcome(label, radii(lead, world.gaps), np.full(len(label), N0 + N))
+
+
+def by_wealth(world: World, bound: str, sampling: Sequential) -> Outcome:
+    """The package's own loop over looks and its certificates."""
+    inputs = torch.zeros(len(world.true), 1)
+    examples = range(len(inputs))
+    stopped = finished(
+        certified_in_looks(world.voting(1), inputs, examples, world.scheme, sampling, world.alpha, 0, bound)
+    )
+    label = np.array([certificate.interval.label for certificate in stopped.certificates])
+    radius = np.array([-1 if c.radius is None else c.radius for c in stopped.certificates])
+    return Outcome(label, radius, stopped.samples, stopped.answers)
+
+
+def by_spending(world: World, bound: str, sampling: Sequential) -> Outcome:
+    """Clopper-Pearson bounds at every look, each at its own part of alpha."""
+    selection = selected(world, sampling)
+    label = selection.counts.votes.argmax(axis=1)
+    others = selection.counts.votes.copy()
+    others[np.arange(len(label)), label] = -1
+    second = others.argmax(axis=1)
+    looks = spaced(sampling.most)
+    levels = parts(looks) * float(charged(world.alpha, world.scheme, sampling.most))
+    voting, rows = world.voting(2), np.arange(len(label))
+    votes, taken = np.zeros(world.shares.shape, dtype=np.int64), np.zeros(len(label), dtype=np.int64)
+    best, refuted = np.full(len(label), -1), np.zeros(len(label), dtype=np.bool_)
+    for look, total in enumerate(looks):
+        fresh = voting.begin(None, rows, range(total - (looks[look - 1] if look else 0)), 0)()
+        votes[rows] += np.column_stack((fresh.votes, fresh.invalid))
+        taken[rows] = total
+        leader, rival = against(votes[rows], label[rows], bound)
+        proved = radii(lead_proved(leader, rival, total, levels[look], bound), world.gaps)
+        best[rows] = np.maximum(best[rows], proved)
+        if sampling.at_least is None:
+            going = best[rows] < len(world.gaps) - 2
+            going &= gain(leader, rival, look, looks, levels, best[rows], world.gaps, bound) > sampling.tolerance / 1e3
+        else:
+            runner_up = votes[rows, second[rows]] if bound == "two-sided" else total - leader
+            lead = lead_refuted(leader, runner_up, total, levels[look], bound)
+            refuted[rows] = (best[rows] < sampling.at_least) & (lead <= world.gaps[sampling.at_least])
+            going = (best[rows] < sampling.at_least) & ~refuted[rows]
+        rows = rows[going]
+        if not len(rows):
+            break
+    answers = tuple(
+        None if sampling.at_least is None else "yes" if radius >= sampling.at_least else "no" if no else "undecided"
+        for radius, no in zip(best.tolist(), refuted.tolist(), strict=True)
+    )
+    return Outcome(label, best, selection.taken + taken, answers)
+
+
+def selected(world: World, sampling: Sequential) -> Votes:
+    """Selection votes by the package's rule."""
+    votes = Votes(world.voting(3), torch.zeros(len(world.true), 1), range(len(world.true)), SELECTION, 0)
+    rows = np.arange(len(world.true))
+    for total in selection_looks(sampling.n0):
+        finished(votes.more(rows, total, None))
+        rows = rows[~clear(votes.counts, rows)]
+        if not len(rows):
+            break
+    return votes
+
+
+def spaced(most: int) -> list[int]:
+    """Looks that grow geometrically and end with `most`."""
+    looks = [most]
+    while looks[0] / GROWTH >= FIRST:
+        looks.insert(0, round(looks[0] / GROWTH))
+    return looks
+
+
+def parts(looks: Sequence[int]) -> Floats:
+    """The part of alpha that each look has."""
+    votes = np.array(looks, dtype=np.float64)
+    before = (1 - LAST_LOOK) * votes[:-1] / votes[:-1].sum() if len(looks) > 1 else votes[:-1]
+    return np.append(before, 1 - before.sum())
+
+
+def gain(
+    leader: Ints, rival: Ints, look: int, looks: Sequence[int], levels: Floats, best: Ints, gaps: Floats, bound: str
+) -> Floats:
+    """The most radius a vote that some later look is expected to gain.
+
+    The lead at a later look is taken to be normal around the present one, the width of its bound to be the normal
+    approximation's with the first correction for skewness.
+    """
+    n, result = looks[look], np.zeros(len(leader))
+    p, q = (leader + 0.5) / (n + 1), (rival + 0.5) / (n + 1)
+    deviation = np.sqrt(np.maximum(p + q - (p - q) ** 2, 1e-6))
+    ahead = np.arange(len(gaps) - 1)[None, :] > best[:, None]
+    for later, level in zip(looks[look + 1 :], levels[look + 1 :], strict=True):
+        z = float(norm.isf(level / 2 if bound == "two-sided" else level))
+        skew = (z * z - 1) / later * (np.abs(1 - 2 * p) + np.abs(1 - 2 * q)) / 6
+        width = z * (np.sqrt(p * (1 - p)) + np.sqrt(q * (1 - q))) / np.sqrt(later) + skew
+        spread = deviation * np.sqrt(1 / n - 1 / later)
+        chance = ndtr(((p - q - width)[:, None] - gaps[None, :-1]) / spread[:, None])
+        result = np.maximum(result, np.where(ahead, chance, 0.0).sum(axis=1) / (later - n))
+    return result
+
+
+def against(votes: Ints, label: Ints, bound: str) -> tuple[Ints, Ints]:
+    """Votes for the label, and for the rival that it is held against; the last column are the invalid ones."""
+    each = np.arange(len(label))
+    leader = votes[each, label]
+    if bound == "one-sided":
+        return leader, votes.sum(axis=1) - leader
+    others = votes[:, :-1].copy()
+    others[each, label] = -1
+    return leader, others.max(axis=1) + votes[:, -1]
+
+
+def lead_proved(leader: Ints, rival: Ints, total: int, level: float, bound: str) -> Floats:
+    """A lower bound on the lead, too large with probability at most `level`."""
+    if bound == "one-sided":
+        return 2 * lower(leader, total, level) - 1
+    return lower(leader, total, level / 2) - upper(rival, total, level / 2)
+
+
+def lead_refuted(leader: Ints, second: Ints, total: int, level: float, bound: str) -> Floats:
+    """An upper bound on the lead over one fixed class, too small with probability at most `level`."""
+    if bound == "one-sided":
+        return 2 * upper(leader, total, level) - 1
+    return upper(leader, total, level / 2) - lower(second, total, level / 2)
+
+
+def lower(votes: Ints, total: int, level: float) -> Floats:
+    """Clopper-Pearson, in floating point."""
+    result: Floats = np.where(votes > 0, betaincinv(np.maximum(votes, 1), total - votes + 1, level), 0.0)
+    return result
+
+
+def upper(votes: Ints, total: int, level: float) -> Floats:
+    return 1 - lower(total - votes, total, level)
+
+
+def radii(lead: Floats, gaps: Floats) -> Ints:
+    """The largest radius whose gap is below the lead, -1 for none."""
+    return np.searchsorted(gaps, lead, side="left") - 1
+
+
+def compare(world: World, bound: str, sampling: Sequential, repeats: int) -> None:
+    """Samples, median and certified accuracy of the two methods beside the fixed number."""
+    began = time.perf_counter()
+    simulated = [fixed(world, bound, 10 + repeat) for repeat in range(repeats)]
+    curves = [curve(world, outcome) for outcome in simulated]
+    base = np.mean(curves, axis=0)
+    noise = max(float(np.abs(single - base).max()) for single in curves)
+    budget = f"at most {sampling.max_samples:,} samples, tolerance {sampling.tolerance} per 1,000"
+    print(f"\n{bound}, {budget}, {len(spaced(sampling.most))} looks where alpha is spent", flush=True)
+    print(f"{'':<36}{'samples':>8}{'median':>8}  certified accuracy at rho = 0, 1, ...")
+    row(f"fixed {N0:,} + {N:,}, mean of {repeats}", simulated[0], world, base)
+    wealth = by_wealth(world, bound, sampling)
+    row("wealth", wealth, world, None, base)
+    row("spent alpha, the same tolerance", by_spending(world, bound, sampling), world, None, base)
+    alike = with_samples(world, bound, sampling, float(wealth.samples.mean()))
+    row(f"spent alpha, tolerance {alike.tolerance:.4f}", by_spending(world, bound, alike), world, None, base)
+    print(f"one fixed simulation is up to {noise:.2f} points from their mean; {time.perf_counter() - began:.0f} s")
+
+
+def with_samples(world: World, bound: str, sampling: Sequential, samples: float) -> Sequential:
+    """The tolerance at which spending takes so many samples on average, by bisection."""
+    low, high = math.log(1e-4), math.log(10.0)
+    for _ in range(12):
+        middle = replace(sampling, tolerance=math.exp((low + high) / 2))
+        more = by_spending(world, bound, middle).samples.mean() > samples
+        low, high = ((low + high) / 2, high) if more else (low, (low + high) / 2)
+    return replace(sampling, tolerance=math.exp((low + high) / 2))
+
+
+def ask(world: World, bound: str, sampling: Sequential) -> None:
+    """Samples and answers of the two methods to the question."""
+    began, truly = time.perf_counter(), share_at_least(world, bound, sampling.at_least or 0)
+    print(
+        f"\n{bound}, is the radius at least {sampling.at_least}? at most {sampling.max_samples:,} samples", flush=True
+    )
+    print(f"{'':<36}{'samples':>8}{'yes':>9}{'no':>9}{'undecided':>11}")
+    print(f"{'by the shares themselves':<36}{'':>8}{truly:>9.2%}{1 - truly:>9.2%}")
+    for name, method in (("wealth", by_wealth), (f"spent alpha, {len(spaced(sampling.most))} looks", by_spending)):
+        outcome = method(world, bound, sampling)
+        yes, no, undecided = (outcome.answers.count(answer) / len(outcome.answers) for answer in records.ANSWERS)
+        print(f"{name:<36}{outcome.samples.mean():>8,.0f}{yes:>9.2%}{no:>9.2%}{undecided:>11.2%}", flush=True)
+    print(f"{time.perf_counter() - began:.0f} s")
+
+
+def share_at_least(world: World, bound: str, radius: int) -> float:
+    """The share of inputs that the corollary gives this radius, were their shares the probabilities."""
+    label = world.shares[:, :-1].argmax(axis=1)
+    each = np.arange(len(label))
+    leader, others = world.shares[each, label], world.shares[:, :-1].copy()
+    others[each, label] = -1
+    rival = 1 - leader if bound == "one-sided" else others.max(axis=1) + world.shares[:, -1]
+    return float((leader - rival > world.gaps[radius]).mean())
+
+
+def robustness(world: World, outcome: Outcome) -> list[int | None]:
+    right = (outcome.label == world.true) & (outcome.radius >= 0)
+    return [radius if ok else None for radius, ok in zip(outcome.radius.tolist(), right.tolist(), strict=True)]
+
+
+def curve(world: World, outcome: Outcome) -> Floats:
+    """Certified accuracy in points, for every radius of the scheme."""
+    found = certified_accuracy(robustness(world, outcome))
+    return 100 * np.pad(np.array(found), (0, len(world.gaps) - 1 - len(found)))
+
+
+def row(name: str, outcome: Outcome, world: World, found: Floats | None, base: Floats | None = None) -> None:
+    """One line of numbers, and a second one that holds them against `base`."""
+    found = curve(world, outcome) if found is None else found
+    median = median_certified_robustness(robustness(world, outcome))
+    shown = " ".join(f"{share:5.2f}" for share in found)
+    print(f"{name:<36}{outcome.samples.mean():>8,.0f}{'N/A' if median is None else median:>8}  {shown}", flush=True)
+    if base is not None:
+        points = found - base
+        at = int(np.abs(points).argmax())
+        largest = f"largest difference {points[at]:+.2f} points at rho = {at}"
+        print(f"{'':<36}{largest}, mean radius {points.sum() / 100:+.3f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
