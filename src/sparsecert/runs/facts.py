@@ -1,0 +1,89 @@
+"""The header of a run's records: what decides its votes, and where they were computed."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import asdict
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import sparsecert
+from sparsecert import modelfile
+from sparsecert.datasets import Dataset
+from sparsecert.errors import InputError
+from sparsecert.records import Writer
+from sparsecert.runs.inputs import Indices, Shard, indices_of
+from sparsecert.smoothed import Smoothed
+
+
+def facts(
+    smoothed: Smoothed,
+    model: str | Path,
+    data: Dataset,
+    limit: int | None,
+    shard: Shard | None,
+    settings: dict[str, Any],
+) -> dict[str, Any]:
+    """What decides the votes, but for the rounding of another torch or number of threads (see the environment)."""
+    if smoothed.classes is not None and smoothed.classes != len(data.classes):
+        raise InputError(f"the model has {smoothed.classes} classes, {data.name} has {len(data.classes)}")
+    names = smoothed.facts.get("class_names")
+    if names is not None and names != list(data.classes):
+        raise InputError(
+            f"the model was trained on other classes than {data.name} has, or on the same in another order"
+        )
+    part = {} if shard is None else {"shard": {**asdict(shard), "inputs": len(indices_of(data, limit, shard))}}
+    return {
+        "model": {"sha256": modelfile.fingerprint(model)},
+        "scheme": smoothed.scheme.config(),
+        "encoding": smoothed.encoding.config(),
+        "classes": len(data.classes),
+        "precision": smoothed.precision,
+        "device": smoothed.device.type,
+        **settings,
+        "data": {
+            "name": data.name,
+            "split": data.split,
+            "fingerprint": data.fingerprint(),
+            "inputs": len(data.spaced(limit)),
+            "of": len(data),
+        },
+        **part,
+    }
+
+
+def environment(smoothed: Smoothed, model: str | Path, rows: int) -> dict[str, Any]:
+    """Where and with what the run is computed."""
+    device = smoothed.device
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
+    return {
+        "model": Path(model).name,
+        "sparsecert": sparsecert.__version__,
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "device_name": name,
+        "threads": torch.get_num_threads(),
+        "rows": rows,
+        "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    }
+
+
+def check_inputs(writer: Writer, indices: Indices) -> None:
+    """Refuses a file that holds inputs which are not of this run."""
+    if not writer.done <= set(indices.tolist()):
+        raise InputError(f"{writer.path} holds inputs that are not of this run; name another file")
+
+
+def rows_of(writer: Writer, asked: int | None) -> int:
+    """The rows that the run was begun with; another number is refused, since rounding may depend on it."""
+    begun = writer.header.environment.get("rows")
+    if type(begun) is not int or begun < 1:
+        raise InputError(f"{writer.path} has a damaged header; name another file")
+    if asked not in (None, begun):
+        raise InputError(f"{writer.path} was begun with rows {begun}, not {asked}; leave rows out or name another file")
+    return begun

@@ -1,0 +1,78 @@
+"""Which inputs a run has, cut into shards and groups."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from sparsecert.datasets import Dataset
+from sparsecert.errors import InputError
+from sparsecert.runs.procedures import Group
+
+CHUNK = 64  # shards are dealt out in chunks of so many inputs, which are whole groups of a fixed number of samples
+
+Indices = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Part `index` of `of`, the first being 1: the parts of a run are disjoint and together are the run."""
+
+    index: int
+    of: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.index <= self.of:
+            raise InputError(f"shard must be I/N with 1 <= I <= N, got {self}")
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        """The shard that a command line names, such as 2/8."""
+        found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)
+        if found is None:
+            raise InputError(f"shard must be I/N, for example 2/8 for the second of eight, got {text!r}")
+        return cls(int(found[1]), int(found[2]))
+
+    def __str__(self) -> str:
+        return f"{self.index}/{self.of}"
+
+    def part(self, indices: Indices) -> Indices:
+        """This shard's inputs: chunks dealt out in turn, smaller ones where there are too few for every shard."""
+        if len(indices) < self.of:
+            raise InputError(f"shard {self} was asked of {len(indices)} inputs; use at most as many shards as inputs")
+        chunk = min(CHUNK, 1 << ((len(indices) // self.of).bit_length() - 1))
+        mine: Indices = indices[np.arange(len(indices)) // chunk % self.of == self.index - 1]
+        return mine
+
+
+def indices_of(data: Dataset, limit: int | None, shard: Shard | None) -> Indices:
+    """The inputs of a run, or of a shard of it."""
+    indices = data.spaced(limit)
+    return indices if shard is None else shard.part(indices)
+
+
+def groups(indices: Indices, size: int) -> Iterator[list[int]]:
+    """The inputs in their order, `size` at a time."""
+    for start in range(0, len(indices), size):
+        yield indices[start : start + size].tolist()
+
+
+def group_of(data: Dataset, examples: list[int]) -> Group:
+    """These inputs with their labels."""
+    return Group(pixels(data, examples), examples, data.labels[examples].tolist())
+
+
+def pixels(data: Dataset, indices: list[int]) -> torch.Tensor:
+    """Float[b, c, h, w] in [0, 1]."""
+    return scaled(data.images.batch(indices))
+
+
+def scaled(images: npt.NDArray[Any]) -> torch.Tensor:
+    """Bytes as numbers in [0, 1]."""
+    return torch.from_numpy(images).float() / 255

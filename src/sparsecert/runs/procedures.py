@@ -1,0 +1,202 @@
+"""What a run does with a group of inputs: PREDICT and CERTIFY, with a fixed number of samples or sequentially."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+
+from sparsecert.bounds import Interval
+from sparsecert.certificates import method_named
+from sparsecert.records import Record
+from sparsecert.results import Certifications
+from sparsecert.schemes import Scheme
+from sparsecert.sequential import FIRST_LOOK, Sequential
+from sparsecert.smoothed import Smoothed, check_settings
+from sparsecert.votes import Progress, Voting
+from sparsecert.work import Work
+
+PASSES_AT_ONCE = 8  # forward passes of a group's first votes: enough to keep a GPU busy, little to lose in a kill
+
+
+@dataclass(frozen=True)
+class Group:
+    """Some inputs of a data set: pixels Float[b, c, h, w], and the numbers and true labels of each."""
+
+    pixels: torch.Tensor
+    examples: list[int]
+    labels: list[int]
+
+
+class Procedure(Protocol):
+    """Everything about a run but its model and its inputs: a handful of plain numbers that can be sent anywhere."""
+
+    @property
+    def kind(self) -> str:
+        """Of the records: "certify" or "predict"."""
+
+    @property
+    def most_inputs(self) -> int:
+        """The most inputs of a group."""
+
+    @property
+    def first(self) -> int:
+        """Copies of an input in the first votes of a group."""
+
+    @property
+    def at_once(self) -> int:
+        """Groups under way on a GPU."""
+
+    def settings(self) -> dict[str, Any]:
+        """The facts of the header that decide votes and certificates: plain JSON values."""
+
+    def check(self, scheme: Scheme) -> None:
+        """Refuses settings that cannot be used, before any work is done or file written."""
+
+    def work(self, smoothed: Smoothed, group: Group, voting: Voting, progress: Progress) -> Work[list[Record]]:
+        """A record for each input of the group."""
+
+
+def inputs_at_once(procedure: Procedure, rows: int) -> int:
+    """Inputs in a group, a power of two: a number of inputs that is a multiple of `most_inputs` is whole groups."""
+    fitting = max(1, min(procedure.most_inputs, PASSES_AT_ONCE * rows // procedure.first))
+    return 1 << (fitting.bit_length() - 1)
+
+
+@dataclass(frozen=True)
+class Predict:
+    """The smoothed classifier's answer from n votes, or an abstention."""
+
+    n: int
+    alpha: float
+    seed: int
+    kind = "predict"
+    most_inputs = 64
+    at_once = 2
+
+    @property
+    def first(self) -> int:
+        """All of them."""
+        return self.n
+
+    def settings(self) -> dict[str, Any]:
+        """n, alpha, seed."""
+        return {"n": int(self.n), "alpha": float(self.alpha), "seed": int(self.seed)}  # numpy's numbers are no JSON
+
+    def check(self, scheme: Scheme) -> None:
+        """Refuses settings that cannot be used."""
+        check_settings(scheme, self.seed, self.alpha, n=self.n)
+
+    def work(self, smoothed: Smoothed, group: Group, voting: Voting, progress: Progress) -> Work[list[Record]]:
+        """A record for each input of the group."""
+        p = yield from smoothed.predicting(
+            group.pixels, self.n, self.alpha, self.seed, examples=group.examples, progress=progress, voting=voting
+        )
+        each = enumerate(zip(group.examples, group.labels, strict=True))
+        return [Record(example, true, p.votes[row], p.answers[row], seconds=0.0) for row, (example, true) in each]
+
+
+@dataclass(frozen=True)
+class Certify:
+    """A certificate from n0 + n votes."""
+
+    n0: int
+    n: int
+    alpha: float
+    seed: int
+    bound: str
+    kind = "certify"
+    most_inputs = 64
+    at_once = 2
+
+    @property
+    def first(self) -> int:
+        """All of them that estimate."""
+        return self.n
+
+    def settings(self) -> dict[str, Any]:
+        """n0, n, alpha, seed, bound and the theorem behind it."""
+        samples = {"n0": int(self.n0), "n": int(self.n)}
+        return {**samples, **_certifying(self.alpha, self.seed, self.bound)}
+
+    def check(self, scheme: Scheme) -> None:
+        """Refuses settings that cannot be used."""
+        method_named(self.bound)
+        check_settings(scheme, self.seed, self.alpha, n0=self.n0, n=self.n)
+
+    def work(self, smoothed: Smoothed, group: Group, voting: Voting, progress: Progress) -> Work[list[Record]]:
+        """A record for each input of the group."""
+        certified = yield from smoothed.certifying(
+            group.pixels, self.n0, self.n, self.alpha, self.seed,
+            bound=self.bound, examples=group.examples, progress=progress, voting=voting,
+        )  # fmt: skip
+        return _certified(certified, group)
+
+
+@dataclass(frozen=True)
+class CertifySequentially:
+    """A certificate from as many votes as the radius needs."""
+
+    sampling: Sequential
+    alpha: float
+    seed: int
+    bound: str
+    kind = "certify"
+    most_inputs = 1_024
+    at_once = 3
+    first = FIRST_LOOK
+
+    def settings(self) -> dict[str, Any]:
+        """As for `Certify`, n0 and n being the most there can be, and the sampling."""
+        most = {"n0": int(self.sampling.n0), "n": self.sampling.most}
+        sampling = {"sampling": {"kind": "sequential", **self.sampling.config()}}
+        return {**most, **_certifying(self.alpha, self.seed, self.bound), **sampling}
+
+    def check(self, scheme: Scheme) -> None:
+        """Refuses settings that cannot be used."""
+        method_named(self.bound)
+        check_settings(scheme, self.seed)
+        self.sampling.check(scheme, self.alpha)
+
+    def work(self, smoothed: Smoothed, group: Group, voting: Voting, progress: Progress) -> Work[list[Record]]:
+        """A record for each input of the group."""
+        certified = yield from smoothed.certifying_sequentially(
+            group.pixels, self.sampling, self.alpha, self.seed,
+            bound=self.bound, examples=group.examples, progress=progress, voting=voting,
+        )  # fmt: skip
+        return _certified(certified, group)
+
+
+def _certifying(alpha: float, seed: int, bound: str) -> dict[str, Any]:
+    return {
+        "alpha": float(alpha),
+        "seed": int(seed),
+        "bound": bound,
+        "certificate": method_named(bound).theorem_name,
+    }
+
+
+def _certified(certified: Certifications, group: Group) -> list[Record]:
+    records = []
+    for row, (certificate, example, true) in enumerate(
+        zip(certified.certificates, group.examples, group.labels, strict=True)
+    ):
+        interval = certificate.interval
+        fixed = isinstance(interval, Interval)
+        records.append(
+            Record(
+                example=example,
+                true=true,
+                selection=certified.selection[row],
+                votes=certified.estimation[row],
+                label=interval.label,
+                p_lower=float(interval.p_lower) if isinstance(interval, Interval) else None,
+                p_upper=float(interval.p_upper) if isinstance(interval, Interval) else None,
+                radius=certificate.radius,
+                seconds=0.0,
+                samples=None if fixed else int(certified.samples[row]),
+                answer=certified.answers[row] if certified.answers else None,
+            )
+        )
+    return records
