@@ -20,10 +20,24 @@ def _modules_after(code: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "module", ["sparsecert", "sparsecert.bounds", "sparsecert.certificates", "sparsecert.records", "sparsecert.reports"]
+    "module",
+    [
+        "sparsecert",
+        "sparsecert.bounds",
+        "sparsecert.certificates",
+        "sparsecert.merging",
+        "sparsecert.records",
+        "sparsecert.reports",
+    ],
 )
 def test_the_mathematics_needs_no_torch(module: str) -> None:
     assert "torch" not in _modules_after(f"import {module}")
+
+
+def test_only_a_run_on_a_cluster_needs_ray() -> None:
+    modules = _modules_after("import sparsecert.runs, sparsecert.cli")
+    assert "torch" in modules
+    assert "ray" not in modules
 
 
 def test_certifying_old_votes_again_needs_no_torch() -> None:
@@ -37,12 +51,15 @@ def test_certifying_old_votes_again_needs_no_torch() -> None:
     assert "torch" not in _modules_after(code)
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["certify", "--help"], ["data", "get", "--help"], ["--version"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["certify", "--help"], ["data", "get", "--help"], ["records", "merge", "--help"], ["--version"]],
+)
 def test_help_imports_neither_torch_nor_anything_slow(arguments: list[str]) -> None:
     code = ["from sparsecert.cli import main", "try:", f"    main({arguments!r})", "except SystemExit as end:"]
     modules = _modules_after("\n".join([*code, "    assert not end.code"]))
     assert "click" in modules
-    assert not modules & {"torch", "scipy", "matplotlib", "rich", "PIL", "safetensors"}
+    assert not modules & {"torch", "scipy", "matplotlib", "rich", "PIL", "safetensors", "ray"}
 
 
 def test_no_pickle_is_ever_loaded() -> None:

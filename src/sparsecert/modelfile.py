@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors.torch import load, save
 
 from sparsecert.errors import InputError
 from sparsecert.files import write_atomically
@@ -18,6 +18,7 @@ KEY = "sparsecert"
 FORMAT = 1
 MODEL_NAME = "model.safetensors"
 SHIPPED = Path(__file__).parent / "shipped"
+NOT_WHOLE = "{} is not a whole model file ({}); copy it again or train the model anew"
 
 Tensors = dict[str, torch.Tensor]
 
@@ -46,10 +47,27 @@ def halved(tensors: Tensors) -> Tensors:
 
 def read(path: str | Path) -> tuple[Tensors, dict[str, Any]]:
     """The tensors (on the CPU) and the header; a missing, truncated or foreign file is refused by name."""
+    return parse(contents(path), str(located(path)))
+
+
+def contents(path: str | Path) -> bytes:
+    """What the file holds."""
     path = located(path)
-    header = read_header(path)
-    with safe_open(path, framework="pt") as file:
-        return {name: file.get_tensor(name) for name in file.keys()}, header  # noqa: SIM118
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(NOT_WHOLE.format(path, error)) from error
+
+
+def parse(data: bytes, name: str) -> tuple[Tensors, dict[str, Any]]:
+    """Tensors and header from what a file holds, also where the file is not seen; `name` is for refusals."""
+    try:
+        tensors = load(data)
+        size = int.from_bytes(data[:8], "little")
+        metadata = json.loads(data[8 : 8 + size]).get("__metadata__", {})
+    except (SafetensorError, ValueError) as error:
+        raise InputError(NOT_WHOLE.format(name, error)) from error
+    return tensors, _header(metadata, name)
 
 
 def read_header(path: str | Path) -> dict[str, Any]:
@@ -59,17 +77,20 @@ def read_header(path: str | Path) -> dict[str, Any]:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
     except (SafetensorError, OSError) as error:
-        raise InputError(
-            f"{path} is not a whole model file ({error}); copy it again or train the model anew"
-        ) from error
+        raise InputError(NOT_WHOLE.format(path, error)) from error
+    return _header(metadata, path)
+
+
+def _header(metadata: dict[str, str], name: str | Path) -> dict[str, Any]:
+    """What sparsecert wrote among a file's metadata."""
     if KEY not in metadata:
-        raise InputError(f"{path} was not written by sparsecert: its header has no scheme and encoding")
+        raise InputError(f"{name} was not written by sparsecert: its header has no scheme and encoding")
     try:
         header: dict[str, Any] = dict(json.loads(metadata[KEY]))
     except (ValueError, TypeError) as error:
-        raise InputError(f"{path} has a damaged header; copy it again or train the model anew") from error
+        raise InputError(f"{name} has a damaged header; copy it again or train the model anew") from error
     if header.get("format") != FORMAT:
-        raise InputError(f"{path} has format {header.get('format')}, this version reads {FORMAT}; update sparsecert")
+        raise InputError(f"{name} has format {header.get('format')}, this version reads {FORMAT}; update sparsecert")
     return header
 
 

@@ -341,14 +341,23 @@ def _parse_header(path: Path, line: bytes) -> Header:
     return header
 
 
-def _check_same(path: Path, found: Header, wanted: Header) -> None:
-    """Refuses to mix two runs in one file, naming the first fact in which they differ."""
+def difference(found: Header, wanted: Header) -> tuple[str, str, str] | None:
+    """The first fact in which two runs differ, and what it is in each; None where they are the same run."""
     there = {"kind": found.kind, **found.run}
     here = {"kind": wanted.kind, **json.loads(json.dumps(wanted.run))}
     for key in sorted(there.keys() | here.keys(), key=list({**here, **there}).index):
         if there.get(key) != here.get(key):
-            facts = f"{key} is {_short(there.get(key))} there, {_short(here.get(key))} here"
-            raise InputError(f"{path} holds another run: {facts}; name another file")
+            return key, _short(there.get(key)), _short(here.get(key))
+    return None
+
+
+def _check_same(path: Path, found: Header, wanted: Header) -> None:
+    """Refuses to mix two runs in one file."""
+    differing = difference(found, wanted)
+    if differing is not None:
+        key, there, here = differing
+        facts = f"{key} is {there} there, {here} here"
+        raise InputError(f"{path} holds another run: {facts}; name another file")
 
 
 def _short(value: Any) -> str:

@@ -270,7 +270,34 @@ class Smoothed:
 
         `precision` replaces the one it was saved with; `rows` is as in the constructor.
         """
-        tensors, header = modelfile.read(path)
+        return cls._rebuilt(path, *modelfile.read(path), model, device, precision, rows)
+
+    @classmethod
+    def load_bytes(
+        cls,
+        data: bytes,
+        name: str,
+        model: torch.nn.Module | None = None,
+        device: str | torch.device = "cpu",
+        *,
+        precision: str | None = None,
+        rows: int | None = None,
+    ) -> Smoothed:
+        """`load` from what the file of that name holds, on a machine that does not see the file."""
+        return cls._rebuilt(name, *modelfile.parse(data, name), model, device, precision, rows)
+
+    @classmethod
+    def _rebuilt(
+        cls,
+        path: str | Path,
+        tensors: modelfile.Tensors,
+        header: dict[str, Any],
+        model: torch.nn.Module | None,
+        device: str | torch.device,
+        precision: str | None,
+        rows: int | None,
+    ) -> Smoothed:
+        """The classifier of a model file's tensors and header."""
         if header.get("half"):
             tensors = {name: t.float() if t.dtype == torch.float16 else t for name, t in tensors.items()}
         try:

@@ -30,7 +30,19 @@ def certified(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-VERBS = ["train", "predict", "certify", "report", "reproduce", "data", "data get", "data list", "info"]
+VERBS = [
+    "train",
+    "predict",
+    "certify",
+    "report",
+    "reproduce",
+    "data",
+    "data get",
+    "data list",
+    "info",
+    "records",
+    "records merge",
+]
 COMMANDS = [[], *(verb.split() for verb in VERBS)]
 
 
@@ -80,6 +92,35 @@ def test_weights_can_be_stored_in_half_precision(tmp_path: Path) -> None:
     done = _sparsecert("train", "--data", "digits", "--epochs", 1, "--half", "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     assert json.loads(_sparsecert("info", tmp_path).stdout)["half"] is True
+
+
+def test_shards_are_merged(trained: Path, certified: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "model.safetensors").write_bytes((trained / "model.safetensors").read_bytes())
+    for index in (1, 2):
+        settings = ["--limit", 30, "--n0", 50, "--n", 500, "--shard", f"{index}/2"]
+        done = _sparsecert("certify", "run", "--data", "digits", *settings, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert f"wrote run/certify-{index}-of-2.jsonl" in done.stdout
+    shards = [run / f"certify-{index}-of-2.jsonl" for index in (1, 2)]
+    done = _sparsecert("records", "merge", *shards, "--out", run / "certify.jsonl")
+    assert done.stdout == f"wrote {run}/certify.jsonl: 30 inputs from 2 shards\n", done.stderr
+    merged, whole = read(run / "certify.jsonl"), read(certified)
+    assert merged.header.run == whole.header.run
+    assert [line.votes for line in merged.lines] == [line.votes for line in whole.lines]
+    assert "30" in _sparsecert("report", run / "certify.jsonl").stdout
+
+
+def test_ray_that_is_not_there_is_one_line(trained: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed: pip install 'sparsecert[ray]'")
+    certify = ["certify", trained, "--data", "digits", "--out", tmp_path / "c.jsonl"]
+    for address, reason in (("127.0.0.1:1", "cannot be reached"), ("nonsense", "cannot be used")):
+        done = _sparsecert(*certify, "--ray", address)
+        assert done.returncode == 2
+        assert done.stderr.startswith(f"Error: ray {address!r} {reason}: ")
+        assert done.stderr.count("\n") == 1
+    assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("form", ["terminal", "markdown", "latex", "csv", "json"])
@@ -218,6 +259,14 @@ MISTAKES = {
     "report plot": (["report", "{certified}", "--plot", "{tmp}/curve.gif"], "must end in one of .png, .svg, .pdf"),
     "info half": (["info", "--units", "784"], "--units and --keep go together"),
     "info keep": (["info", "--units", "784", "--keep", "900"], "keep must be a whole number between 1 and units (784)"),
+    "shard": ([*CERTIFY, "--shard", "3/2", *OUT], "shard must be I/N with 1 <= I <= N, got 3/2"),
+    "shard text": ([*CERTIFY, "--shard", "first", *OUT], "shard must be I/N, for example 2/8"),
+    "workers": ([*CERTIFY, "--workers", "2", *OUT], "--workers is for a cluster; add --ray auto"),
+    "workers 0": ([*CERTIFY, "--ray", "auto", "--workers", "0", *OUT], "workers must be a whole number between 1"),
+    "cpus": ([*CERTIFY, "--ray", "auto", "--cpus-per-worker", "0", *OUT], "cpus_per_worker must be above 0, got 0"),
+    "gpus": ([*CERTIFY, "--gpus-per-worker", "1", *OUT], "--gpus-per-worker is for a cluster"),
+    "merge whole": (["records", "merge", "{certified}", *OUT], "is not a shard but a whole run"),
+    "merge over": (["records", "merge", "{certified}", "--out", "{notes}"], "exists and is not overwritten"),
     "no option": (["certify", "{trained}", *OUT], "Missing option '--data'"),
     "no command": (["certifi"], "No such command 'certifi'"),
     "download": (["data", "get", "imagenet", "--data-dir", "{tmp}"], "licence"),

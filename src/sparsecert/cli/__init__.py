@@ -14,6 +14,7 @@ from sparsecert.cli.certify import certify
 from sparsecert.cli.data import data
 from sparsecert.cli.info import info
 from sparsecert.cli.predict import predict
+from sparsecert.cli.records import records
 from sparsecert.cli.report import report
 from sparsecert.cli.reproduce import reproduce
 from sparsecert.cli.train import train
@@ -33,7 +34,7 @@ def cli() -> None:
     """
 
 
-for command in (train, predict, certify, report, reproduce, data, info):
+for command in (train, predict, certify, records, report, reproduce, data, info):
     cli.add_command(command)
 
 

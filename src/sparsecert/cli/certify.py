@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     options.bound,
     options.seed,
     options.shard,
+    options.ray,
+    options.workers,
+    options.cpus_per_worker,
+    options.gpus_per_worker,
     options.data_dir,
     options.device,
     options.precision,
@@ -51,6 +55,10 @@ def certify(
     bound: str,
     seed: int,
     shard: str | None,
+    ray: str | None,
+    workers: int | None,
+    cpus_per_worker: float | None,
+    gpus_per_worker: float | None,
     data_dir: str | None,
     device: str,
     precision: str | None,
@@ -67,6 +75,8 @@ def certify(
       sparsecert certify mnist-k45 --data mnist --sampling sequential
       sparsecert certify mnist-k45 --data mnist --sampling sequential --at-least 8
       sparsecert certify runs/mnist-k45 --data mnist --out runs/mnist-k45/certify.jsonl
+      sparsecert certify mnist-k45 --data mnist --ray auto --workers 8
+      sparsecert certify mnist-k45 --data mnist --shard 2/8
     """
     from sparsecert import datasets, records
     from sparsecert.cli.progress import inputs_bar
@@ -75,14 +85,16 @@ def certify(
 
     plan = _sampling(sampling, n0, n, at_least, max_samples, tolerance)
     part = None if shard is None else Shard.parse(shard)
+    cluster = options.cluster(ray, workers, cpus_per_worker, gpus_per_worker, device)
     out = options.records_file(out, model, "certify", data_name, part)
-    smoothed = options.load_model(model, device, precision, rows)
+    smoothed = options.load_model(model, device if cluster is None else "cpu", precision, rows)
     data = datasets.load(data_name, split, data_dir)
     n = 10_000 if n is None else n
     with inputs_bar("certifying", options.inputs(data, limit, part), n0 + n if plan is None else None) as told:
         certify_dataset(
             smoothed, model, data, out,
-            n0=n0, n=n, alpha=alpha, seed=seed, bound=bound, sampling=plan, limit=limit, shard=part, told=told,
+            n0=n0, n=n, alpha=alpha, seed=seed, bound=bound, sampling=plan,
+            limit=limit, shard=part, cluster=cluster, told=told,
         )  # fmt: skip
     click.echo(FORMATS["terminal"]([summarise(records.read(out))]))
     click.echo(f"wrote {out}")

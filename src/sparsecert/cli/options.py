@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,10 +13,16 @@ from sparsecert.errors import InputError
 
 if TYPE_CHECKING:
     from sparsecert.datasets import Dataset
-    from sparsecert.runs import Shard
+    from sparsecert.runs import Cluster, Shard
     from sparsecert.smoothed import Smoothed
 
 Command = Callable[..., Any]
+
+QUIET_RAY = {  # in a process of the command line, which is nobody else's; Ray reads them when it is imported
+    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # its messages on the terminal: what matters is said in a line of ours
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",  # under `uv run` it would send the working folder to every machine
+}
 
 data = click.option(
     "--data", "data_name", required=True, metavar="NAME",
@@ -57,6 +64,15 @@ tolerance = click.option(
     help="Sequential: stop when 1000 more copies are expected to gain less radius than this (default: 0.01).",
 )  # fmt: skip
 shard = click.option("--shard", metavar="I/N", help="Only part I of N of the inputs; see `sparsecert records merge`.")
+ray = click.option(
+    "--ray", metavar="ADDRESS",
+    help="Compute on the workers of a Ray cluster; auto: the one that is running, or a new one on this machine.",
+)  # fmt: skip
+workers = click.option("--workers", type=int, help="Of the cluster (default: as many as it has room for).")
+cpus_per_worker = click.option("--cpus-per-worker", type=float, help="CPUs, and so threads, of each (default: 1).")
+gpus_per_worker = click.option(
+    "--gpus-per-worker", type=float, help="GPUs of each, or a share of one (default: 1 where the cluster has any)."
+)
 device = click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
 precision = click.option(
     "--precision", type=click.Choice(["fp32", "bf16", "fp16"]),
@@ -93,26 +109,26 @@ def inputs(data: Dataset, limit: int | None, shard: Shard | None) -> int:
     return len(indices_of(data, limit, shard))
 
 
-def device_named(name: str) -> str:
-    """The device to use: `auto` takes cuda, then mps, then cpu."""
-    import torch
+def cluster(
+    address: str | None, workers: int | None, cpus: float | None, gpus: float | None, device: str
+) -> Cluster | None:
+    """The cluster to compute on, where one was asked for; refuses options that only a cluster has."""
+    given = {"--workers": workers, "--cpus-per-worker": cpus, "--gpus-per-worker": gpus}
+    if address is None:
+        for name, value in given.items():
+            if value is not None:
+                raise InputError(f"{name} is for a cluster; add --ray auto, or --ray with the address of one")
+        return None
+    from sparsecert.runs import Cluster
 
-    if name == "auto":
-        if torch.cuda.is_available():
-            return "cuda"
-        return "mps" if torch.backends.mps.is_available() else "cpu"
-    try:
-        if name.split(":")[0] not in ("cpu", "cuda", "mps"):
-            raise RuntimeError("it is not one of cpu, cuda, mps")
-        torch.zeros(1, device=name)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0].split(". ")[0]
-        raise InputError(f"device {name!r} cannot be used here: {reason[:200]}") from error
-    return name
+    for variable, setting in QUIET_RAY.items():
+        os.environ.setdefault(variable, setting)
+    return Cluster(address, workers, 1 if cpus is None else cpus, gpus, device)
 
 
 def load_model(path: str, device: str, precision: str | None, rows: int | None) -> Smoothed:
     """The classifier of a model file, on its device."""
+    from sparsecert.devices import device_named
     from sparsecert.smoothed import Smoothed
 
     return Smoothed.load(path, device=device_named(device), precision=precision, rows=rows)

@@ -18,6 +18,10 @@ from sparsecert.cli import options
     options.alpha,
     options.seed,
     options.shard,
+    options.ray,
+    options.workers,
+    options.cpus_per_worker,
+    options.gpus_per_worker,
     options.data_dir,
     options.device,
     options.precision,
@@ -33,6 +37,10 @@ def predict(
     alpha: float,
     seed: int,
     shard: str | None,
+    ray: str | None,
+    workers: int | None,
+    cpus_per_worker: float | None,
+    gpus_per_worker: float | None,
     data_dir: str | None,
     device: str,
     precision: str | None,
@@ -53,12 +61,13 @@ def predict(
     from sparsecert.runs import Shard, predict_dataset
 
     part = None if shard is None else Shard.parse(shard)
+    cluster = options.cluster(ray, workers, cpus_per_worker, gpus_per_worker, device)
     out = options.records_file(out, model, "predict", data_name, part)
-    smoothed = options.load_model(model, device, precision, rows)
+    smoothed = options.load_model(model, device if cluster is None else "cpu", precision, rows)
     data = datasets.load(data_name, split, data_dir)
     with inputs_bar("predicting", options.inputs(data, limit, part), n) as told:
         predict_dataset(
-            smoothed, model, data, out, n=n, alpha=alpha, seed=seed, limit=limit, shard=part, told=told
+            smoothed, model, data, out, n=n, alpha=alpha, seed=seed, limit=limit, shard=part, cluster=cluster, told=told
         )  # fmt: skip
     click.echo(FORMATS["terminal"]([summarise(records.read(out))]))
     click.echo(f"wrote {out}")

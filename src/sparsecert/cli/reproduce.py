@@ -77,11 +77,12 @@ def reproduce(
       sparsecert reproduce table-1 --out results
       sparsecert reproduce table-1 --keeps 40,45 --limit 500 --out runs/small
     """
+    from sparsecert.devices import device_named
     from sparsecert.reproduce import Study
 
     given = {"keeps": keeps, "limit": limit, "epochs": epochs, "n0": n0, "n": n}
     _refuse_idle_options(targets, [name for name, value in given.items() if value is not None])
-    device = options.device_named(device)
+    device = device_named(device)
     study = Study(
         Path(out),
         data_dir=data_dir,

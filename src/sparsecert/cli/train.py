@@ -56,6 +56,7 @@ def train(
 
     from sparsecert import datasets, training
     from sparsecert.cli.progress import training_bar
+    from sparsecert.devices import device_named
     from sparsecert.recipes import recipe_for
     from sparsecert.schemes import Uniform
 
@@ -73,7 +74,7 @@ def train(
             scheme=scheme,
             encoding=encoding,
             seed=seed,
-            device=options.device_named(device),
+            device=device_named(device),
             checkpoint_seconds=checkpoint_seconds,
             half=half,
             told=told,

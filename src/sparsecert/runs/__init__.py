@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from sparsecert.datasets import Dataset
+from sparsecert.runs.cluster import Cluster, record_on_cluster
 from sparsecert.runs.inputs import Shard, pixels
 from sparsecert.runs.local import Told, record_all
 from sparsecert.runs.procedures import Certify, CertifySequentially, Predict, Procedure
 from sparsecert.sequential import Sequential
 from sparsecert.smoothed import Smoothed
 
-__all__ = ["Procedure", "Shard", "Told", "certify_dataset", "certifying", "pixels", "predict_dataset", "record_all"]
+__all__ = [
+    "Cluster",
+    "Procedure",
+    "Shard",
+    "Told",
+    "certify_dataset",
+    "certifying",
+    "pixels",
+    "predict_dataset",
+    "record_all",
+    "record_on_cluster",
+]
 
 
 def certify_dataset(
@@ -28,15 +41,17 @@ def certify_dataset(
     sampling: Sequential | None = None,
     limit: int | None = None,
     shard: Shard | None = None,
+    cluster: Cluster | None = None,
     told: Told | None = None,
 ) -> None:
     """Certifies `limit` evenly spaced inputs (all by default) and records each as it is done; resumes a killed run.
 
     `model` is the file that `smoothed` was loaded from: the records name the model by its hash. `sampling` takes the
-    place of n0 and n. Of a `shard` only its part of the inputs is certified.
+    place of n0 and n. Of a `shard` only its part of the inputs is certified. With a `cluster` its workers load the
+    model from that file and compute on their devices, and nothing is computed here.
     """
     procedure = certifying(n0, n, alpha, seed, bound, sampling)
-    record_all(procedure, smoothed, model, data, out, limit, shard, told)
+    _record(procedure, smoothed, model, data, out, limit, shard, cluster, told)
 
 
 def certifying(n0: int, n: int, alpha: float, seed: int, bound: str, sampling: Sequential | None) -> Procedure:
@@ -57,7 +72,26 @@ def predict_dataset(
     seed: int = 0,
     limit: int | None = None,
     shard: Shard | None = None,
+    cluster: Cluster | None = None,
     told: Told | None = None,
 ) -> None:
-    """Predicts `limit` evenly spaced inputs (all by default) and records each as it is done; resumes a killed run."""
-    record_all(Predict(n, alpha, seed), smoothed, model, data, out, limit, shard, told)
+    """Predicts `limit` evenly spaced inputs (all by default) and records each as it is done; resumes a killed run.
+
+    `model`, `shard` and `cluster` are as in `certify_dataset`.
+    """
+    _record(Predict(n, alpha, seed), smoothed, model, data, out, limit, shard, cluster, told)
+
+
+def _record(
+    procedure: Procedure,
+    smoothed: Smoothed,
+    model: str | Path,
+    data: Dataset,
+    out: str | Path,
+    limit: int | None,
+    shard: Shard | None,
+    cluster: Cluster | None,
+    told: Told | None,
+) -> None:
+    record = record_all if cluster is None else partial(record_on_cluster, cluster)
+    record(procedure, smoothed, model, data, out, limit, shard, told)

@@ -63,6 +63,11 @@ def groups(indices: Indices, size: int) -> Iterator[list[int]]:
         yield indices[start : start + size].tolist()
 
 
+def unfinished(indices: Indices, size: int, done: set[int]) -> list[list[int]]:
+    """The groups that are not wholly recorded, each of them whole."""
+    return [group for group in groups(indices, size) if not done.issuperset(group)]
+
+
 def group_of(data: Dataset, examples: list[int]) -> Group:
     """These inputs with their labels."""
     return Group(pixels(data, examples), examples, data.labels[examples].tolist())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import torch
@@ -15,7 +17,7 @@ from sparsecert.schemes import Scheme
 from sparsecert.sequential import FIRST_LOOK, Sequential
 from sparsecert.smoothed import Smoothed, check_settings
 from sparsecert.votes import Progress, Voting
-from sparsecert.work import Work
+from sparsecert.work import Work, in_turn
 
 MOST_VALUES = 1 << 24  # of the inputs in a group: 64 MiB
 PASSES_AT_ONCE = 8  # forward passes of a group's first votes: enough to keep a GPU busy, little to lose in a kill
@@ -64,6 +66,21 @@ def inputs_at_once(procedure: Procedure, rows: int, values: int) -> int:
     few = min(PASSES_AT_ONCE * rows // procedure.first, MOST_VALUES // values)
     fitting = max(1, min(procedure.most_inputs, few))
     return 1 << (fitting.bit_length() - 1)
+
+
+def computed(
+    procedure: Procedure, smoothed: Smoothed, groups: Iterable[Group], voting: Voting, progress: Progress
+) -> Iterator[list[Record]]:
+    """The records of each group as they come, with the seconds that each input took.
+
+    On a GPU several groups are under way, so that it is busy while the host certifies and records.
+    """
+    works = (procedure.work(smoothed, group, voting, progress) for group in groups)
+    before = time.perf_counter()
+    for done in in_turn(works, procedure.at_once if smoothed.device.type == "cuda" else 1):
+        now = time.perf_counter()
+        seconds, before = (now - before) / len(done), now
+        yield [replace(record, seconds=seconds) for record in done]
 
 
 @dataclass(frozen=True)

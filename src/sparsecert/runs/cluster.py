@@ -1,0 +1,170 @@
+"""A run over many machines: the workers of a Ray cluster compute, this process alone writes."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+
+import sparsecert
+from sparsecert import modelfile
+from sparsecert.checks import whole
+from sparsecert.datasets import Dataset
+from sparsecert.errors import InputError
+from sparsecert.models import architecture_of
+from sparsecert.records import Header, Writer
+from sparsecert.runs.connection import connected, described, room
+from sparsecert.runs.crew import Crew
+from sparsecert.runs.facts import check_inputs, facts, rows_of
+from sparsecert.runs.inputs import Shard, indices_of, unfinished
+from sparsecert.runs.local import Told
+from sparsecert.runs.procedures import Procedure, inputs_at_once
+from sparsecert.runs.worker import Job, Packed, Ready
+from sparsecert.smoothed import Smoothed
+
+ROUNDING = "torch", "device_name", "threads"  # facts of the environment that rounding may depend on
+GROUPS_A_CALL = 4  # on a GPU, times the groups that take turns there
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """`workers` processes of a Ray cluster, each with so many CPUs and GPUs to itself.
+
+    `address` is that of the cluster; `auto` takes RAY_ADDRESS, else the one that runs on this machine, else starts one
+    here. Without `workers` there are as many as the cluster has room for. Without `gpus_per_worker` it is one GPU where
+    the cluster has any and `device` allows it. `device` is the kind that workers compute on: auto, cpu, cuda or mps.
+    Every machine needs this version of sparsecert; model and inputs are sent to it.
+    """
+
+    address: str = "auto"
+    workers: int | None = None
+    cpus_per_worker: float = 1
+    gpus_per_worker: float | None = None
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        if self.workers is not None:
+            whole("workers", self.workers, 1, 1_000_000)
+        if not 0 < self.cpus_per_worker < math.inf:
+            raise InputError(f"cpus_per_worker must be above 0, got {self.cpus_per_worker}")
+        gpus = self.gpus_per_worker
+        if gpus is not None and not (0 <= gpus <= 1 or (1 < gpus < math.inf and gpus == int(gpus))):
+            raise InputError(f"gpus_per_worker must be a whole number, or a share between 0 and 1, got {gpus}")
+        if self.device not in ("auto", "cpu", "cuda", "mps"):
+            raise InputError(f"device must be one of auto, cpu, cuda, mps on a cluster, got {self.device!r}")
+        if gpus is not None and self.device != "auto" and (gpus > 0) != (self.device == "cuda"):
+            raise InputError(f"device {self.device} and {gpus:g} gpus_per_worker do not go together; leave one out")
+
+    def need(self, resources: Mapping[str, float]) -> dict[str, float]:
+        """What each worker takes of a cluster that has these resources."""
+        gpus = self.gpus_per_worker
+        if gpus is None:
+            gpus = float(self.device == "cuda" or (self.device == "auto" and resources.get("GPU", 0) >= 1))
+        return {"CPU": self.cpus_per_worker, **({"GPU": gpus} if gpus else {})}
+
+
+def record_on_cluster(
+    cluster: Cluster,
+    procedure: Procedure,
+    smoothed: Smoothed,
+    model: str | Path,
+    data: Dataset,
+    out: str | Path,
+    limit: int | None = None,
+    shard: Shard | None = None,
+    told: Told | None = None,
+) -> None:
+    """`record_all`, by the workers of a cluster: the same groups, the same copies in the same batches.
+
+    So a run may be begun on one and continued on the other, and its counts are the same to the last vote where the
+    kind of device and the number of threads are: a worker has as many threads as whole CPUs, at least one. Lines are
+    written as they arrive, and `seconds` are those of the worker. The environment is the first worker's.
+    """
+    told = told or (lambda inputs, copies: None)
+    procedure.check(smoothed.scheme)
+    run, indices = facts(smoothed, model, data, limit, shard, procedure.settings()), indices_of(data, limit, shard)
+    with connected(cluster.address) as ray:
+        need = cluster.need(ray.cluster_resources())
+        size = _size(cluster.workers, len(indices), need, room(ray.nodes(), need))
+        job = _job(cluster, need, procedure, smoothed, model, data, run["model"]["sha256"])
+        with Crew(ray, need, size, job) as crew:
+            first = crew.first()
+            header = Header(procedure.kind, {**run, "device": first.device}, {**first.environment, "workers": size})
+            with Writer(out, header) as writer:
+                check_inputs(writer, indices)
+                rows = rows_of(writer, smoothed.rows)
+                check = partial(check_worker, writer.header)
+                check(first)
+                told(len(writer.done), 0)
+                left = unfinished(indices, inputs_at_once(procedure, rows, math.prod(data.images.shape)), writer.done)
+                most = GROUPS_A_CALL * procedure.at_once if first.device == "cuda" else 1
+                for answer in crew.answers(left, rows, most, partial(Packed.of, data), check):
+                    fresh = [record for record in answer.records if record.example not in writer.done]
+                    writer.append(fresh)
+                    told(len(fresh), sum(record.copies for record in answer.records))
+
+
+def _size(asked: int | None, inputs: int, need: Mapping[str, float], there_is_room_for: int) -> int:
+    """How many workers to start; says where not all of them find room."""
+    size = min(inputs, max(1, there_is_room_for) if asked is None else asked)
+    if there_is_room_for < size:
+        room_for = f"the cluster has room for {there_is_room_for} of {size} workers, each of {described(need)}"
+        warnings.warn(f"{room_for}; the others start if it grows", stacklevel=4)
+    return size
+
+
+def _job(
+    cluster: Cluster,
+    need: Mapping[str, float],
+    procedure: Procedure,
+    smoothed: Smoothed,
+    model: str | Path,
+    data: Dataset,
+    fingerprint: str,
+) -> Job:
+    """What the workers are told; the model is the file that the records will name."""
+    if not isinstance(smoothed.model, torch.nn.Module):
+        raise InputError(f"a cluster takes a torch.nn.Module, the model is a {type(smoothed.model).__name__}")
+    file = modelfile.contents(model)
+    if hashlib.sha256(file).hexdigest() != fingerprint:
+        raise InputError(f"{model} changed while it was read; run the command again")
+    device = cluster.device
+    if device == "auto":
+        device = "cuda" if "GPU" in need else "cpu"
+    return Job(
+        procedure=procedure,
+        model=Path(model).name,
+        file=file,
+        module=copy.deepcopy(smoothed.model).cpu() if architecture_of(smoothed.model) is None else None,
+        precision=smoothed.precision,
+        rows=smoothed.rows,
+        device=device,
+        threads=max(1, int(need["CPU"])),
+        classes=len(data.classes),
+        first=data.images.batch([0])[0],
+    )
+
+
+def check_worker(header: Header, worker: Ready) -> None:
+    """Refuses a worker that computes something else than the run; says where its rounding may differ."""
+    if worker.device != header.run["device"]:
+        raise InputError(
+            f"a worker computes on {worker.device}, the run on {header.run['device']}; say which device all are to use"
+        )
+    version = worker.environment["sparsecert"]
+    if version != sparsecert.__version__:
+        raise InputError(f"a worker has sparsecert {version}, this is {sparsecert.__version__}; install the same there")
+    there, here = header.environment, worker.environment
+    differing = [f"{key} {here[key]}, not {there.get(key)}" for key in ROUNDING if here[key] != there.get(key)]
+    if differing:
+        warnings.warn(
+            f"a worker has {'; '.join(differing)} as the run was begun with: its votes may differ by rounding",
+            stacklevel=4,
+        )

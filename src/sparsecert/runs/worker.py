@@ -1,0 +1,115 @@
+"""One worker of a run over many machines: it is sent the model once, and then groups of inputs. No Ray here."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from sparsecert.datasets import Dataset
+from sparsecert.devices import device_named
+from sparsecert.records import Record
+from sparsecert.runs.facts import environment
+from sparsecert.runs.inputs import scaled
+from sparsecert.runs.procedures import Group, Procedure, computed
+from sparsecert.smoothed import Smoothed
+
+Bytes = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every worker of a run has to know; no file is looked for where it computes."""
+
+    procedure: Procedure
+    model: str  # the name of the model file
+    file: bytes  # what it holds
+    module: torch.nn.Module | None  # for the weights, where the file does not say how to build one
+    precision: str
+    rows: int | None
+    device: str
+    threads: int
+    classes: int
+    first: Bytes  # an input of the data set, to look at the model with
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A group on its way: images as bytes [b, c, h, w], and the numbers and true labels of each."""
+
+    images: Bytes
+    examples: list[int]
+    labels: list[int]
+
+    @classmethod
+    def of(cls, data: Dataset, examples: list[int]) -> Packed:
+        """These inputs of a data set."""
+        return cls(data.images.batch(examples), examples, data.labels[examples].tolist())
+
+    def group(self) -> Group:
+        """What a procedure takes."""
+        writable = self.images.copy()  # what arrives is shared memory, which torch may not hold
+        return Group(scaled(writable), self.examples, self.labels)
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A worker that has loaded the model: the kind of device it computes on, and the environment of its records."""
+
+    device: str
+    environment: dict[str, Any]
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A record for each input that a worker was sent."""
+
+    records: list[Record]
+    warnings: tuple[str, ...]
+
+
+class Worker:
+    """Computes groups of inputs, in the order in which they are sent.
+
+    A CPU's rounding may depend on the number of its threads: it is the job's, not what the machine suggests.
+    """
+
+    def begin(self, job: Job) -> Ready:
+        """Loads the model and looks at it."""
+        torch.set_num_threads(job.threads)
+        with _warnings() as seen:
+            device = device_named(job.device)
+            self._smoothed = Smoothed.load_bytes(
+                job.file, job.model, job.module, device, precision=job.precision, rows=job.rows
+            )
+            self._voting = self._smoothed.voting(scaled(job.first[None].copy()), job.classes)
+        self._procedure, self._rows = job.procedure, self._voting.rows
+        found = environment(self._smoothed, job.model, self._rows)
+        return Ready(self._smoothed.device.type, found, tuple(seen))
+
+    def compute(self, groups: list[Packed], rows: int) -> Answer:
+        """The records of these groups; `rows` copies to a forward pass, the same number in the whole run."""
+        if rows != self._rows:
+            self._rows = self._voting.rows = rows
+        with _warnings() as seen:
+            arrived = (packed.group() for packed in groups)
+            results = computed(self._procedure, self._smoothed, arrived, self._voting, lambda copies: None)
+            records = [record for done in results for record in done]
+        return Answer(records, tuple(seen))
+
+
+@contextmanager
+def _warnings() -> Iterator[list[str]]:
+    """What the user should be told of, collected: nobody reads a worker's terminal."""
+    texts: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield texts
+    texts += [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
