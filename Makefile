@@ -24,6 +24,10 @@ tests: $(VENV)/.ready-test
 bench: $(VENV)/.ready  ## ratios measured in one run
 	$(BIN)/python -m benchmarks.overhead
 	$(BIN)/python -m benchmarks.speed
+	$(BIN)/python -m benchmarks.engine
+	$(BIN)/python -m benchmarks.sizes
+	$(BIN)/python -m benchmarks.sequential
+	$(BIN)/python -m benchmarks.growth
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }

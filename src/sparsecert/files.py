@@ -14,12 +14,19 @@ from sparsecert.errors import InputError
 
 def write_atomically(path: Path, data: bytes) -> None:
     """After this, `path` holds all of `data`; if it fails, or the process is killed, `path` is what it was before."""
+    with writing_atomically(path) as file:
+        file.write(data)
+
+
+@contextmanager
+def writing_atomically(path: Path) -> Iterator[IO[bytes]]:
+    """A file that takes the place of `path` once it is whole; if that fails, `path` is what it was before."""
     with unwritable(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:
             with part.open("wb") as file:
-                file.write(data)
+                yield file
                 file.flush()
                 os.fsync(file.fileno())
             part.replace(path)

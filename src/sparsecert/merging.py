@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+import json
+import shutil
+from array import array
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import Any, BinaryIO, cast
+
+import numpy as np
+import numpy.typing as npt
 
 from sparsecert.errors import InputError
-from sparsecert.files import write_atomically
-from sparsecert.records import COMPRESSED, Header, Record, Records, difference, read
+from sparsecert.files import writing_atomically
+from sparsecert.records import COMPRESSED, Header, Records, difference, opened, read
 
 
 def merge(paths: Sequence[str | Path], out: str | Path) -> Records:
@@ -23,11 +32,15 @@ def merge(paths: Sequence[str | Path], out: str | Path) -> Records:
     shards = sorted((_read_shard(path) for path in paths), key=lambda shard: shard.header.run["shard"]["index"])
     _check_one_run(shards)
     _check_all_there(shards)
-    lines = _joined(shards)
     header = Header(shards[0].header.kind, _whole_run(shards[0]), _environment(shards))
-    text = "".join(f"{line}\n" for line in (header.to_json(), *(record.to_json() for record in lines)))
-    write_atomically(out, text.encode())
-    return Records(out, header, tuple(lines))
+    with ExitStack() as files:
+        places = _places([files.enter_context(_plain(shard.path)) for shard in shards])
+        _check_inputs(shards, places)
+        whole = files.enter_context(writing_atomically(out))
+        whole.write(header.to_json().encode() + b"\n")
+        for place in places.order:
+            whole.write(places.line(int(place)))
+    return read(out)
 
 
 def _check_new(out: Path) -> None:
@@ -92,17 +105,65 @@ def _check_all_there(shards: Sequence[Records]) -> None:
             raise InputError(f"{shard.path} holds {len(shard.lines)} inputs, its shard has {inputs}; name another file")
 
 
-def _joined(shards: Sequence[Records]) -> list[Record]:
-    """All lines in the order of the inputs; refuses an input that two shards have, and too few or too many."""
-    lines = sorted((line for shard in shards for line in shard.lines), key=lambda line: line.example)
-    example, times = Counter(line.example for line in lines).most_common(1)[0]
-    if times > 1:
-        twice = [str(shard.path) for shard in shards if any(line.example == example for line in shard.lines)]
-        raise InputError(f"input {example} is in {' and in '.join(twice)}; they are not shards of one run")
+@contextmanager
+def _plain(path: Path) -> Iterator[BinaryIO]:
+    """The file, to be read from any place; a compressed one as a temporary copy that is not."""
+    with opened(path) as file, TemporaryFile() as copy:
+        if path.suffix not in COMPRESSED:
+            yield file
+        else:
+            shutil.copyfileobj(file, copy)
+            copy.seek(0)
+            yield cast(BinaryIO, copy)
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Where the line of each input is, in some twenty bytes: a run of any length is joined in little memory."""
+
+    files: Sequence[BinaryIO]
+    example: npt.NDArray[np.int64]
+    file: npt.NDArray[np.int32]
+    start: npt.NDArray[np.int64]
+
+    @cached_property
+    def order(self) -> npt.NDArray[np.int64]:
+        """The places in the order of the inputs."""
+        return np.argsort(self.example, kind="stable")
+
+    def line(self, place: int) -> bytes:
+        """The line at this place."""
+        file: BinaryIO = self.files[int(self.file[place])]
+        file.seek(int(self.start[place]))
+        return file.readline()
+
+
+def _places(files: Sequence[BinaryIO]) -> Places:
+    example, number, start = array("q"), array("i"), array("q")
+    for which, file in enumerate(files):
+        position = len(file.readline())
+        for line in iter(file.readline, b""):
+            if not line.endswith(b"\n"):
+                break
+            example.append(json.loads(line)["example"])
+            number.append(which)
+            start.append(position)
+            position += len(line)
+    return Places(files, np.array(example), np.array(number, dtype=np.int32), np.array(start))
+
+
+def _check_inputs(shards: Sequence[Records], places: Places) -> None:
+    """Refuses an input that two shards have, and too few or too many."""
+    examples = places.example[places.order]
+    twice = examples[1:][examples[1:] == examples[:-1]]
+    if len(twice):
+        which = dict.fromkeys(str(shards[file].path) for file in places.file[places.example == twice[0]])
+        raise InputError(f"input {twice[0]} is in {' and in '.join(which)}; they are not shards of one run")
     inputs = shards[0].header.run["data"]["inputs"]
-    if len(lines) != inputs:
-        raise InputError(f"the shards hold {len(lines)} inputs, the run has {inputs}; they are not shards of one run")
-    return lines
+    if len(examples) != inputs:
+        raise InputError(
+            f"the shards hold {len(examples)} inputs, the run has {inputs}; they are not shards of one run"
+        )
 
 
 def _environment(shards: Sequence[Records]) -> dict[str, Any]:

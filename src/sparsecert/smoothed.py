@@ -131,6 +131,8 @@ class Smoothed:
         `sampling=Sequential(...)` in place of n0 and n, each input gets as many copies as its radius needs.
         """
         if sampling is not None:
+            if (n0, n) != (1_000, 10_000):
+                raise InputError("n0 and n are a fixed number of samples; with sampling, give it n0 and max_samples")
             work = self.certifying_sequentially(
                 x, sampling, alpha, seed, bound=bound, examples=examples, progress=progress
             )

@@ -49,7 +49,7 @@ def classify(records: Records, scheme: Scheme, alpha: float, source: str) -> Cla
         accuracy=right / inputs,
         abstained=abstained / inputs,
         inputs=inputs,
-        expected=run["data"]["inputs"],
+        expected=run["shard"]["inputs"] if "shard" in run else run["data"]["inputs"],
         n=run["n"],
         seed=run["seed"],
     )
