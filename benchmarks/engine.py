@@ -104,6 +104,8 @@ def main() -> None:
     name = torch.cuda.get_device_name(device) if gpu else f"{platform.machine()}, {torch.get_num_threads()} threads"
     print(f"{name}, torch {torch.__version__}, seed {SEED}")
     half = native_precision(device)
+    if gpu:
+        print("cuDNN computes fp32 convolutions in TF32, which the rate of fp32 matrix products is not of")
     rates = {precision: matrix_rate(device, PRECISIONS[precision] or torch.float32) for precision in {"fp32", half}}
     for precision, rate in sorted(rates.items()):
         print(f"large matrix products, {precision}: {rate / 1e12:.2f} TFLOP/s")
@@ -181,28 +183,28 @@ def engine_rate(case: Case, model: nn.Module, images: torch.Tensor, precision: s
 
 
 def passed(voting: Voting, images: torch.Tensor) -> str:
-    """The stages of one pass."""
-    ablation, score = voting.ablation, voting._scores
-    which = torch.arange(voting.rows, device=images.device) * len(images) // voting.rows
-    draws, watch = torch.arange(voting.rows, device=images.device) + ESTIMATION, Stopwatch(images.device)
-    counts = torch.zeros(len(images) * (voting.classes + 1), dtype=torch.int64, device=images.device)
-    with on_device(images.device), torch.no_grad():
-        for turn in range(4):
-            watch.start()
-            masks = ablation.scheme.masks_at(SEED, which, draws)
-            watch.done("masks")
-            copies = (
-                score.copies(images, which, masks)
-                if isinstance(score, Fused)
-                else ablation.encoding(images[which], masks)
-            )
-            watch.done("encoding")
-            scores = score.network(copies) if isinstance(score, Fused) else ablation.scores(copies)
-            watch.done("model")
-            voting.tally(scores, which, torch.ones_like(which), counts)
-            watch.done("counting")
-            if turn == 0:
-                watch.times.clear()
+    """The stages of one pass, each timed over several."""
+    ablation, score, device = voting.ablation, voting._scores, images.device
+    which = torch.arange(voting.rows, device=device) * len(images) // voting.rows
+    draws, live = torch.arange(voting.rows, device=device) + ESTIMATION, torch.ones_like(which)
+    counts = torch.zeros(len(images) * (voting.classes + 1), dtype=torch.int64, device=device)
+
+    def encoded(masks: torch.Tensor) -> torch.Tensor:
+        if isinstance(score, Fused):
+            return score.copies(images, which, masks)
+        return ablation.encoding(images[which], masks)
+
+    with on_device(device), in_eval_mode(ablation.model), torch.no_grad():
+        masks = ablation.scheme.masks_at(SEED, which, draws)
+        copies = encoded(masks)
+        scores = (network := score.network if isinstance(score, Fused) else ablation.scores)(copies)
+        stages: dict[str, Callable[[], object]] = {
+            "masks": lambda: ablation.scheme.masks_at(SEED, which, draws),
+            "encoding": lambda: encoded(masks),
+            "model": lambda: network(copies),
+            "counting": lambda: voting.tally(scores, which, live, counts),
+        }
+        watch = Stopwatch(device, {stage: seconds(work, device, times=5, warm=1) for stage, work in stages.items()})
     return watch.shares()
 
 

@@ -9,6 +9,8 @@ import torch
 
 from sparsecert import datasets, modelfile, records
 from sparsecert.published import published
+from sparsecert.reports import summarise
+from sparsecert.reports.summary import Summary
 from sparsecert.reports.tables import table_text
 from sparsecert.reproduce import Study
 from sparsecert.reproduce.tables import Row, best, measured_rows, table
@@ -88,6 +90,33 @@ def test_the_shipped_models_vote_as_recorded(keep: int) -> None:
         counts = Smoothed.load(f"mnist-k{keep}").count(image, 0, 1_000, seed=0, examples=[100 * place])
         moved = abs(counts.votes[0] - line.selection.votes).sum() / 2
         assert moved <= 20  # bf16 there, fp32 here
+
+
+def _summary(name: str, **changes: str) -> Summary:
+    return summarise(records.read(RESULTS / "mnist" / "k45" / f"{name}.jsonl.xz"), **changes)  # type: ignore[arg-type]
+
+
+def test_sequential_sampling_gives_the_fixed_curve_for_a_fifth_of_the_samples() -> None:
+    """The bars: at most 2,500 samples an image, the same median, within half a point at every rho."""
+    fixed, sequential = _summary("certify"), _summary("certify-sequential")
+    assert sequential.inputs == 10_000
+    assert sequential.mean_samples <= 2_500
+    assert sequential.median == fixed.median == 8
+    differences = [fixed.certified_accuracy[rho] - sequential.certified_accuracy[rho] for rho in range(12)]
+    assert max(map(abs, differences)) <= 0.005
+    row = f"| sequential | {sequential.mean_samples:,.0f} | {sequential.median} | "
+    assert row + " | ".join(f"{100 * share:.2f}" for share in sequential.certified_accuracy) + " |" in README
+    assert f"at\nmost {100 * max(differences):.2f} points lower" in (ROOT / "docs" / "scaling.md").read_text()
+
+
+def test_the_question_takes_fewer_samples_still() -> None:
+    """The bar: at most 1,000 an image."""
+    asked = _summary("certify-at-least-8")
+    assert asked.inputs == 10_000
+    assert asked.mean_samples <= 1_000
+    assert asked.answers is not None
+    counts = ", ".join(f"{answer} {100 * count / asked.inputs:.2f}%" for answer, count in asked.answers.items())
+    assert f"{asked.mean_samples:,.0f} samples on average: {counts}" in README
 
 
 def test_every_classifier_of_the_tables_is_recorded() -> None:
