@@ -98,6 +98,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--networks", nargs="+", default=[case.name for case in CASES], help="which of them")
+    parser.add_argument("--batch", type=int, help="copies a batch of the plain rendering (default: a usual number)")
     options = parser.parse_args()
     device = torch.device(options.device)
     gpu = device.type == "cuda"
@@ -111,16 +112,16 @@ def main() -> None:
         print(f"large matrix products, {precision}: {rate / 1e12:.2f} TFLOP/s")
     for case in CASES:
         if case.name in options.networks:
-            compare(case, device, half, rates)
+            compare(case, device, half, rates, options.batch)
 
 
-def compare(case: Case, device: torch.device, half: str, rates: dict[str, float]) -> None:
+def compare(case: Case, device: torch.device, half: str, rates: dict[str, float], asked: int | None) -> None:
     """The plain rendering in fp32 and in the device's fastest precision, and the engine in both, one after another."""
     gpu = device.type == "cuda"
     model, images = case.model().to(device).eval(), case.images(4).to(device)
     flops = operations(model, images)
     print(f"\n{case.name}, k = {case.keep} of {case.size**2} pixels, {case.classes} classes, {flops / 1e6:.1f} MFLOP")
-    copies, batch = case.copies[not gpu], case.batch[not gpu]
+    copies, batch = case.copies[not gpu], asked or case.batch[not gpu]
     before: dict[str, float] = {}
     for precision in dict.fromkeys(("fp32", half)):
         rate = before[precision] = plain_rate(case, model, images, precision, copies // (4 if gpu else 1), batch)
