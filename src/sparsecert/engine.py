@@ -18,7 +18,7 @@ Copies = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 Network = Callable[[torch.Tensor], torch.Tensor]
 
 NEEDED = {torch.bfloat16: (8, 0), torch.float16: (7, 0)}  # compute capability of the first tensor cores for the type
-TRIED = 8  # copies on which the fused form is held against the model
+TRIED = 16  # copies on which the fused form is held against the model
 ROUNDING = {torch.float32: 1e-3}  # of the largest score: far more than is lost, far less than another function shows
 ROUNDING_OF_HALF = 0.1
 DISAGREES = "the fused form of the model does not give the model's scores on this device; the model itself is used"
@@ -100,9 +100,11 @@ def _has_tensor_cores_for(dtype: torch.dtype, device: torch.device) -> bool:
 
 
 def agrees(quick: Scorer, ablation: Ablation, first: torch.Tensor) -> bool:
-    """Whether the two forms give the same finite scores, but for rounding, to some copies of `first`."""
+    """Whether the two forms give the same finite scores, but for rounding, to copies of `first` and of noise."""
+    noise = torch.rand(first.shape, generator=torch.Generator().manual_seed(0)).to(first)
     draws = torch.arange(TRIED, device=ablation.device)
-    arguments = (first, torch.zeros_like(draws), 0, torch.zeros_like(draws), draws)
+    which = 2 * draws // TRIED
+    arguments = (torch.cat((first, noise)), which, 0, which, draws)
     plain = ablation.scores_of(*arguments).float()
     try:
         others = quick(*arguments)

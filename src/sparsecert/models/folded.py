@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import prod
 from typing import Any
 
 import torch
@@ -63,6 +64,7 @@ def folded(model: Any, shape: Sequence[int], dtype: torch.dtype, filled: bool = 
     try:
         with torch.no_grad():
             parts = _parts(model, dtype)
+            _check_channels(parts, filled)
             return _filled_up(parts, shape) if filled else _as_it_is(parts)
     except NotFolded:
         return None
@@ -87,6 +89,21 @@ def _parts(model: Any, dtype: torch.dtype) -> list[Part]:
     in_half = [part.to(dtype) for part in parts]
     _check_order(in_half)
     return in_half
+
+
+def _check_channels(parts: Sequence[Part], filled: bool) -> None:
+    """Refuses images of one channel, whose memory looks the same in both layouts and which libraries then misread.
+
+    The channels of the copies themselves are filled up where `filled`.
+    """
+    for place, part in enumerate(parts):
+        layers = [part] if isinstance(part, Convolution) else []
+        if isinstance(part, Sum):
+            layers = [*part.branch, *([] if part.shortcut is None else [part.shortcut])]
+        for layer in layers:
+            out, inside = layer.weight.shape[:2]
+            if out == 1 or (inside == 1 and not (filled and place == 0)):
+                raise NotFolded
 
 
 def _flat(model: nn.Sequential) -> Iterator[nn.Module]:
@@ -131,12 +148,29 @@ def _residual(module: Residual) -> Sum:
     branch = _convolutions(module.branch)
     shortcut = None if type(module.shortcut) is nn.Identity else _convolutions(module.shortcut)
     projected = shortcut is None or (len(shortcut) == 1 and not shortcut[0].rectified)
-    if len(branch) < 2 or branch[-1].rectified or not projected:
+    if len(branch) < 2 or branch[-1].rectified or not projected or not _adds_alike(branch, shortcut or []):
         raise NotFolded
     if shortcut is None:
         return Sum((*branch[:-1], replace(branch[-1], rectified=True)), None)
     last = replace(branch[-1], bias=branch[-1].bias + shortcut[0].bias, rectified=True)
     return Sum((*branch[:-1], last), replace(shortcut[0], bias=torch.zeros_like(shortcut[0].bias)))
+
+
+def _adds_alike(branch: Sequence[Convolution], shortcut: Sequence[Convolution]) -> bool:
+    """Whether branch and shortcut have the same shape for every image, so that nothing is broadcast to be added.
+
+    An odd kernel, padded by half of it, leaves ceil(size / stride) places; ceilings of quotients compose.
+    """
+    keeps = all(
+        size % 2 == 1 and padding == size // 2
+        for part in (*branch, *shortcut)
+        for size, padding in zip(part.weight.shape[2:], part.padding, strict=True)
+    )
+    strides = [
+        (prod(part.stride[0] for part in parts), prod(part.stride[1] for part in parts)) for parts in (branch, shortcut)
+    ]
+    outside = len(shortcut[-1].weight) if shortcut else branch[0].weight.shape[1]
+    return keeps and strides[0] == strides[1] and len(branch[-1].weight) == outside
 
 
 def _convolutions(sequence: nn.Module) -> list[Convolution]:
