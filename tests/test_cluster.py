@@ -28,6 +28,7 @@ from sparsecert import datasets
 from sparsecert.errors import InputError
 from sparsecert.records import Header, read
 from sparsecert.runs import Cluster, Procedure, record_all, record_on_cluster
+from sparsecert.runs import cluster as clusters
 from sparsecert.runs import crew as crews
 from sparsecert.runs.cluster import check_worker
 from sparsecert.runs.connection import connected, described, room
@@ -350,3 +351,11 @@ def test_without_ray_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(InputError, match=r"Ray is not installed; pip install 'sparsecert\[ray\]'"), connected("auto"):
         pass
+
+
+def test_a_classifier_that_is_not_the_files_is_refused(trained: Path) -> None:
+    """The workers build what the file says; the records would name what this process has."""
+    loaded = Smoothed.load(trained)
+    other = Smoothed(loaded.model, Uniform(64, 3), loaded.encoding, classes=10)
+    with pytest.raises(InputError, match="was saved with another scheme than"):
+        clusters._job(Cluster(), {"CPU": 1}, FIXED, other, trained, datasets.load("digits"), "")

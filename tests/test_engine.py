@@ -400,3 +400,26 @@ def test_the_pointwise_kernel_is_convolution_sum_and_relu(channels: int, out: in
     expected = torch.relu(nn.functional.conv2d(x.float(), weight.float(), bias.float()) + summand.float())
     found = Pointwise(weight, bias)(x, summand)
     torch.testing.assert_close(found.float(), expected, rtol=0.02, atol=0.02 * float(expected.max()))
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("part", ["convolution", "block", "linear"])
+def test_a_nan_inside_the_network_votes_for_nobody_on_the_cpu(precision: str, part: str) -> None:
+    """A library's fused ReLU would make it 0, and the copy a vote."""
+    branch = nn.Sequential(nn.Conv2d(4, 4, 3, padding=1), nn.ReLU(), nn.Conv2d(4, 4, 3, padding=1))
+    model = nn.Sequential(
+        nn.Conv2d(2, 4, 3, padding=1), nn.ReLU(), Residual(branch, 4, 4, 1),
+        nn.Flatten(), nn.Linear(4 * 36, 8), nn.ReLU(), nn.Linear(8, 3),
+    )  # fmt: skip
+    layer = {"convolution": model[0], "block": branch[2], "linear": model[4]}[part]
+    layer.weight.data[0] = float("nan")  # type: ignore[union-attr,operator]
+    smoothed = Smoothed(model, Uniform(36, 9), precision=precision)
+    with pytest.warns(UserWarning, match="gave scores that are not finite"):
+        counts = smoothed.count(torch.rand(2, 1, 6, 6), 0, 40)
+    assert counts.invalid.tolist() == [40, 40]
+
+
+def test_modules_set_up_in_another_way_are_left_as_they_are() -> None:
+    model = nn.Sequential(nn.Conv2d(2, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(48, 2))
+    model[0].padding = 1  # type: ignore[assignment]
+    assert folded(model, (1, 4, 4), torch.float32) is None

@@ -111,15 +111,19 @@ def agrees(quick: Scorer, ablation: Ablation, first: torch.Tensor) -> bool:
     except RuntimeError:  # a library that lacks the fused operations
         return False
     rounding = ROUNDING.get(others.dtype, ROUNDING_OF_HALF)
-    close = (plain - others.float()).abs() <= rounding * plain.abs().max()
-    return bool((close | ~torch.isfinite(plain)).all())
+    finite = torch.isfinite(plain).all(dim=1)
+    if not torch.equal(finite, torch.isfinite(others).all(dim=1)):
+        return False
+    one, other = plain[finite], others[finite].float()
+    return not len(one) or bool(((one - other).abs() <= rounding * one.abs().max()).all())
 
 
 class Fused:
     """Masks, copies and the folded network, one after the other. The function is that of the model.
 
     In exact arithmetic the scores are the model's; as computed they differ from the plain model's by rounding, and the
-    certificate is of the classifier so computed.
+    certificate is of the classifier so computed. (That holds for overflow too: a NaN within the network may become a
+    number in the ReLU of a GPU library, where the plain model's scores would not be finite.)
     """
 
     def __init__(self, ablation: Ablation, copies: Copies, network: Network) -> None:

@@ -81,3 +81,21 @@ def test_the_proof_in_floats_never_says_more_than_the_integers(trials: int) -> N
             assert not proved or level >= tail
             agreed += proved
     assert agreed >= 50 or trials == 1
+
+
+@pytest.mark.parametrize(
+    ("successes", "trials", "p", "level"),
+    [
+        (1, 1, Fraction(1, 10**310), Fraction(1, 10**320)),
+        (2, 2, Fraction(1, 10**155), Fraction(1, 10**320)),
+        (1, 1 << 20, Fraction(5, 1 << 1075), Fraction(1, 1 << 1074)),
+        (1, 1, Fraction(3, 1 << 1075), Fraction(28, 10 << 1075)),
+        (1, 2, 1 - Fraction(1, 10**200), 1 - Fraction(1, 10**350)),
+        ((1 << 56) - 3, 1 << 56, 1 - Fraction(5, 1 << 56), Fraction(1, 10)),
+        (1, 1, 1 - Fraction(1, 10**400), Fraction(1, 2)),
+    ],
+)
+def test_what_doubles_cannot_hold_is_left_to_the_integers(
+    successes: int, trials: int, p: Fraction, level: Fraction
+) -> None:
+    assert not binomial._proved_in_floats(successes, trials, p, level)

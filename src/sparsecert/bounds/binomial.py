@@ -1,14 +1,15 @@
-"""Binomial tails, bounded by exact integer arithmetic: no library's rounding is trusted with a guarantee."""
+"""Binomial tails, bounded by integers, or by doubles whose rounding is bounded: no library's is trusted."""
 
 from __future__ import annotations
 
 import math
+import sys
 from fractions import Fraction
 
 import numpy as np
 
 SCALE = 1 << 192  # the term at `successes` is 1 in units of 1 / SCALE
-MOST_TERMS = 1 << 16  # in floats; more are left to the integers
+MOST_TERMS, MOST_TRIALS, LEAST = 1 << 16, 1 << 50, Fraction(1, 1 << 900)  # in floats; others are left to the integers
 NEGLIGIBLE = 64  # stop once what remains is below 2**-NEGLIGIBLE of what is there
 
 
@@ -41,9 +42,11 @@ def _proved_in_floats(successes: int, trials: int, p: Fraction, level: Fraction)
     Only sums, products and quotients are taken, each within a factor 1 +- 2**-53 of the exact one. A ratio of
     neighbours takes at most six of them, so the k-th term is within 1 +- 7 k 2**-53 and the sums of at most `reach`
     positive terms are within 1 +- `slack`, with room to spare. Leaving out terms only lowers the denominator; the far
-    end of the numerator is bounded by a geometric series. What overflows makes the proof fail, or is a denominator
-    that large.
+    end of the numerator is bounded by a geometric series. Counts are exact below 2**53; probabilities so small that
+    doubles lose digits are left to the integers; a denominator that overflows is at least the largest double.
     """
+    if trials >= MOST_TRIALS or min(p, 1 - p, level, 1 - level) < LEAST:
+        return False
     reach = int(9 * math.sqrt(trials * p * (1 - p))) + 64
     if reach > MOST_TERMS:
         return False
@@ -53,7 +56,7 @@ def _proved_in_floats(successes: int, trials: int, p: Fraction, level: Fraction)
     with np.errstate(over="ignore", under="ignore"):
         above = np.cumprod((trials - up) / (up + 1) * odds)
         below = np.cumprod(down / (trials - down + 1) / odds)
-        upper, lower, rest = 1 + float(above.sum()), float(below.sum()), 0.0
+        upper, lower, rest = 1 + float(above.sum()), min(float(below.sum()), sys.float_info.max), 0.0
     if successes + reach < trials:
         ratio = (trials - successes - reach) / (successes + reach + 1) * odds
         if ratio > 0.999:

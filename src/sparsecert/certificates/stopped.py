@@ -36,7 +36,7 @@ def certify_stopped(
     low, high = -1, len(scheme.deltas) - 1  # delta is 1/2 or more at the last
     while high - low > 1:
         middle = (low + high) // 2
-        proved = reaches(leader, rival, others, _growth_at(scheme, middle, stake), level)
+        proved = reaches(leader, rival, others, _growth_at(scheme.deltas[middle], stake), level)
         low, high = (middle, high) if proved else (low, middle)
     return Certificate(Lead(label, gap_at(scheme, low) if low >= 0 else Fraction(-1)), low if low >= 0 else None)
 
@@ -47,8 +47,9 @@ def gap_at(scheme: Scheme, rho: int) -> Fraction:
 
 
 @lru_cache(maxsize=1 << 16)
-def _growth_at(scheme: Scheme, rho: int, stake: int) -> Growth:
-    return growth(stake, gap_at(scheme, rho))
+def _growth_at(delta: int, stake: int) -> Growth:
+    """Of the gap 2 delta, in units of the scheme's table."""
+    return growth(stake, Fraction(2 * delta, 1 << DELTA_BITS))
 
 
 def against(votes: Tally, label: int, bound: str) -> tuple[int, int, int]:

@@ -114,5 +114,7 @@ def _sampling(
         return None
     if n is not None:
         raise InputError("--n is for a fixed number of samples; with --sampling sequential use --max-samples")
+    if at_least is not None and tolerance is not None:
+        raise InputError("--tolerance is to settle a radius; --at-least goes on until the answer or the budget")
     settings = {} if tolerance is None else {"tolerance": tolerance}
     return Sequential(max_samples=max_samples, n0=n0, at_least=at_least, **settings)

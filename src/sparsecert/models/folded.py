@@ -66,7 +66,7 @@ def folded(model: Any, shape: Sequence[int], dtype: torch.dtype, filled: bool = 
             parts = _parts(model, dtype)
             _check_channels(parts, filled)
             return _filled_up(parts, shape) if filled else _as_it_is(parts)
-    except NotFolded:
+    except (NotFolded, TypeError, IndexError, AssertionError):  # or a module set up in a way that is not foreseen
         return None
 
 

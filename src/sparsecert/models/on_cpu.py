@@ -1,4 +1,7 @@
-"""The parts of a folded network as oneDNN runs them on a CPU: weights packed once, ReLU and sums in the same pass."""
+"""The parts of a folded network as oneDNN runs them on a CPU: weights packed once, sums in the same pass.
+
+ReLU is taken apart, in place: oneDNN's own would make a NaN 0, and a copy without a valid score a vote.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +34,14 @@ def step(part: Part) -> Step:
 
 
 def convolution(part: Convolution) -> Step:
-    """A convolution, its bias and its ReLU in one pass."""
-    arguments, relu = _arguments(part), _activation(part)
-    return lambda x: torch.ops.mkldnn._convolution_pointwise(_channels_last(x), *arguments, relu, [], "")
+    """A convolution and its bias in one pass, then ReLU."""
+    arguments = _arguments(part)
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = torch.ops.mkldnn._convolution_pointwise(_channels_last(x), *arguments, "none", [], "")
+        return result.relu_() if part.rectified else result
+
+    return run
 
 
 def block(part: Sum) -> Step:
@@ -47,25 +55,27 @@ def block(part: Sum) -> Step:
         for each in steps:
             inside = each(inside)
         total = _channels_last(x) if shortcut is None else shortcut(x)
-        return torch.ops.mkldnn._convolution_pointwise_(  # type: ignore[no-any-return]
-            total, _channels_last(inside), *arguments, "add", 1.0, "relu", [], ""
+        added: torch.Tensor = torch.ops.mkldnn._convolution_pointwise_(
+            total, _channels_last(inside), *arguments, "add", 1.0, None, [], None
         )
+        return added.relu_()
 
     return run
 
 
 def features(part: Features) -> Step:
-    """A linear layer, its bias and its ReLU in one pass."""
-    packed, relu = torch.ops.mkldnn._reorder_linear_weight(part.weight, None), _activation(part)
-    return lambda x: torch.ops.mkldnn._linear_pointwise(x, packed, part.bias, relu, [], "")
+    """A linear layer and its bias in one pass, then ReLU."""
+    packed = torch.ops.mkldnn._reorder_linear_weight(part.weight, None)
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = torch.ops.mkldnn._linear_pointwise(x, packed, part.bias, "none", [], "")
+        return result.relu_() if part.rectified else result
+
+    return run
 
 
 def _arguments(part: Convolution) -> tuple[Any, ...]:
     return part.weight, part.bias, list(part.padding), list(part.stride), [1, 1], 1
-
-
-def _activation(part: Convolution | Features) -> str:
-    return "relu" if part.rectified else "none"
 
 
 def _channels_last(x: torch.Tensor) -> torch.Tensor:

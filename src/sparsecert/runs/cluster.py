@@ -132,6 +132,12 @@ def _job(
     """What the workers are told; the model is the file that the records will name."""
     if not isinstance(smoothed.model, torch.nn.Module):
         raise InputError(f"a cluster takes a torch.nn.Module, the model is a {type(smoothed.model).__name__}")
+    header = modelfile.read_header(model)
+    for name, part in (("scheme", smoothed.scheme), ("encoding", smoothed.encoding)):
+        if header.get(name) != part.config():
+            raise InputError(
+                f"{model} was saved with another {name} than {part}; save this classifier, and name that file"
+            )
     file = modelfile.contents(model)
     if hashlib.sha256(file).hexdigest() != fingerprint:
         raise InputError(f"{model} changed while it was read; run the command again")
