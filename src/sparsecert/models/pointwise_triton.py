@@ -26,7 +26,7 @@ class Pointwise:
         result = torch.empty_like(summand)
         places = x.numel() // self.channels
         with torch.cuda.device(x.device):
-            _convolve[(triton.cdiv(places, PLACES), self.out // OUT)](
+            _convolve[(triton.cdiv(places, PLACES) * (self.out // OUT),)](
                 x, self.filters, self.bias, summand, result, places,
                 channels=self.channels, out=self.out, places_per_block=PLACES, out_per_block=OUT, num_warps=4,
             )  # fmt: skip
@@ -38,9 +38,10 @@ def _convolve(  # type: ignore[no-untyped-def]
     x, filters, bias, summand, result, places,
     channels: tl.constexpr, out: tl.constexpr, places_per_block: tl.constexpr, out_per_block: tl.constexpr,
 ):  # fmt: skip
-    place = tl.program_id(0).to(tl.int64) * places_per_block + tl.arange(0, places_per_block)
+    program, blocks = tl.program_id(0), out // out_per_block  # neighbours share their places, which stay in the cache
+    place = (program // blocks).to(tl.int64) * places_per_block + tl.arange(0, places_per_block)
     there = (place < places)[:, None]
-    each, inner = tl.program_id(1) * out_per_block + tl.arange(0, out_per_block), tl.arange(0, channels)
+    each, inner = program % blocks * out_per_block + tl.arange(0, out_per_block), tl.arange(0, channels)
     seen = tl.load(x + place[:, None] * channels + inner[None, :], mask=there, other=0.0)
     total = tl.dot(seen, tl.load(filters + inner[:, None] * out + each[None, :]))
     target = place[:, None] * out + each[None, :]
