@@ -74,8 +74,18 @@ def _parts(model: Any, dtype: torch.dtype) -> list[Part]:
     """The model as a list of parts that begins with a convolution and ends with a linear layer."""
     if type(model) is not nn.Sequential or any(_is_altered(module) for module in model.modules()):
         raise NotFolded
+    parts = _joined(model)
+    if not isinstance(parts[0], Convolution) or not isinstance(parts[-1], Features) or parts[-1].rectified:
+        raise NotFolded
+    in_half = [part.to(dtype) for part in parts]
+    _check_order(in_half)
+    return in_half
+
+
+def _joined(sequence: nn.Sequential) -> list[Part]:
+    """The parts of a sequence; ReLU and batch norm go into the part before them."""
     parts: list[Part] = []
-    for module in _flat(model):
+    for module in _flat(sequence):
         if type(module) is nn.ReLU:
             _rectify(parts)
         elif type(module) is nn.BatchNorm2d:
@@ -84,11 +94,7 @@ def _parts(model: Any, dtype: torch.dtype) -> list[Part]:
             parts.append(_features(module, parts))
         else:
             parts.append(_part(module))
-    if not isinstance(parts[0], Convolution) or not isinstance(parts[-1], Features) or parts[-1].rectified:
-        raise NotFolded
-    in_half = [part.to(dtype) for part in parts]
-    _check_order(in_half)
-    return in_half
+    return parts
 
 
 def _check_channels(parts: Sequence[Part], filled: bool) -> None:
@@ -176,14 +182,7 @@ def _adds_alike(branch: Sequence[Convolution], shortcut: Sequence[Convolution]) 
 def _convolutions(sequence: nn.Module) -> list[Convolution]:
     if type(sequence) is not nn.Sequential:
         raise NotFolded
-    parts: list[Part] = []
-    for module in _flat(sequence):
-        if type(module) is nn.ReLU:
-            _rectify(parts)
-        elif type(module) is nn.BatchNorm2d:
-            _normalise(parts, module)
-        else:
-            parts.append(_part(module))
+    parts = _joined(sequence)
     convolutions = [part for part in parts if isinstance(part, Convolution)]
     if len(convolutions) != len(parts) or not parts:
         raise NotFolded
