@@ -6,6 +6,7 @@ from typing import Any
 
 from sparsecert.errors import InputError
 from sparsecert.schemes.scheme import (
+    AUGMENTATION,
     DELTA_BITS,
     ESTIMATION,
     MAX_DRAWS,
@@ -18,6 +19,7 @@ from sparsecert.schemes.scheme import (
 from sparsecert.schemes.uniform import Uniform
 
 __all__ = [
+    "AUGMENTATION",
     "DELTA_BITS",
     "ESTIMATION",
     "MAX_DRAWS",

@@ -6,7 +6,7 @@ import hashlib
 
 import torch
 
-from sparsecert.augment import crop_flip
+from sparsecert import augment
 from sparsecert.datasets import Dataset
 from sparsecert.datasets.dataset import ArrayImages
 from sparsecert.datasets.folder import FolderImages
@@ -15,9 +15,10 @@ from sparsecert.recipes import Recipe
 
 
 class Batches:
-    """The inputs of each step, as a pure function of seed, epoch and step; a data set in memory moves to the device.
+    """The order and the augmentation of each epoch, as pure functions of seed and epoch, and the inputs themselves.
 
-    Runs on the same data, recipe and seed can share one.
+    Images in memory move to the device; photographs in a folder are decoded when a step needs them. Runs on the same
+    data, recipe and seed can share one.
     """
 
     def __init__(self, data: Dataset, recipe: Recipe, seed: int, device: torch.device) -> None:
@@ -29,30 +30,31 @@ class Batches:
         pixels = data.images.pixels if isinstance(data.images, ArrayImages) else None
         self.pixels = None if pixels is None else torch.from_numpy(pixels).to(device)
         self.labels = torch.from_numpy(data.labels).to(device)
-        self._order: tuple[int, torch.Tensor] | None = None
 
     @property
-    def on_device(self) -> bool:
-        """Whether a step's inputs need nothing of the host: then steps can be captured and replayed."""
-        return self.pixels is not None and self.recipe.augment == "none"
+    def in_memory(self) -> bool:
+        """Whether the device holds all images: then a step needs nothing of the host."""
+        return self.pixels is not None
 
     def order(self, epoch: int) -> torch.Tensor:
         """A permutation of the inputs, drawn on the CPU so that it is the same for every device."""
-        if self._order is None or self._order[0] != epoch:
-            order = torch.randperm(len(self.images), generator=generator(self.seed, "order", epoch))
-            self._order = epoch, order.to(self.device)
-        return self._order[1]
+        return torch.randperm(len(self.images), generator=generator(self.seed, "order", epoch))
 
-    def inputs(self, chosen: torch.Tensor, epoch: int, step: int) -> torch.Tensor:
-        """Float[b, c, h, w] in [0, 1], augmented."""
-        if isinstance(self.images, FolderImages):
-            crops = self.images.random_crops(chosen.tolist(), self.seed, epoch)
-            return torch.from_numpy(crops).to(self.device).float() / 255
+    def moves(self, epoch: int) -> torch.Tensor | None:
+        """How each image in memory is shifted and mirrored in this epoch; None where nothing is."""
+        if self.recipe.augment != "crop-flip":
+            return None
+        return augment.moves(self.seed, torch.arange(len(self.images), device=self.device), epoch)
+
+    def decoded(self, chosen: list[int], epoch: int) -> torch.Tensor:
+        """Random crops of photographs, uint8[b, c, h, w], on the host."""
+        assert isinstance(self.images, FolderImages)
+        return torch.from_numpy(self.images.random_crops(chosen, self.seed, epoch))
+
+    def shown(self, chosen: torch.Tensor, moves: torch.Tensor | None) -> torch.Tensor:
+        """The chosen images in memory, moved where that is asked for: uint8[b, c, h, w]."""
         assert self.pixels is not None
-        inputs = self.pixels[chosen].float() / 255
-        if self.recipe.augment == "crop-flip":
-            inputs = crop_flip(inputs, generator(self.seed, "augment", step))
-        return inputs
+        return self.pixels[chosen] if moves is None else augment.moved(self.pixels, chosen, moves[chosen])
 
 
 def generator(seed: int, purpose: str, number: int) -> torch.Generator:

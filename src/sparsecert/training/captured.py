@@ -9,13 +9,13 @@ import torch
 from sparsecert.training.run import Run
 
 Stepper = Callable[[Sequence[Run]], None]
-Kind = tuple[tuple[int, int, float], ...]  # of each run: which it is, its batch size, its learning rate
+Kind = tuple[tuple[int, int], ...]  # of each run: which it is, its batch size
 
 
 def stepper(runs: Sequence[Run]) -> Stepper:
     """The fastest way to step these runs that is there."""
     devices = {run.device for run in runs}
-    if len(devices) == 1 and runs[0].device.type == "cuda" and all(run.batches.on_device for run in runs):
+    if len(devices) == 1 and runs[0].device.type == "cuda":
         return Captured(runs[0].device)
     return one_by_one
 
@@ -31,9 +31,9 @@ def one_by_one(runs: Sequence[Run]) -> None:
 class Captured:
     """Steps of several runs as one CUDA graph, a branch each, so that small kernels of different runs overlap.
 
-    The first step of a kind (these runs, batch sizes, learning rates) is taken without a graph, which readies what the
-    kernels need; the second is captured; every later one is a single launch. Matrix products run in TF32, the type
-    that convolutions have by default.
+    The first step of a kind (these runs, batch sizes) is taken without a graph, which readies what the
+    kernels need; the second is captured; every later one is a single launch. Matrix products of fp32 run in TF32, the
+    type that convolutions have by default, and convolutions by the fastest algorithm, found by trying.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -43,15 +43,17 @@ class Captured:
 
     def __call__(self, runs: Sequence[Run]) -> None:
         """A step of each run."""
-        precision = torch.get_float32_matmul_precision()
+        precision, tried = torch.get_float32_matmul_precision(), torch.backends.cudnn.benchmark
         torch.set_float32_matmul_precision("high")
+        torch.backends.cudnn.benchmark = True
         try:
             with torch.cuda.device(self.device):
                 for run in runs:
                     run.prepare()
-                self._take(tuple((id(run), run.batch, run.rate) for run in runs), runs)
+                self._take(tuple((id(run), run.batch) for run in runs), runs)
         finally:
             torch.set_float32_matmul_precision(precision)
+            torch.backends.cudnn.benchmark = tried
         for run in runs:
             run.step += 1
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch.nn.functional import cross_entropy
 
 from sparsecert import modelfile, models
 from sparsecert.ablation import Ablation
@@ -22,6 +22,7 @@ from sparsecert.recipes import Recipe
 from sparsecert.schemes import TRAINING, Scheme
 from sparsecert.smoothed import Smoothed
 from sparsecert.training.batches import Batches
+from sparsecert.training.objective import objective
 from sparsecert.votes import probe
 
 CHECKPOINT_NAME = "checkpoint.safetensors"
@@ -56,21 +57,35 @@ class Run:
 
     def __post_init__(self) -> None:
         channels = self.encoding.channels(self.data.images.shape[0])
+        cuda = self.device.type == "cuda"
         self.model = models.build(self.recipe.model, channels, len(self.data.classes), self.seed).to(self.device)
+        if cuda:
+            self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.optimizer = torch.optim.SGD(
             self.model.parameters(),
-            lr=self.recipe.rate(1),
+            lr=torch.zeros((), device=self.device) if cuda else 0.0,  # on the device, a captured step can follow it
             momentum=self.recipe.momentum,
             weight_decay=self.recipe.weight_decay,
-            fused=self.device.type == "cuda",
+            nesterov=self.recipe.nesterov,
+            fused=cuda,
         )
+        self.objective = objective(self.device, self.recipe.precision)
         self.batches = self.shared or Batches(self.data, self.recipe, self.seed, self.device)
         self.epoch_steps = -(-len(self.data) // self.recipe.batch)
         self.clock = torch.zeros(1, dtype=torch.int64, device=self.device)  # the step's number, on the device
         self.order = torch.zeros(len(self.data), dtype=torch.int64, device=self.device)  # of this epoch
+        self.moves = self.batches.moves(0)  # of this epoch
+        self.staged = self._room_for_a_batch()
         self.masks = torch.zeros(MASKS_AHEAD, self.scheme.units, dtype=torch.bool, device=self.device)
         self.sums = torch.zeros(3, dtype=torch.float64, device=self.device)  # loss, correct, inputs of this epoch
         self._prepared: tuple[int, int] | None = None  # epoch of the order, first step of the masks
+        self._began, self._before = time.monotonic(), 0.0  # when this epoch did, and its seconds in an earlier process
+
+    def _room_for_a_batch(self) -> torch.Tensor | None:
+        """Where the host puts decoded photographs; None where the device holds all images."""
+        if self.batches.in_memory:
+            return None
+        return torch.zeros(self.recipe.batch, *self.data.images.shape, dtype=torch.uint8, device=self.device)
 
     @property
     def steps(self) -> int:
@@ -90,7 +105,7 @@ class Run:
     @property
     def rate(self) -> float:
         """The learning rate of the next step."""
-        return self.recipe.rate(self.epoch + 1)
+        return self.recipe.rate(self.epoch + 1, (self.step % self.epoch_steps + 0.5) / self.epoch_steps)
 
     def check_fit(self) -> None:
         """Refuses a model that cannot take the data's images, before anything is written."""
@@ -108,31 +123,54 @@ class Run:
         }
 
     def prepare(self) -> None:
-        """Puts onto the device what the next step reads there: the epoch's order, the minibatch masks, the rate."""
+        """Puts onto the device what the next step reads there: order, augmentation, photographs, masks, rate."""
         first = self.step - self.step % MASKS_AHEAD
         epoch, masks = self._prepared or (None, None)
         if epoch != self.epoch:
-            self.order.copy_(self.batches.order(self.epoch))
+            self._begin_epoch()
+        if self.staged is not None:
+            self.staged[: self.batch].copy_(self.batches.decoded(self._chosen(self.batch).tolist(), self.epoch))
         if masks != first and self.recipe.masks == "minibatch":
             steps = torch.arange(first, first + MASKS_AHEAD, device=self.device)
             self.masks.copy_(self.scheme.masks_at(self.seed, torch.zeros_like(steps), TRAINING + steps))
         self._prepared = self.epoch, first
         for group in self.optimizer.param_groups:
-            group["lr"] = self.rate
+            if isinstance(group["lr"], torch.Tensor):
+                group["lr"].fill_(self.rate)
+            else:
+                group["lr"] = self.rate
+
+    def _begin_epoch(self) -> None:
+        self.order.copy_(self.batches.order(self.epoch))
+        if self.moves is not None:
+            moves = self.batches.moves(self.epoch)
+            assert moves is not None
+            self.moves.copy_(moves)
 
     def take(self, batch: int) -> None:
         """One step on `batch` inputs."""
-        first = self.clock % self.epoch_steps * self.recipe.batch
-        chosen = self.order[first + torch.arange(batch, device=self.device)]
-        inputs, labels = self.batches.inputs(chosen, self.epoch, self.step), self.batches.labels[chosen]
-        scores = self.model(self.encoding(inputs, self._masks(chosen)))
-        loss = cross_entropy(scores, labels)
+        chosen = self._chosen(batch)
+        labels = self.batches.labels[chosen]
+        loss, correct = self.objective(self.model, self._copies(chosen), labels)
         self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        (loss / batch).backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
-        correct = (scores.detach().argmax(1) == labels).sum()
-        self.sums += torch.stack((loss.detach() * batch, correct, torch.full_like(correct, batch))).double()
+        self.sums += torch.stack((loss.detach(), correct, torch.full_like(correct, batch))).double()
         self.clock += 1
+
+    def _chosen(self, batch: int) -> torch.Tensor:
+        """The numbers of the step's inputs."""
+        first = self.clock % self.epoch_steps * self.recipe.batch
+        return self.order[first + torch.arange(batch, device=self.device)]
+
+    def _copies(self, chosen: torch.Tensor) -> torch.Tensor:
+        """The step's inputs, augmented and ablated, as the network sees them."""
+        staged = self.staged
+        images = self.batches.shown(chosen, self.moves) if staged is None else staged[: len(chosen)]
+        copies = self.encoding(images.float() / 255, self._masks(chosen))
+        if self.device.type == "cuda" and copies.ndim == 4:
+            copies = copies.to(memory_format=torch.channels_last)
+        return copies.bfloat16() if self.recipe.precision == "bf16" else copies
 
     def _masks(self, chosen: torch.Tensor) -> torch.Tensor:
         """One mask for the minibatch, of its step's own draw, or one per input, of its epoch's draw."""
@@ -157,9 +195,15 @@ class Run:
         if int(self.clock) != self.step:
             raise RuntimeError(f"{int(self.clock)} steps were taken on {self.device}, not {self.step}")
         epoch = self.step // self.epoch_steps
-        self.log.append({"epoch": epoch, "rate": self.recipe.rate(epoch), "loss": loss, "accuracy": accuracy})
+        line = {"epoch": epoch, "rate": self.recipe.rate(epoch, 0.5), "loss": loss, "accuracy": accuracy}
+        self.log.append({**line, "seconds": round(self._seconds(), 3)})
+        self._began, self._before = time.monotonic(), 0.0
         self.sums.zero_()
         return loss, accuracy
+
+    def _seconds(self) -> float:
+        """Of this epoch so far, without the time between two processes."""
+        return self._before + time.monotonic() - self._began
 
     def save_checkpoint(self, out: Path) -> None:
         """Writes everything `resume` needs, whole or not at all, and the log so far."""
@@ -168,7 +212,13 @@ class Run:
             buffer = self.optimizer.state[parameter].get("momentum_buffer")
             if buffer is not None:
                 tensors[f"momentum.{number}"] = buffer
-        header = {"settings": self.settings(), "step": self.step, "sums": self.sums.tolist(), "log": self.log}
+        header = {
+            "settings": self.settings(),
+            "step": self.step,
+            "sums": self.sums.tolist(),
+            "seconds": self._seconds(),
+            "log": self.log,
+        }
         modelfile.write(out / CHECKPOINT_NAME, tensors, header)
         self._write_log(out)
 
@@ -186,16 +236,21 @@ class Run:
             if buffer is not None:
                 self.optimizer.state[parameter]["momentum_buffer"] = buffer.to(self.device)
         self.step, self.log = header["step"], header["log"]
+        self._began, self._before = time.monotonic(), header.get("seconds", 0.0)
         self.clock.fill_(self.step)
         self.sums += torch.tensor(header["sums"], dtype=torch.float64, device=self.device)
 
     def save_model(self, out: Path, half: bool = False) -> None:
-        """Writes the finished model, with its settings and last losses in the header."""
+        """Writes the finished model, with its settings and last losses in the header.
+
+        How long it took is in the log alone, so that equal weights are equal files.
+        """
+        last = {name: value for name, value in self.log[-1].items() if name != "seconds"}
         facts = {
             "data": self.data.name,
             "shape": list(self.data.images.shape),
             "class_names": list(self.data.classes),
-            "training": {"settings": self.settings(), "last_epoch": self.log[-1]},
+            "training": {"settings": self.settings(), "last_epoch": last},
         }
         smoothed = Smoothed(self.model, self.scheme, self.encoding, classes=len(self.data.classes), facts=facts)
         smoothed.save(out / MODEL_NAME, half=half)

@@ -1,0 +1,42 @@
+"""What a training step minimises: the loss of a batch of ablated copies, compiled where that is faster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from sparsecert.ablation import PRECISIONS
+
+Objective = Callable[[nn.Module, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+
+
+def objective(device: torch.device, precision: str) -> Objective:
+    """(model, copies, labels) -> the sum of the copies' losses, and how many are classified right.
+
+    In bf16 on a GPU the network is compiled: its matrix products then run so fast that everything between them would
+    take most of the time.
+    """
+    in_hardware = device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
+    return _compiled(precision) if precision == "bf16" and in_hardware else _plain(precision)
+
+
+@cache
+def _compiled(precision: str) -> Objective:
+    """One for all runs, so that a network of the same form is compiled once."""
+    return torch.compile(_plain(precision), dynamic=False)
+
+
+@cache
+def _plain(precision: str) -> Objective:
+    dtype = PRECISIONS[precision]
+
+    def losses(model: nn.Module, copies: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        with torch.autocast(copies.device.type, dtype=dtype, enabled=dtype is not None):
+            scores = model(copies).float()
+        return cross_entropy(scores, labels, reduction="sum"), (scores.detach().argmax(1) == labels).sum()
+
+    return losses
