@@ -73,9 +73,9 @@ def test_captured_steps_are_the_steps_taken_one_by_one() -> None:
         for _ in range(pairs[0][0].steps):
             take_step(pairs[0])
             one_by_one(pairs[1])
-        assert sum(graph is not None for graph in take_step.graphs.values()) == 2  # full minibatches, two rates
+        assert sum(graph is not None for graph in take_step.graphs.values()) == 2  # full minibatches, and the last
         for captured, plain in zip(*pairs, strict=True):
             assert captured.step == plain.step == int(captured.clock)
-            assert captured.seen() == pytest.approx(plain.seen(), rel=0.02)
+            assert captured.seen() == pytest.approx(plain.seen(), rel=0.05)
             for one, other in zip(captured.model.parameters(), plain.model.parameters(), strict=True):
                 torch.testing.assert_close(one, other, rtol=0.05, atol=0.01)

@@ -14,14 +14,16 @@ from sparsecert.cli import options
     options.data,
     click.option("--keep", type=int, help="Units retained in each ablated copy (default: the recipe's)."),
     click.option("--out", required=True, type=click.Path(file_okay=False), metavar="DIR", help="Folder of the run."),
-    click.option("--recipe", "recipe_name", metavar="NAME", help="paper-mnist, paper-cifar10, paper-imagenet, digits."),
+    click.option("--recipe", "recipe_name", metavar="NAME",
+                 help="paper-mnist, paper-cifar10, paper-imagenet, modern-cifar10, digits (default: the paper's)."),
     click.option("--model", "model_name", metavar="NAME", help="Architecture, if not the recipe's."),
     click.option("--encoding", "encoding_name", default="null-channels", show_default=True,
                  type=click.Choice(["null-channels", "mean-fill"]), help="How NULL is shown to the model."),
     click.option("--masks", type=click.Choice(["minibatch", "sample"]),
                  help="One mask per minibatch (the paper) or per sample, if not as in the recipe."),
     click.option("--epochs", type=int, help="Epochs; the learning rate falls at the same shares of them."),
-    click.option("--batch", type=int, help="Batch size, if not the recipe's."),
+    click.option("--batch", type=int, help="Batch size, if not the recipe's; of all processes together."),
+    click.option("--precision", type=click.Choice(["fp32", "bf16"]), help="Of the products, if not the recipe's."),
     click.option("--checkpoint-seconds", default=60.0, show_default=True, help="Time between checkpoints."),
     click.option("--half", is_flag=True, help="Store the weights in half precision: a file of half the size."),
     options.data_dir,
@@ -38,6 +40,7 @@ def train(
     masks: str | None,
     epochs: int | None,
     batch: int | None,
+    precision: str | None,
     checkpoint_seconds: float,
     half: bool,
     data_dir: str | None,
@@ -46,11 +49,14 @@ def train(
 ) -> None:
     """Train a base classifier on ablated inputs.
 
-    A run that was stopped is continued by the same command.
+    A run that was stopped is continued by the same command. Started by torchrun, several processes (GPUs, machines)
+    share each batch, and end in the weights that one would.
 
     \b
-    Example:
+    Examples:
       sparsecert train --data mnist --keep 45 --out runs/mnist-k45
+      sparsecert train --data cifar10 --recipe modern-cifar10 --keep 50 --out runs/cifar10-k50
+      torchrun --nproc-per-node 8 -m sparsecert train --data imagenet --keep 1000 --out runs/imagenet-k1000
     """
     from dataclasses import replace
 
@@ -61,12 +67,18 @@ def train(
     from sparsecert.schemes import Uniform
 
     recipe = recipe_for(data_name, recipe_name).shortened(epochs)
-    changed: dict[str, Any] = {"model": model_name, "masks": masks, "batch": batch, "keep": keep}
+    changed: dict[str, Any] = {
+        "model": model_name,
+        "masks": masks,
+        "batch": batch,
+        "keep": keep,
+        "precision": precision,
+    }
     recipe = replace(recipe, **{name: value for name, value in changed.items() if value is not None})
     data = datasets.load(data_name, "train", data_dir)
     encoding = training.default_encoding(data, recipe, encoding_name)
     scheme = Uniform(encoding.units(data.images.shape), recipe.keep)
-    with training_bar() as told:
+    with training.joined(device_named(device)) as (team, own_device), training_bar() as told:
         model = training.train(
             data,
             recipe,
@@ -74,10 +86,12 @@ def train(
             scheme=scheme,
             encoding=encoding,
             seed=seed,
-            device=device_named(device),
+            device=own_device,
             checkpoint_seconds=checkpoint_seconds,
             half=half,
-            told=told,
+            team=team,
+            told=told if team.leads else None,
         )
-    click.echo(f"wrote {model}")
-    click.echo(f"next: sparsecert certify {out} --data {data_name} --out {out}/certify.jsonl")
+    if team.leads:
+        click.echo(f"wrote {model}")
+        click.echo(f"next: sparsecert certify {out} --data {data_name} --out {out}/certify.jsonl")

@@ -14,8 +14,8 @@ Kind = tuple[tuple[int, int], ...]  # of each run: which it is, its batch size
 
 def stepper(runs: Sequence[Run]) -> Stepper:
     """The fastest way to step these runs that is there."""
-    devices = {run.device for run in runs}
-    if len(devices) == 1 and runs[0].device.type == "cuda":
+    devices, alone = {run.device for run in runs}, all(run.team.size == 1 for run in runs)
+    if len(devices) == 1 and runs[0].device.type == "cuda" and alone:
         return Captured(runs[0].device)
     return one_by_one
 

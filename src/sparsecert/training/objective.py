@@ -14,14 +14,15 @@ from sparsecert.ablation import PRECISIONS
 Objective = Callable[[nn.Module, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 
 
-def objective(device: torch.device, precision: str) -> Objective:
+def objective(device: torch.device, precision: str, compiled: bool = True) -> Objective:
     """(model, copies, labels) -> the sum of the copies' losses, and how many are classified right.
 
     In bf16 on a GPU the network is compiled: its matrix products then run so fast that everything between them would
-    take most of the time.
+    take most of the time. (Not where batch norm talks to other processes, which cannot be compiled as a whole.)
     """
-    in_hardware = device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
-    return _compiled(precision) if precision == "bf16" and in_hardware else _plain(precision)
+    if precision != "bf16" or device.type != "cuda" or torch.cuda.get_device_capability(device) < (8, 0):
+        compiled = False
+    return _compiled(precision) if compiled else _plain(precision)
 
 
 @cache

@@ -18,11 +18,13 @@ from sparsecert.encodings import Encoding, MeanFill, NullChannels
 from sparsecert.errors import InputError
 from sparsecert.files import write_atomically
 from sparsecert.modelfile import MODEL_NAME
+from sparsecert.models.synchronised import synchronise
 from sparsecert.recipes import Recipe
 from sparsecert.schemes import TRAINING, Scheme
 from sparsecert.smoothed import Smoothed
 from sparsecert.training.batches import Batches
 from sparsecert.training.objective import objective
+from sparsecert.training.team import Team
 from sparsecert.votes import probe
 
 CHECKPOINT_NAME = "checkpoint.safetensors"
@@ -52,6 +54,7 @@ class Run:
     seed: int
     device: torch.device
     shared: Batches | None = None
+    team: Team = field(default_factory=Team)
     step: int = 0
     log: list[dict[str, Any]] = field(default_factory=list)
 
@@ -61,6 +64,8 @@ class Run:
         self.model = models.build(self.recipe.model, channels, len(self.data.classes), self.seed).to(self.device)
         if cuda:
             self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        if self.team.size > 1:
+            self.model = synchronise(self.model)
         self.optimizer = torch.optim.SGD(
             self.model.parameters(),
             lr=torch.zeros((), device=self.device) if cuda else 0.0,  # on the device, a captured step can follow it
@@ -69,7 +74,7 @@ class Run:
             nesterov=self.recipe.nesterov,
             fused=cuda,
         )
-        self.objective = objective(self.device, self.recipe.precision)
+        self.objective = objective(self.device, self.recipe.precision, compiled=self.team.size == 1)
         self.batches = self.shared or Batches(self.data, self.recipe, self.seed, self.device)
         self.epoch_steps = -(-len(self.data) // self.recipe.batch)
         self.clock = torch.zeros(1, dtype=torch.int64, device=self.device)  # the step's number, on the device
@@ -129,7 +134,8 @@ class Run:
         if epoch != self.epoch:
             self._begin_epoch()
         if self.staged is not None:
-            self.staged[: self.batch].copy_(self.batches.decoded(self._chosen(self.batch).tolist(), self.epoch))
+            chosen = self._chosen(self.batch).tolist()
+            self.staged[: len(chosen)].copy_(self.batches.decoded(chosen, self.epoch))
         if masks != first and self.recipe.masks == "minibatch":
             steps = torch.arange(first, first + MASKS_AHEAD, device=self.device)
             self.masks.copy_(self.scheme.masks_at(self.seed, torch.zeros_like(steps), TRAINING + steps))
@@ -148,20 +154,22 @@ class Run:
             self.moves.copy_(moves)
 
     def take(self, batch: int) -> None:
-        """One step on `batch` inputs."""
+        """One step on `batch` inputs, of which this process takes its part."""
         chosen = self._chosen(batch)
         labels = self.batches.labels[chosen]
         loss, correct = self.objective(self.model, self._copies(chosen), labels)
         self.optimizer.zero_grad(set_to_none=True)
         (loss / batch).backward()  # type: ignore[no-untyped-call]
+        seen = torch.stack((loss.detach(), correct, torch.full_like(correct, len(chosen))))
+        self.team.add_up([*(weight.grad for weight in self.model.parameters() if weight.grad is not None), seen])
         self.optimizer.step()
-        self.sums += torch.stack((loss.detach(), correct, torch.full_like(correct, batch))).double()
+        self.sums += seen.double()
         self.clock += 1
 
     def _chosen(self, batch: int) -> torch.Tensor:
-        """The numbers of the step's inputs."""
-        first = self.clock % self.epoch_steps * self.recipe.batch
-        return self.order[first + torch.arange(batch, device=self.device)]
+        """The numbers of this process's inputs of the step."""
+        first, part = self.clock % self.epoch_steps * self.recipe.batch, self.team.part(batch)
+        return self.order[first + torch.arange(part.start, part.stop, device=self.device)]
 
     def _copies(self, chosen: torch.Tensor) -> torch.Tensor:
         """The step's inputs, augmented and ablated, as the network sees them."""
@@ -239,6 +247,19 @@ class Run:
         self._began, self._before = time.monotonic(), header.get("seconds", 0.0)
         self.clock.fill_(self.step)
         self.sums += torch.tensor(header["sums"], dtype=torch.float64, device=self.device)
+
+    def follow_leader(self) -> None:
+        """Makes the state in every process of the team that of the leading one, which alone has read a checkpoint."""
+        if self.team.size == 1:
+            return
+        self.step, self.log, self._before = self.team.told((self.step, self.log, self._before))
+        self.clock.fill_(self.step)
+        momenta = [
+            self.optimizer.state[weight].setdefault("momentum_buffer", torch.zeros_like(weight))
+            for weight in self.model.parameters()
+            if self.step
+        ]
+        self.team.copy_from_leader([*self.model.state_dict().values(), *momenta, self.sums])
 
     def save_model(self, out: Path, half: bool = False) -> None:
         """Writes the finished model, with its settings and last losses in the header.

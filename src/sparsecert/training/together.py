@@ -20,6 +20,7 @@ from sparsecert.schemes import Scheme, Uniform
 from sparsecert.schemes.philox import key_of
 from sparsecert.training.captured import stepper
 from sparsecert.training.run import CHECKPOINT_NAME, LOG_NAME, Run, default_encoding, finished
+from sparsecert.training.team import Team
 
 TOLD_EVERY = 0.2  # seconds between progress reports; each one waits for the device
 
@@ -56,17 +57,19 @@ def train(
     device: str | torch.device = "cpu",
     checkpoint_seconds: float = 60.0,
     half: bool = False,
+    team: Team | None = None,
     told: Told | None = None,
 ) -> Path:
     """Trains a base classifier and writes OUT/model.safetensors; returns its path.
 
     A run that was stopped resumes from its checkpoint; a finished one is left as it is; a folder that holds another run
-    is refused. `half` stores the weights in half precision.
+    is refused. `half` stores the weights in half precision. Processes of a `team` (see `training.team.joined`) all call
+    this and share each batch; the leading one alone reads and writes OUT.
     """
     key_of(seed)
     encoding = encoding or default_encoding(data, recipe)
     scheme = scheme or Uniform(units=encoding.units(data.images.shape), keep=recipe.keep)
-    run = Run(data, recipe, scheme, encoding, seed, torch.device(device))
+    run = Run(data, recipe, scheme, encoding, seed, torch.device(device), team=team or Team())
     return train_together([(run, out)], checkpoint_seconds=checkpoint_seconds, half=half, told=told)[0]
 
 
@@ -84,28 +87,35 @@ def train_together(
     """
     for run, _ in runs:
         run.check_fit()
+        run.team.check_same(run.settings())
+        run.team.check_batch(len(run.data) % run.recipe.batch or run.recipe.batch)
     outs = [Path(out) for _, out in runs]
     with ExitStack() as writers:
-        for out in outs:
-            writers.enter_context(sole_writer(out, (MODEL_NAME, CHECKPOINT_NAME, LOG_NAME)))
+        for (run, _), out in zip(runs, outs, strict=True):
+            if run.team.leads:
+                writers.enter_context(sole_writer(out, (MODEL_NAME, CHECKPOINT_NAME, LOG_NAME)))
         open_runs = {
             out: run
             for (run, _), out in zip(runs, outs, strict=True)
-            if not finished(out / MODEL_NAME, run.settings(), half)
+            if not run.team.told(run.team.leads and finished(out / MODEL_NAME, run.settings(), half))
         }
         for out, run in open_runs.items():
-            run.resume(out / CHECKPOINT_NAME)
+            if run.team.leads:
+                run.resume(out / CHECKPOINT_NAME)
+            run.follow_leader()
         _take_all_steps(open_runs, checkpoint_seconds, told)
         for out, run in open_runs.items():
-            run.save_model(out, half)
-            (out / CHECKPOINT_NAME).unlink(missing_ok=True)
+            if run.team.leads:
+                run.save_model(out, half)
+                (out / CHECKPOINT_NAME).unlink(missing_ok=True)
     return [out / MODEL_NAME for out in outs]
 
 
 def _take_all_steps(runs: dict[Path, Run], checkpoint_seconds: float, told: Told | None) -> None:
     def checkpoint() -> None:
         for out, run in runs.items():
-            run.save_checkpoint(out)
+            if run.team.leads:
+                run.save_checkpoint(out)
 
     saved = time.monotonic()
     for progress in _steps(list(runs.values())):
