@@ -25,6 +25,7 @@ from sparsecert.cli import options
     click.option("--checkpoint-seconds", default=60.0, show_default=True, help="Time between checkpoints."),
     click.option("--half", is_flag=True, help="Store the weights in half precision: a file of half the size."),
     options.data_dir,
+    options.skip_bad,
     options.seed,
     options.device,
 )  # fmt: skip
@@ -41,6 +42,7 @@ def train(
     checkpoint_seconds: float,
     half: bool,
     data_dir: str | None,
+    skip_bad: bool,
     seed: int,
     device: str,
 ) -> None:
@@ -54,7 +56,7 @@ def train(
     """
     from dataclasses import replace
 
-    from sparsecert import datasets, training
+    from sparsecert import training
     from sparsecert.cli.progress import training_bar
     from sparsecert.devices import device_named
     from sparsecert.recipes import recipe_for
@@ -63,7 +65,7 @@ def train(
     recipe = recipe_for(data_name, recipe_name).shortened(epochs)
     changed: dict[str, Any] = {"model": model_name, "masks": masks, "batch": batch, "keep": keep}
     recipe = replace(recipe, **{name: value for name, value in changed.items() if value is not None})
-    data = datasets.load(data_name, "train", data_dir)
+    data = options.load_data(data_name, "train", data_dir, skip_bad)
     encoding = training.default_encoding(data, recipe, encoding_name)
     scheme = Uniform(encoding.units(data.images.shape), recipe.keep)
     with training_bar() as told:
