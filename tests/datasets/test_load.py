@@ -83,8 +83,8 @@ def test_splits_are_those_that_are_there(photos: Path) -> None:
 def test_nothing_here_imports_torch() -> None:
     program = (
         "import sys; import sparsecert.datasets as d; assert 'PIL' not in sys.modules, 'PIL'; "
-        "from sparsecert.datasets import bad_files, cifar10, digits, download, folder, mnist, stream; d.load('digits'); "
-        "print('torch' in sys.modules)"
+        "from sparsecert.datasets import bad_files, cifar10, digits, download, folder, mnist, stream; "
+        "d.load('digits'); print('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
     assert (done.stdout.strip(), done.stderr) == ("False", "")
