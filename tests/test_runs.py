@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,12 @@ import pytest
 import torch
 
 from sparsecert import datasets, models
+from sparsecert.encodings import NullChannels
 from sparsecert.errors import InputError
 from sparsecert.records import read
 from sparsecert.runs import certify_dataset, pixels, predict_dataset
+from sparsecert.runs.inputs import one_ahead
+from sparsecert.runs.procedures import Group
 from sparsecert.schemes import Uniform
 from sparsecert.smoothed import Smoothed
 
@@ -205,3 +209,53 @@ def test_pixels_are_between_0_and_1() -> None:
     assert batch.dtype == torch.float32
     assert batch.min() == 0
     assert batch.max() == 1
+
+
+def test_a_folder_with_bad_files_skipped_is_certified_as_one_that_never_had_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from PIL import Image
+
+    from sparsecert.datasets import folder
+    from sparsecert.datasets.bad_files import without_bad
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for i in range(6):
+        path = tmp_path / "photos" / "val" / f"class{i % 2}" / f"{i}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.random.default_rng(i).integers(0, 256, (8, 8, 3), dtype=np.uint8)).save(path)
+    bad = tmp_path / "photos" / "val" / "class0" / "1.png"
+    bad.write_bytes(b"no image")
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(6 * 64, 2))
+    smoothed = Smoothed(net, Uniform(units=64, keep=16), NullChannels(), classes=2)
+    smoothed.save(tmp_path / "model.safetensors")
+    settings: dict[str, Any] = {"n0": 20, "n": 100}
+    found = {}
+    for name in ("skipped", "removed"):
+        data = without_bad(folder.load(tmp_path / "photos", "test", size=8))
+        certify_dataset(smoothed, tmp_path / "model.safetensors", data, tmp_path / f"{name}.jsonl", **settings)
+        found[name] = _content(tmp_path / f"{name}.jsonl")
+        bad.unlink(missing_ok=True)
+    assert len(found["skipped"]) == 1 + 6
+    assert found["skipped"][0]["run"]["data"].pop("skipped") == 1
+    assert found["skipped"] == found["removed"]
+
+
+def test_groups_are_made_one_ahead_and_in_order() -> None:
+    made: list[int] = []
+
+    def groups() -> Iterator[Group]:
+        for i in range(4):
+            made.append(i)
+            yield Group(torch.zeros(1), [i], [0])
+        raise InputError("the fifth cannot be made")
+
+    coming = one_ahead(groups())
+    taken = []
+    for _ in range(4):
+        taken += next(coming).examples
+        assert len(made) <= len(taken) + 1
+    with pytest.raises(InputError, match="the fifth cannot be made"):
+        next(coming)
+    assert taken == made == [0, 1, 2, 3]

@@ -39,6 +39,7 @@ VERBS = [
     "data",
     "data get",
     "data list",
+    "data check",
     "info",
     "records",
     "records merge",
@@ -203,6 +204,40 @@ def test_data_get_of_what_ships_says_so(tmp_path: Path) -> None:
     assert "ship" in done.stdout
 
 
+@pytest.fixture
+def photos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An image folder with one bad file in train/ and none in val/."""
+    import numpy as np
+    from PIL import Image
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name in ("train/only/a.png", "train/only/b.png", "val/only/c.png"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.zeros((8, 8, 3), dtype=np.uint8)).save(tmp_path / name)
+    (tmp_path / "train/only/b.png").write_bytes(b"")
+    return tmp_path
+
+
+def test_data_check_lists_bad_files_and_says_so_by_its_exit_code(photos: Path) -> None:
+    done = _sparsecert("data", "check", photos)
+    assert done.returncode == 1
+    bad, *counts = done.stdout.splitlines()
+    assert bad.startswith(f"{photos}/train/only/b.png cannot be decoded as an image (")
+    assert counts == ["train: 2 files, 1 of them bad", "test: 1 files, 0 of them bad"]
+    done = _sparsecert("data", "check", photos, "--split", "test", "--workers", 0)
+    assert (done.returncode, done.stdout) == (0, "test: 1 files, 0 of them bad\n")
+
+
+def test_bad_files_are_skipped_where_that_is_asked_for(photos: Path) -> None:
+    """A run that then stops at another mistake: what is skipped is said before anything is computed."""
+    command = ["train", "--data", photos, "--keep", 60_000, "--out", photos / "run"]
+    skipping = _sparsecert(*command, "--skip-bad")
+    assert skipping.returncode == 2
+    assert "skipped 1 of 2 images that cannot be decoded: only/b.png\n" in skipping.stderr
+    assert "Error: keep must be" in skipping.stderr
+    assert "skipped" not in _sparsecert(*command).stderr
+
+
 TRAIN = ["train", "--data", "digits", "--out", "{tmp}/x"]
 OUT = ["--out", "{tmp}/c"]
 CERTIFY = ["certify", "{trained}", "--data", "digits", "--limit", "2", "--n", "50", "--n0", "10"]
@@ -269,6 +304,9 @@ MISTAKES = {
     "merge over": (["records", "merge", "{certified}", "--out", "{notes}"], "exists and is not overwritten"),
     "no option": (["certify", "{trained}", *OUT], "Missing option '--data'"),
     "no command": (["certifi"], "No such command 'certifi'"),
+    "check": (["data", "check", "digits"], "digits is no image folder; its files are checked whenever it is loaded"),
+    "check none": (["data", "check", "{tmp}/none"], "none is not a folder; give one in the layout"),
+    "check workers": (["data", "check", "{photos}", "--workers", "-1"], "workers must be a whole number between 0"),
     "download": (["data", "get", "imagenet", "--data-dir", "{tmp}"], "licence"),
 }  # fmt: skip
 

@@ -11,9 +11,10 @@ from PIL import Image
 
 from sparsecert.datasets import folder, load
 from sparsecert.datasets.folder import FolderImages
+from sparsecert.datasets.photograph import BadImage
 from sparsecert.errors import InputError
 
-from .made import write_image
+from .made import cmyk_jpeg, write_image
 
 
 def images(data: object) -> FolderImages:
@@ -108,6 +109,39 @@ def test_other_modes_become_rgb(tmp_path: Path, mode: str, name: str, expected: 
     assert np.abs(got - np.array(expected)[:, None, None]).max() <= 4
 
 
+@pytest.mark.parametrize("adobe", [True, False])
+@pytest.mark.parametrize(
+    ("stored", "expected"),
+    [
+        ((255, 255, 255, 255), (255, 255, 255)),  # no ink
+        ((0, 255, 255, 255), (0, 255, 255)),  # cyan alone
+        ((200, 100, 50, 255), (200, 100, 50)),
+        ((255, 255, 255, 128), (128, 128, 128)),  # half of the black
+        ((200, 100, 50, 102), (80, 40, 20)),  # 102 / 255 = 0.4 of the light that the colours leave
+        ((255, 255, 255, 0), (0, 0, 0)),
+    ],
+)
+def test_cmyk_is_stored_as_the_complement_of_its_inks(
+    tmp_path: Path, adobe: bool, stored: tuple[int, int, int, int], expected: tuple[int, ...]
+) -> None:
+    (tmp_path / "inks.jpg").write_bytes(cmyk_jpeg(stored, adobe))
+    with Image.open(tmp_path / "inks.jpg") as image:
+        assert (image.mode, image.size, "adobe" in image.info) == ("CMYK", (8, 8), adobe)
+        as_pillow = np.asarray(image.convert("RGB")).transpose(2, 0, 1)
+    got = FolderImages(tmp_path, ("inks.jpg",), size=8).batch([0])[0]
+    assert np.abs(got.astype(int) - np.array(expected)[:, None, None]).max() <= 1
+    assert np.array_equal(got, as_pillow)
+
+
+def test_grey_becomes_three_equal_channels(tmp_path: Path) -> None:
+    ramp = np.tile(np.arange(0, 256, 4, dtype=np.uint8), (64, 1))
+    Image.fromarray(ramp).save(tmp_path / "grey.jpg", quality=100)
+    got = FolderImages(tmp_path, ("grey.jpg",), size=64).batch([0])[0]
+    assert np.array_equal(got[0], got[1])
+    assert np.array_equal(got[0], got[2])
+    assert np.abs(got[0].astype(int) - ramp).max() <= 3
+
+
 def test_sixteen_bit_images_are_refused(tmp_path: Path) -> None:
     Image.fromarray(np.full((224, 224), 40_000, dtype=np.uint16)).save(tmp_path / "deep.png")
     with pytest.raises(InputError, match=r"deep\.png has more than 8 bits per channel"):
@@ -130,9 +164,11 @@ def test_text_and_vanished_files_are_refused(photos: Path) -> None:
     data = load(str(photos), "test")
     (photos / "val/cat/d.png").write_text("hello")
     (photos / "val/dog/e.png").unlink()
-    for index, name in enumerate(["d.png", "e.png"]):
-        with pytest.raises(InputError, match=f"{name} cannot be decoded as an image"):
-            data.images.batch([index])
+    with pytest.raises(BadImage, match=r"d\.png cannot be decoded as an image"):
+        data.images.batch([0])
+    with pytest.raises(InputError, match=r"e\.png cannot be read \(No such file or directory\)") as caught:
+        data.images.batch([1])
+    assert not isinstance(caught.value, BadImage)
     with pytest.raises(InputError, match=r"e\.png cannot be read"):
         data.fingerprint()
 
@@ -195,6 +231,29 @@ def test_fingerprint_sees_names_and_contents(photos: Path) -> None:
     contents[-20] ^= 1  # the size stays
     (photos / "train/cat/bb.png").write_bytes(contents)
     assert len({before, renamed, load(str(photos), "train").fingerprint()}) == 3
+
+
+def test_fingerprint_of_a_large_set_sees_every_name_and_length_and_the_bytes_of_some(
+    photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder, "HASHED_WHOLE", 2)  # of three: those at floor(3 i / 2), the first and the second
+    monkeypatch.setattr(folder, "LISTED_AT_ONCE", 2)
+    files = [photos / "train" / name for name in ("cat/a.PNG", "cat/b.png", "dog/c.png")]
+
+    def fingerprint() -> str:
+        return load(str(photos), "train").fingerprint()
+
+    before = fingerprint()
+    for number, file in enumerate(files):
+        contents = file.read_bytes()
+        file.write_bytes(contents[:-1] + bytes((contents[-1] ^ 1,)))
+        assert (fingerprint() == before) == (number == 2)
+        file.write_bytes(contents + b"\0")
+        assert fingerprint() != before
+        file.write_bytes(contents)
+        assert fingerprint() == before
+    files[2].rename(files[2].with_name("d.png"))
+    assert fingerprint() != before
 
 
 def test_faulty_layouts_are_refused(photos: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sparsecert.datasets import NAMES, data_folder, load
+from sparsecert.datasets import NAMES, data_folder, load, splits_of
 from sparsecert.errors import InputError
 
 
@@ -71,11 +71,20 @@ def test_data_folder_is_argument_then_variable_then_data(monkeypatch: pytest.Mon
         load("mnist")
 
 
+def test_splits_are_those_that_are_there(photos: Path) -> None:
+    assert splits_of("digits") == splits_of(str(photos)) == ("train", "test")
+    assert splits_of("mnist-sample") == ("test",)
+    (photos / "train").rename(photos / "elsewhere")
+    assert splits_of(str(photos)) == ("test",)
+    with pytest.raises(InputError, match="no/such is not a folder"):
+        splits_of("no/such")
+
+
 def test_nothing_here_imports_torch() -> None:
     program = (
         "import sys; import sparsecert.datasets as d; assert 'PIL' not in sys.modules, 'PIL'; "
-        "from sparsecert.datasets import cifar10, digits, download, folder, mnist; d.load('digits'); "
-        "print('torch' in sys.modules)"
+        "from sparsecert.datasets import bad_files, cifar10, digits, download, folder, mnist, stream; "
+        "d.load('digits'); print('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
     assert (done.stdout.strip(), done.stderr) == ("False", "")

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     options.cpus_per_worker,
     options.gpus_per_worker,
     options.data_dir,
+    options.skip_bad,
     options.device,
     options.precision,
     options.rows,
@@ -60,6 +61,7 @@ def certify(
     cpus_per_worker: float | None,
     gpus_per_worker: float | None,
     data_dir: str | None,
+    skip_bad: bool,
     device: str,
     precision: str | None,
     rows: int | None,
@@ -78,7 +80,7 @@ def certify(
       sparsecert certify mnist-k45 --data mnist --ray auto --workers 8
       sparsecert certify mnist-k45 --data mnist --shard 2/8
     """
-    from sparsecert import datasets, records
+    from sparsecert import records
     from sparsecert.cli.progress import inputs_bar
     from sparsecert.reports import FORMATS, summarise
     from sparsecert.runs import Shard, certify_dataset
@@ -88,7 +90,7 @@ def certify(
     cluster = options.cluster(ray, workers, cpus_per_worker, gpus_per_worker, device)
     out = options.records_file(out, model, "certify", data_name, part)
     smoothed = options.load_model(model, device if cluster is None else "cpu", precision, rows)
-    data = datasets.load(data_name, split, data_dir)
+    data = options.load_data(data_name, split, data_dir, skip_bad)
     n = 10_000 if n is None else n
     with inputs_bar("certifying", options.inputs(data, limit, part), n0 + n if plan is None else None) as told:
         certify_dataset(

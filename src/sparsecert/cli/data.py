@@ -48,10 +48,46 @@ def list_(data_dir: str | None) -> None:
     from sparsecert import datasets
 
     for name in datasets.NAMES:
-        splits = ("test",) if name == "mnist-sample" else datasets.SPLITS
         try:
-            sets = [datasets.load(name, split, data_dir) for split in splits]
+            sets = [datasets.load(name, split, data_dir) for split in datasets.splits_of(name, data_dir)]
             shape, counts = " x ".join(map(str, sets[0].images.shape)), " + ".join(f"{len(part):,}" for part in sets)
             click.echo(f"{name:12}  {counts} images, {shape}, {len(sets[0].classes)} classes")
         except InputError as error:
             click.echo(f"{name:12}  {error}")
+
+
+@data.command("check")
+@click.argument("name")
+@click.option("--split", type=click.Choice(["train", "test"]), help="Only this one (default: both, where they are).")
+@click.option("--workers", type=int, help="Processes (default: as many as there are CPUs to use, at most 16).")
+@options.data_dir
+@click.pass_context
+def check(context: click.Context, name: str, split: str | None, workers: int | None, data_dir: str | None) -> None:
+    """Decode every file of an image folder and list those that cannot be.
+
+    NAME is imagenette, imagenet or the path of a folder. The exit code is 1 if any file is bad. `train`, `certify` and
+    `predict` refuse such files where they meet them, or leave them out with --skip-bad.
+
+    \b
+    Examples:
+      sparsecert data check imagenet --split train
+      sparsecert data check photos
+    """
+    from sparsecert import datasets
+    from sparsecert.cli.progress import files_bar
+    from sparsecert.datasets.bad_files import bad_files, remember
+    from sparsecert.datasets.folder import FolderImages
+
+    any_bad = False
+    for each in (split,) if split else datasets.splits_of(name, data_dir):
+        images = datasets.load(name, each, data_dir).images
+        if not isinstance(images, FolderImages):
+            raise InputError(f"{name} is no image folder; its files are checked whenever it is loaded")
+        with files_bar(f"checking {each}") as told:
+            bad = bad_files(images, workers, told)
+        remember(images, bad)
+        for file, reason in bad.items():
+            click.echo(f"{images.root / file} {reason}")
+        click.echo(f"{each}: {len(images):,} files, {len(bad):,} of them bad")
+        any_bad = any_bad or bool(bad)
+    context.exit(int(any_bad))

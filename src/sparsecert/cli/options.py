@@ -32,6 +32,10 @@ data_dir = click.option(
     "--data-dir", type=click.Path(file_okay=False), envvar="SPARSECERT_DATA", show_envvar=True,
     help="Folder that holds the data sets (default: data).",
 )  # fmt: skip
+skip_bad = click.option(
+    "--skip-bad", is_flag=True,
+    help="Leave out files of an image folder that cannot be decoded, and say how many; see `sparsecert data check`.",
+)  # fmt: skip
 out_file = click.option(
     "--out", type=click.Path(dir_okay=False), metavar="FILE",
     help="Records file; if it exists, the run it holds is continued (default: in the run's folder, or in runs).",
@@ -100,6 +104,20 @@ def records_file(out: str | None, model: str, verb: str, data_name: str, part: S
     if path.is_dir() or path.name == "model.safetensors":
         return str((path if path.is_dir() else path.parent) / f"{verb}.jsonl")
     return str(Path("runs") / f"{path.stem}-{Path(data_name).name}-{verb}.jsonl")
+
+
+def load_data(name: str, split: str, data_dir: str | None, skip_bad: bool) -> Dataset:
+    """A split of a data set; says what of it was skipped."""
+    from sparsecert import datasets
+    from sparsecert.cli.progress import files_bar
+
+    with files_bar(f"looking for bad files in {split}") as told:
+        data = datasets.load(name, split, data_dir, skip_bad, told)
+    if data.skipped:
+        from sparsecert.datasets.bad_files import skipped_line
+
+        click.echo(skipped_line(data), err=True)
+    return data
 
 
 def inputs(data: Dataset, limit: int | None, shard: Shard | None) -> int:

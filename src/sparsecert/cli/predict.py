@@ -23,6 +23,7 @@ from sparsecert.cli import options
     options.cpus_per_worker,
     options.gpus_per_worker,
     options.data_dir,
+    options.skip_bad,
     options.device,
     options.precision,
     options.rows,
@@ -42,6 +43,7 @@ def predict(
     cpus_per_worker: float | None,
     gpus_per_worker: float | None,
     data_dir: str | None,
+    skip_bad: bool,
     device: str,
     precision: str | None,
     rows: int | None,
@@ -55,7 +57,7 @@ def predict(
     Example:
       sparsecert predict runs/mnist-k45 --data mnist --out runs/mnist-k45/predict.jsonl
     """
-    from sparsecert import datasets, records
+    from sparsecert import records
     from sparsecert.cli.progress import inputs_bar
     from sparsecert.reports import FORMATS, summarise
     from sparsecert.runs import Shard, predict_dataset
@@ -64,7 +66,7 @@ def predict(
     cluster = options.cluster(ray, workers, cpus_per_worker, gpus_per_worker, device)
     out = options.records_file(out, model, "predict", data_name, part)
     smoothed = options.load_model(model, device if cluster is None else "cpu", precision, rows)
-    data = datasets.load(data_name, split, data_dir)
+    data = options.load_data(data_name, split, data_dir, skip_bad)
     with inputs_bar("predicting", options.inputs(data, limit, part), n) as told:
         predict_dataset(
             smoothed, model, data, out, n=n, alpha=alpha, seed=seed, limit=limit, shard=part, cluster=cluster, told=told

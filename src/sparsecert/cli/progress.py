@@ -107,6 +107,20 @@ def training_bar(name: str = "training") -> Iterator[Callable[[TrainingProgress]
 
 
 @contextmanager
+def files_bar(verb: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar over files; yields what to tell (files done, files in all)."""
+    bar = _bar("{task.fields[done]:,} of {task.fields[files]:,} files")
+    task = bar.add_task(verb, total=None, done=0, files=0)
+
+    def told(done: int, files: int) -> None:
+        bar.start()
+        bar.update(task, completed=done, total=files, done=done, files=files)
+
+    with _stopping(bar):
+        yield told
+
+
+@contextmanager
 def download_bar(name: str) -> Iterator[Callable[[int, int | None], None]]:
     """A bar over bytes."""
     from rich.filesize import decimal

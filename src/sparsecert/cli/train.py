@@ -27,6 +27,7 @@ from sparsecert.cli import options
     click.option("--checkpoint-seconds", default=60.0, show_default=True, help="Time between checkpoints."),
     click.option("--half", is_flag=True, help="Store the weights in half precision: a file of half the size."),
     options.data_dir,
+    options.skip_bad,
     options.seed,
     options.device,
 )  # fmt: skip
@@ -44,6 +45,7 @@ def train(
     checkpoint_seconds: float,
     half: bool,
     data_dir: str | None,
+    skip_bad: bool,
     seed: int,
     device: str,
 ) -> None:
@@ -60,7 +62,7 @@ def train(
     """
     from dataclasses import replace
 
-    from sparsecert import datasets, training
+    from sparsecert import training
     from sparsecert.cli.progress import training_bar
     from sparsecert.devices import device_named
     from sparsecert.recipes import recipe_for
@@ -75,7 +77,7 @@ def train(
         "precision": precision,
     }
     recipe = replace(recipe, **{name: value for name, value in changed.items() if value is not None})
-    data = datasets.load(data_name, "train", data_dir)
+    data = options.load_data(data_name, "train", data_dir, skip_bad)
     encoding = training.default_encoding(data, recipe, encoding_name)
     scheme = Uniform(encoding.units(data.images.shape), recipe.keep)
     with training.joined(device_named(device)) as (team, own_device), training_bar() as told:

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from sparsecert.datasets.dataset import SPLITS, ArrayImages, Dataset, Images
 from sparsecert.datasets.location import data_folder, not_found
 from sparsecert.errors import InputError
 
-__all__ = ["NAMES", "SPLITS", "ArrayImages", "Dataset", "Images", "data_folder", "load"]
+__all__ = ["NAMES", "SPLITS", "ArrayImages", "Dataset", "Images", "data_folder", "load", "splits_of"]
 
-NAMES = ("digits", "mnist-sample", "mnist", "cifar10", "imagenette", "imagenet")
+IN_MEMORY = ("digits", "mnist-sample", "mnist", "cifar10")
+NAMES = (*IN_MEMORY, "imagenette", "imagenet")
 
 
-def load(name: str, split: str = "test", data_dir: str | Path | None = None) -> Dataset:
+def load(
+    name: str,
+    split: str = "test",
+    data_dir: str | Path | None = None,
+    skip_bad: bool = False,
+    told: Callable[[int, int], None] | None = None,
+) -> Dataset:
     """One split, "train" or "test", of a data set in NAMES or of a folder in ImageNet layout given by its path.
 
-    Named data sets are looked for in `data_dir`, else in the folder that SPARSECERT_DATA names, else in `data`.
+    Named data sets are looked for in `data_dir`, else in the folder that SPARSECERT_DATA names, else in `data`. With
+    `skip_bad` the files of an image folder that cannot be decoded are left out and named in `skipped`; to find them
+    every file is decoded once, and `told` hears of it: (files looked at, files in all).
     """
     root = data_folder(data_dir)
     if name == "digits":
@@ -35,7 +45,22 @@ def load(name: str, split: str = "test", data_dir: str | Path | None = None) -> 
 
     from sparsecert.datasets import folder
 
-    return folder.load(_image_folder(name, root), split, name=name)
+    data = folder.load(_image_folder(name, root), split, name=name)
+    if not skip_bad:
+        return data
+    from sparsecert.datasets.bad_files import without_bad
+
+    return without_bad(data, told)
+
+
+def splits_of(name: str, data_dir: str | Path | None = None) -> tuple[str, ...]:
+    """The splits that a data set has: of an image folder, those whose folder is there, and at least one."""
+    if name in IN_MEMORY:
+        return ("test",) if name == "mnist-sample" else SPLITS
+    from sparsecert.datasets import folder
+
+    root = _image_folder(name, data_folder(data_dir))
+    return tuple(split for split in SPLITS if folder.has_split(root, split)) or SPLITS
 
 
 def _image_folder(name: str, root: Path) -> Path:

@@ -68,7 +68,8 @@ class Dataset:
     """One split of a data set.
 
     Guarantees: one int64 label per image, every label within `classes`, and one mean and one standard deviation per
-    channel. `mean` and `std` are those of the training split, on the [0, 1] scale, whichever split this is.
+    channel. `mean` and `std` are those of the training split, on the [0, 1] scale, whichever split this is. `skipped`
+    names the files that were left out because they cannot be decoded; they have no number here.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Dataset:
     classes: tuple[str, ...]
     mean: tuple[float, ...]
     std: tuple[float, ...]
+    skipped: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.labels.dtype != np.int64 or self.labels.ndim != 1:

@@ -51,6 +51,7 @@ def facts(
             "fingerprint": data.fingerprint(),
             "inputs": len(data.spaced(limit)),
             "of": len(data),
+            **({"skipped": len(data.skipped)} if data.skipped else {}),
         },
         **part,
     }

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,6 +72,16 @@ def unfinished(indices: Indices, size: int, done: set[int]) -> list[list[int]]:
 def group_of(data: Dataset, examples: list[int]) -> Group:
     """These inputs with their labels."""
     return Group(pixels(data, examples), examples, data.labels[examples].tolist())
+
+
+def one_ahead(groups: Iterable[Group]) -> Iterator[Group]:
+    """The same groups in the same order, each made by a thread while the one before is computed with."""
+    left = iter(groups)
+    with ThreadPoolExecutor(1) as thread:
+        coming = thread.submit(next, left, None)
+        while (group := coming.result()) is not None:
+            coming = thread.submit(next, left, None)
+            yield group
 
 
 def pixels(data: Dataset, indices: list[int]) -> torch.Tensor:

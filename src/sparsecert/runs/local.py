@@ -9,7 +9,7 @@ from pathlib import Path
 from sparsecert.datasets import Dataset
 from sparsecert.records import Header, Writer
 from sparsecert.runs.facts import check_inputs, environment, facts, rows_of
-from sparsecert.runs.inputs import Shard, group_of, indices_of, pixels, unfinished
+from sparsecert.runs.inputs import Shard, group_of, indices_of, one_ahead, pixels, unfinished
 from sparsecert.runs.procedures import Procedure, computed, inputs_at_once
 from sparsecert.smoothed import Smoothed
 
@@ -41,7 +41,7 @@ def record_all(
         told(len(writer.done), 0)
         size = inputs_at_once(procedure, voting.rows, math.prod(data.images.shape))
         left = unfinished(indices, size, writer.done)
-        groups = (group_of(data, examples) for examples in left)
+        groups = one_ahead(group_of(data, examples) for examples in left)
         for records in computed(procedure, smoothed, groups, voting, lambda copies: told(0, copies)):
             fresh = [record for record in records if record.example not in writer.done]
             writer.append(fresh)

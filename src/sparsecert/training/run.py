@@ -124,7 +124,12 @@ class Run:
             "scheme": self.scheme.config(),
             "encoding": self.encoding.config(),
             "seed": self.seed,
-            "data": {"name": self.data.name, "split": self.data.split, "fingerprint": self.data.fingerprint()},
+            "data": {
+                "name": self.data.name,
+                "split": self.data.split,
+                "fingerprint": self.data.fingerprint(),
+                **({"skipped": len(self.data.skipped)} if self.data.skipped else {}),
+            },
         }
 
     def prepare(self) -> None:

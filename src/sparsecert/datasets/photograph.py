@@ -1,0 +1,58 @@
+"""One image file as RGB, whatever it was stored as; or a refusal that names the file."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from pathlib import Path
+
+from PIL import Image
+
+from sparsecert.errors import InputError
+
+# Resizing the shorter side multiplies the longer one: a strip of one pixel's height would fill the memory.
+MAX_ELONGATION = 100
+# What Pillow's decoders are known to raise on damaged files, besides its own UnidentifiedImageError (an OSError).
+DAMAGE = (OSError, SyntaxError, ValueError, EOFError, IndexError, struct.error, zlib.error)
+BOMB = (Image.DecompressionBombError, Image.DecompressionBombWarning)
+
+
+class BadImage(InputError):
+    """A file that can be read but gives no image: damaged, no image at all, or none that can be used safely."""
+
+    def __init__(self, path: Path, reason: str, remedy: str) -> None:
+        super().__init__(f"{path} {reason}; {remedy}")
+        self.reason = " ".join(reason.split())
+
+
+def opened(path: Path) -> Image.Image:
+    """The image of a file, decoded whole, in RGB.
+
+    Grey becomes three equal channels, and transparency is dropped. CMYK in a JPEG is stored as the complement of its
+    inks, as Adobe's programs do it, with their marker or without: so browsers, Pillow and every loader built on it read
+    it. Red is then (255 - cyan) (255 - black) / 255, and so on. A file that the system cannot read is an InputError;
+    one that it can read but that holds no usable image is a BadImage.
+    """
+    try:
+        with Image.open(path) as image:
+            _refuse_extremes(path, *image.size)
+            if image.mode.startswith(("I", "F")):
+                reason = f"has more than 8 bits per channel (mode {image.mode})"
+                raise BadImage(path, reason, "convert it to 8 bits")
+            return image.convert("RGB")
+    except InputError:
+        raise
+    except BOMB as error:
+        raise BadImage(path, f"is too large to decode safely ({error})", "shrink or remove it") from error
+    except DAMAGE as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise InputError(f"{path} cannot be read ({error.strerror}); restore it or check its disk") from error
+        raise BadImage(path, f"cannot be decoded as an image ({error})", "replace or remove it") from error
+
+
+def _refuse_extremes(path: Path, width: int, height: int) -> None:
+    if max(width, height) > MAX_ELONGATION * min(width, height):
+        raise BadImage(path, f"is too elongated to resize ({width} x {height} pixels)", "crop or remove it")
+    # Between one and two times its limit Pillow only warns, and a warning can be filtered away.
+    if Image.MAX_IMAGE_PIXELS is not None and width * height > Image.MAX_IMAGE_PIXELS:
+        raise BadImage(path, f"is too large to decode safely ({width} x {height} pixels)", "shrink or remove it")
