@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import torch
 
 from sparsecert import datasets, modelfile
 from sparsecert.augment import moved, moves
+from sparsecert.datasets import folder
 from sparsecert.datasets.dataset import ArrayImages, Dataset
 from sparsecert.encodings import MeanFill, NullChannels
 from sparsecert.errors import InputError
@@ -390,6 +392,49 @@ def test_a_folder_of_photographs_is_trained_on(tmp_path: Path) -> None:
     assert header["scheme"] == {"kind": "uniform", "units": 224 * 224, "keep": 1000}
     assert header["encoding"]["mean"] == [0.485, 0.456, 0.406]
     assert header["architecture"] == {"name": "resnet50", "channels": 6, "classes": 2}
+
+
+@pytest.fixture(scope="module")
+def photographs(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """Ten photographs of two classes, shown as squares of 16 pixels."""
+    from PIL import Image
+
+    root = tmp_path_factory.mktemp("photographs")
+    for i in range(10):
+        path = root / "train" / f"class{i % 2}" / f"{i}.jpeg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.random.default_rng(i).integers(0, 256, (24, 30, 3), dtype=np.uint8)).save(path)
+    return folder.load(root, "train", size=16)
+
+
+def test_a_step_sees_the_random_crops_of_its_epoch(photographs: Dataset) -> None:
+    recipe = replace(RECIPES["paper-imagenet"], model="resnet18-cifar", epochs=2, batch=4)
+    run = _run(photographs, recipe, scheme=Uniform(256, 100), workers=1)
+    assert isinstance(photographs.images, folder.FolderImages)
+    with closing(run):
+        for step in range(run.steps):
+            run.prepare()
+            run.clock.fill_(step)
+            chosen = run._chosen(run.batch)
+            expected = photographs.images.random_crops(chosen.tolist(), 0, run.epoch)
+            assert run.staging is not None
+            assert (run.staging.pixels[: len(chosen)].numpy() == expected).all()
+            run.step += 1
+
+
+def test_training_on_a_folder_is_the_same_with_any_workers_and_after_a_stop(
+    photographs: Dataset, tmp_path: Path
+) -> None:
+    recipe = replace(RECIPES["paper-imagenet"], model="resnet18-cifar", epochs=2, batch=4, keep=100)
+
+    def told(progress: Progress) -> None:
+        if progress.step == 3:
+            raise Stop
+
+    with pytest.raises(Stop):
+        train(photographs, recipe, tmp_path / "stopped", told=told)
+    paths = [train(photographs, recipe, tmp_path / name, workers=n) for name, n in (("stopped", 2), ("straight", 0))]
+    assert modelfile.fingerprint(paths[0]) == modelfile.fingerprint(paths[1])
 
 
 def test_a_run_killed_by_sigkill_ends_in_the_same_weights(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from sparsecert.cli import options
     click.option("--keep", type=int, help="Units retained in each ablated copy (default: the recipe's)."),
     click.option("--out", required=True, type=click.Path(file_okay=False), metavar="DIR", help="Folder of the run."),
     click.option("--recipe", "recipe_name", metavar="NAME",
-                 help="paper-mnist, paper-cifar10, paper-imagenet, modern-cifar10, digits (default: the paper's)."),
+                 help="paper-mnist, paper-cifar10, paper-imagenet, modern-cifar10, modern-imagenette, digits."),
     click.option("--model", "model_name", metavar="NAME", help="Architecture, if not the recipe's."),
     click.option("--encoding", "encoding_name", default="null-channels", show_default=True,
                  type=click.Choice(["null-channels", "mean-fill"]), help="How NULL is shown to the model."),
@@ -26,6 +26,7 @@ from sparsecert.cli import options
     click.option("--precision", type=click.Choice(["fp32", "bf16"]), help="Of the products, if not the recipe's."),
     click.option("--checkpoint-seconds", default=60.0, show_default=True, help="Time between checkpoints."),
     click.option("--half", is_flag=True, help="Store the weights in half precision: a file of half the size."),
+    click.option("--workers", type=int, help="Processes that decode photographs (default: one per CPU, at most 16)."),
     options.data_dir,
     options.skip_bad,
     options.seed,
@@ -44,6 +45,7 @@ def train(
     precision: str | None,
     checkpoint_seconds: float,
     half: bool,
+    workers: int | None,
     data_dir: str | None,
     skip_bad: bool,
     seed: int,
@@ -92,6 +94,7 @@ def train(
             checkpoint_seconds=checkpoint_seconds,
             half=half,
             team=team,
+            workers=workers,
             told=told if team.leads else None,
         )
     if team.leads:

@@ -33,10 +33,10 @@ PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from sparsecert.datasets.work
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
-def default_workers() -> int:
-    """As many as this process may use CPUs, at most 16."""
+def default_workers(sharing: int = 1) -> int:
+    """As many as this process may use CPUs, at most 16; its share where several such processes use the same CPUs."""
     there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(MOST, there)
+    return max(1, min(MOST, there // sharing))
 
 
 class Workers:

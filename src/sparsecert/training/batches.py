@@ -17,8 +17,8 @@ from sparsecert.recipes import Recipe
 class Batches:
     """The order and the augmentation of each epoch, as pure functions of seed and epoch, and the inputs themselves.
 
-    Images in memory move to the device; photographs in a folder are decoded when a step needs them. Runs on the same
-    data, recipe and seed can share one.
+    Images in memory move to the device; photographs in a folder come by way of `staging`. Runs on the same data, recipe
+    and seed can share one.
     """
 
     def __init__(self, data: Dataset, recipe: Recipe, seed: int, device: torch.device) -> None:
@@ -31,11 +31,6 @@ class Batches:
         self.pixels = None if pixels is None else torch.from_numpy(pixels).to(device)
         self.labels = torch.from_numpy(data.labels).to(device)
 
-    @property
-    def in_memory(self) -> bool:
-        """Whether the device holds all images: then a step needs nothing of the host."""
-        return self.pixels is not None
-
     def order(self, epoch: int) -> torch.Tensor:
         """A permutation of the inputs, drawn on the CPU so that it is the same for every device."""
         return torch.randperm(len(self.images), generator=generator(self.seed, "order", epoch))
@@ -45,11 +40,6 @@ class Batches:
         if self.recipe.augment != "crop-flip":
             return None
         return augment.moves(self.seed, torch.arange(len(self.images), device=self.device), epoch)
-
-    def decoded(self, chosen: list[int], epoch: int) -> torch.Tensor:
-        """Random crops of photographs, uint8[b, c, h, w], on the host."""
-        assert isinstance(self.images, FolderImages)
-        return torch.from_numpy(self.images.random_crops(chosen, self.seed, epoch))
 
     def shown(self, chosen: torch.Tensor, moves: torch.Tensor | None) -> torch.Tensor:
         """The chosen images in memory, moved where that is asked for: uint8[b, c, h, w]."""

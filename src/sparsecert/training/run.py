@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ import torch
 from sparsecert import modelfile, models
 from sparsecert.ablation import Ablation
 from sparsecert.datasets import Dataset
+from sparsecert.datasets.folder import FolderImages
+from sparsecert.datasets.stream import Request
+from sparsecert.datasets.views import RandomCrop
 from sparsecert.encodings import Encoding, MeanFill, NullChannels
 from sparsecert.errors import InputError
 from sparsecert.files import write_atomically
@@ -24,6 +28,7 @@ from sparsecert.schemes import TRAINING, Scheme
 from sparsecert.smoothed import Smoothed
 from sparsecert.training.batches import Batches
 from sparsecert.training.objective import objective
+from sparsecert.training.staging import Staging
 from sparsecert.training.team import Team
 from sparsecert.votes import probe
 
@@ -44,7 +49,8 @@ class Run:
     """A training run: its settings, and the state that a checkpoint holds.
 
     `prepare` does what a step needs of the host; `take` is the step itself, reading the step's number from the
-    device, so that on a GPU it can be captured once and replayed.
+    device, so that on a GPU it can be captured once and replayed. `workers` processes decode the photographs of an
+    image folder.
     """
 
     data: Dataset
@@ -55,6 +61,7 @@ class Run:
     device: torch.device
     shared: Batches | None = None
     team: Team = field(default_factory=Team)
+    workers: int | None = None
     step: int = 0
     log: list[dict[str, Any]] = field(default_factory=list)
 
@@ -80,17 +87,16 @@ class Run:
         self.clock = torch.zeros(1, dtype=torch.int64, device=self.device)  # the step's number, on the device
         self.order = torch.zeros(len(self.data), dtype=torch.int64, device=self.device)  # of this epoch
         self.moves = self.batches.moves(0)  # of this epoch
-        self.staged = self._room_for_a_batch()
+        images = self.data.images
+        self.staging = (
+            Staging(images, self.recipe.batch, self.device, self._requests, self.workers)
+            if isinstance(images, FolderImages)
+            else None
+        )
         self.masks = torch.zeros(MASKS_AHEAD, self.scheme.units, dtype=torch.bool, device=self.device)
         self.sums = torch.zeros(3, dtype=torch.float64, device=self.device)  # loss, correct, inputs of this epoch
         self._prepared: tuple[int, int] | None = None  # epoch of the order, first step of the masks
         self._began, self._before = time.monotonic(), 0.0  # when this epoch did, and its seconds in an earlier process
-
-    def _room_for_a_batch(self) -> torch.Tensor | None:
-        """Where the host puts decoded photographs; None where the device holds all images."""
-        if self.batches.in_memory:
-            return None
-        return torch.zeros(self.recipe.batch, *self.data.images.shape, dtype=torch.uint8, device=self.device)
 
     @property
     def steps(self) -> int:
@@ -138,9 +144,8 @@ class Run:
         epoch, masks = self._prepared or (None, None)
         if epoch != self.epoch:
             self._begin_epoch()
-        if self.staged is not None:
-            chosen = self._chosen(self.batch).tolist()
-            self.staged[: len(chosen)].copy_(self.batches.decoded(chosen, self.epoch))
+        if self.staging is not None:
+            self.staging.fill()
         if masks != first and self.recipe.masks == "minibatch":
             steps = torch.arange(first, first + MASKS_AHEAD, device=self.device)
             self.masks.copy_(self.scheme.masks_at(self.seed, torch.zeros_like(steps), TRAINING + steps))
@@ -150,6 +155,20 @@ class Run:
                 group["lr"].fill_(self.rate)
             else:
                 group["lr"] = self.rate
+
+    def _requests(self) -> Iterator[Request]:
+        """This process's photographs of every step that is left."""
+        for epoch in range(self.epoch, self.recipe.epochs):
+            order, view = self.batches.order(epoch).numpy(), RandomCrop(self.seed, epoch)
+            for step in range(max(self.step, epoch * self.epoch_steps), (epoch + 1) * self.epoch_steps):
+                batch = order[step % self.epoch_steps * self.recipe.batch :][: self.recipe.batch]
+                part = self.team.part(len(batch))
+                yield batch[part.start : part.stop], view
+
+    def close(self) -> None:
+        """Ends the processes that decode photographs, where there are any."""
+        if self.staging is not None:
+            self.staging.close()
 
     def _begin_epoch(self) -> None:
         self.order.copy_(self.batches.order(self.epoch))
@@ -178,8 +197,8 @@ class Run:
 
     def _copies(self, chosen: torch.Tensor) -> torch.Tensor:
         """The step's inputs, augmented and ablated, as the network sees them."""
-        staged = self.staged
-        images = self.batches.shown(chosen, self.moves) if staged is None else staged[: len(chosen)]
+        staging = self.staging
+        images = self.batches.shown(chosen, self.moves) if staging is None else staging.pixels[: len(chosen)]
         copies = self.encoding(images.float() / 255, self._masks(chosen))
         if self.device.type == "cuda" and copies.ndim == 4:
             copies = copies.to(memory_format=torch.channels_last)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -58,18 +58,20 @@ def train(
     checkpoint_seconds: float = 60.0,
     half: bool = False,
     team: Team | None = None,
+    workers: int | None = None,
     told: Told | None = None,
 ) -> Path:
     """Trains a base classifier and writes OUT/model.safetensors; returns its path.
 
     A run that was stopped resumes from its checkpoint; a finished one is left as it is; a folder that holds another run
     is refused. `half` stores the weights in half precision. Processes of a `team` (see `training.team.joined`) all call
-    this and share each batch; the leading one alone reads and writes OUT.
+    this and share each batch; the leading one alone reads and writes OUT. `workers` processes decode the photographs of
+    an image folder (default: as many as there are CPUs, at most 16).
     """
     key_of(seed)
     encoding = encoding or default_encoding(data, recipe)
     scheme = scheme or Uniform(units=encoding.units(data.images.shape), keep=recipe.keep)
-    run = Run(data, recipe, scheme, encoding, seed, torch.device(device), team=team or Team())
+    run = Run(data, recipe, scheme, encoding, seed, torch.device(device), team=team or Team(), workers=workers)
     return train_together([(run, out)], checkpoint_seconds=checkpoint_seconds, half=half, told=told)[0]
 
 
@@ -90,16 +92,17 @@ def train_together(
         run.team.check_same(run.settings())
         run.team.check_batch(len(run.data) % run.recipe.batch or run.recipe.batch)
     outs = [Path(out) for _, out in runs]
-    with ExitStack() as writers:
+    with ExitStack() as held:
         for (run, _), out in zip(runs, outs, strict=True):
             if run.team.leads:
-                writers.enter_context(sole_writer(out, (MODEL_NAME, CHECKPOINT_NAME, LOG_NAME)))
+                held.enter_context(sole_writer(out, (MODEL_NAME, CHECKPOINT_NAME, LOG_NAME)))
         open_runs = {
             out: run
             for (run, _), out in zip(runs, outs, strict=True)
             if not run.team.told(run.team.leads and finished(out / MODEL_NAME, run.settings(), half))
         }
         for out, run in open_runs.items():
+            held.enter_context(closing(run))
             if run.team.leads:
                 run.resume(out / CHECKPOINT_NAME)
             run.follow_leader()
