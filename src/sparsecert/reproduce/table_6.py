@@ -1,0 +1,65 @@
+"""Table 6: certificates on photographs, below the paper's for ImageNet, and never to be taken for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sparsecert.published import PublishedRow, published
+from sparsecert.reports.comparison import NOT_APPLICABLE, Table, median
+from sparsecert.reproduce.study import Study
+from sparsecert.reproduce.tables import (
+    ACCURACY_NOTE,
+    Row,
+    accuracy_text,
+    measured_rows,
+    printed_accuracy,
+    same_votes_notes,
+    settings,
+    subset_notes,
+)
+
+NAMES = {"imagenet": "ImageNet", "imagenette": "Imagenette"}
+HEADERS = (
+    "data", "classes", "k", "accuracy", "median, Corollary 1", "median among certified, Corollary 1",
+    "median two-sided", "median among certified, two-sided",
+)  # fmt: skip
+
+
+def table_6(study: Study, keeps: Sequence[int] | None = None) -> Table:
+    """The study's photographs at the paper's k, each row under the name of its data; then the paper's own rows."""
+    known = published("table-6")
+    rows = measured_rows(study, known, keeps)
+    name, classes = NAMES.get(study.data, study.data), rows[0].classes
+    trained = study.training_set()
+    images = "" if trained is None else f", {trained['images']:,} training images"
+    data = f"{name} ({classes:,} classes{images})"
+    recipe = study.recipe_of(rows[0].cell)
+    apart = f"the measured rows are of {data}, the published ones of ImageNet (1,000 classes): not to be compared"
+    notes = (
+        *([] if study.data == "imagenet" else [apart]),
+        ACCURACY_NOTE,
+        "median: over all images, those not certified for the true class counting as minus infinity; among certified: "
+        "over the images certified for the true class; Corollary 1 is the paper's, two-sided: Corollary 2 on its votes",
+        settings(rows),
+        *same_votes_notes(rows, known),
+        *subset_notes(rows),
+        f"trained by the recipe {recipe.name} ({recipe.epochs} epochs)",
+        f"published: {known.source}: {known.about}",
+        *known.remarks,
+    )
+    keeps = [row.cell.keep for row in rows]
+    printed = (_published(row) for row in known.rows if row.keep in keeps)
+    caption = f"{data}: certificates by retained pixels k; below them the paper's for ImageNet"
+    return Table(HEADERS, (*(_measured(name, row) for row in rows), *printed), caption, notes)
+
+
+def _measured(name: str, row: Row) -> tuple[str, ...]:
+    one, two = row.one_sided, row.two_sided
+    medians = (one.median, one.median_among_certified, two.median, two.median_among_certified)
+    return (f"{name}, measured", f"{row.classes:,}", str(row.cell.keep), accuracy_text(one), *map(median, medians))
+
+
+def _published(row: PublishedRow) -> tuple[str, ...]:
+    medians = median(row.median), median(row.median_among_certified)
+    unknown = NOT_APPLICABLE, NOT_APPLICABLE
+    return ("ImageNet, published", "1,000", str(row.keep), printed_accuracy(row), *medians, *unknown)
