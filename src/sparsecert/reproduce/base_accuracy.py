@@ -118,10 +118,12 @@ def _check(study: Study, cell: Cell, path: Path, base: BaseAccuracy) -> None:
 def _measured(study: Study, cell: Cell, smoothed: Smoothed, model: str) -> BaseAccuracy:
     import torch
 
+    from sparsecert.runs import pixels
+
     copies = study.n or COPIES
     sets = {"training": study.training, "test": study.test}
     images = sum(len(data.spaced(study.limit)) for data in sets.values())
-    voting = smoothed.voting(torch.zeros(1, *study.test.images.shape), len(study.test.classes))
+    voting = smoothed.voting(pixels(study.test, [0]), len(study.test.classes))
     with study.bars.inputs(cell, "classifying", images, copies) as told:
         shares = {name: _share(smoothed, voting, data, study, copies, told) for name, data in sets.items()}
     device = torch.cuda.get_device_name(smoothed.device) if smoothed.device.type == "cuda" else smoothed.device.type

@@ -19,13 +19,15 @@ def recipes(study: Study, keeps: Sequence[int] | None = None) -> Table:
     if paper == usual:
         raise InputError(f"{study.data} is trained by the paper's recipe alone ({paper}): there is nothing to compare")
     known = published_over_k(study.data)
+    known = replace(known, about=f"{study.data}: the recipes {paper} and {usual} side by side")
     if known.data != study.data:
-        known = replace(known, rows=(), remarks=(), about=f"{study.data}: the recipes {paper} and {usual}")
+        known = replace(known, rows=(), remarks=())
     studies = [replace(study, recipe=name) for name in (paper, usual)]
     keeps = _measured_by_all(studies, known) if keeps is None else keeps
     rows = [row for each in studies for row in measured_rows(each, known, keeps)]
     rows.sort(key=lambda row: row.cell.keep)
-    trained = [f"{recipe.name}: {recipe.source}" for recipe in (each.recipe_of(each.cell(1)) for each in studies)]
+    used = [each.recipe_of(each.cell(1)) for each in studies]
+    trained = [f"{recipe.name}: {recipe.epochs} epochs; {recipe.source}" for recipe in used]
     return beside_published(rows, known, [*subset_notes(rows), *trained], training=True)
 
 

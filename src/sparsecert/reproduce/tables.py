@@ -16,8 +16,8 @@ from sparsecert.reproduce.training_log import TrainingLog, duration, training_lo
 
 ACCURACY_NOTE = "accuracy: the true class is predicted; in brackets: percent abstained"
 SAME_VOTES_NOTE = (
-    "accuracy is by the prediction rule from the votes that estimate, as many independent copies as the paper draws "
-    "anew for it: the same distribution"
+    "accuracy is by the prediction rule from the estimation votes; as many fresh copies, which the paper draws, would "
+    "give the same distribution"
 )
 TABLES_OF = {"mnist": "table-1", "cifar10": "table-3"}  # over k; of photographs: table-6
 
@@ -101,7 +101,7 @@ def table(study: Study, name: str, keeps: Sequence[int] | None = None) -> Table:
 
 
 def beside_published(rows: Sequence[Row], known: Published, more: Sequence[str], training: bool = False) -> Table:
-    """The rows with what the paper printed of each; `more` notes, and columns on `training` where asked for."""
+    """The rows with what the paper printed of each; `more` notes, and the time of `training` where asked for."""
     notes = [
         ACCURACY_NOTE,
         "strict: certified for the true class by Corollary 1, as its statement says; reference: as the paper's code "
@@ -119,23 +119,23 @@ def beside_published(rows: Sequence[Row], known: Published, more: Sequence[str],
 
 
 def _columns(rows: Sequence[Row], training: bool) -> dict[str, Callable[[Row], str]]:
-    """What each column shows of a row; encoding, recipe and number of images where the rows differ in them."""
+    """What each column shows of a row; encoding, recipe and number of images where the rows differ in them.
+
+    With the `training` time there is no room for the difference.
+    """
     differing: dict[str, Callable[[Row], str]] = {
         "encoding": lambda row: row.cell.encoding,
         "recipe": lambda row: row.recipe,
         "images": lambda row: str(row.one_sided.inputs),
     }
-    log: dict[str, Callable[[Row], str]] = {
-        "epochs": lambda row: NOT_APPLICABLE if row.training is None else str(row.training.epochs),
-        "training time": lambda row: duration(row.training.seconds if row.training else None),
-    }
+    time = {"training time": lambda row: duration(row.training.seconds if row.training else None)}
     return {
         "k": lambda row: str(row.cell.keep),
         **{name: text for name, text in differing.items() if len({text(row) for row in rows}) > 1},
-        **(log if training else {}),
+        **(time if training else {}),
         "accuracy measured": lambda row: accuracy_text(row.one_sided),
         "accuracy published": lambda row: printed_accuracy(row.published),
-        "difference": _difference,
+        **({} if training else {"difference": _difference}),
         "median strict": lambda row: median(row.one_sided.median),
         "median reference": lambda row: median(row.one_sided.median_reference),
         "median published": lambda row: NOT_APPLICABLE if row.published is None else median(row.published.median),
