@@ -27,7 +27,7 @@ import torch
 from sparsecert import datasets
 from sparsecert.errors import InputError
 from sparsecert.records import Header, read
-from sparsecert.runs import Cluster, Procedure, record_all, record_on_cluster
+from sparsecert.runs import Cluster, Drawn, Procedure, record_all, record_on_cluster
 from sparsecert.runs import cluster as clusters
 from sparsecert.runs import crew as crews
 from sparsecert.runs.cluster import check_worker
@@ -182,6 +182,14 @@ def test_a_run_begun_on_one_is_continued_on_the_other(trained: Path, tmp_path: P
     (tmp_path / "d.jsonl").write_bytes(b"".join([lines[0], *lines[7:]]))
     record_all(FIXED, smoothed, trained, digits, tmp_path / "d.jsonl", 48)
     assert _content(tmp_path / "d.jsonl") == whole
+
+
+def test_a_random_subset_is_the_same_on_both(trained: Path, tmp_path: Path) -> None:
+    digits, smoothed = datasets.load("digits"), Smoothed.load(trained, rows=ROWS)
+    record_all(FIXED, smoothed, trained, digits, tmp_path / "local.jsonl", Drawn(6, 1))
+    record_on_cluster(Cluster(), FIXED, smoothed, trained, digits, tmp_path / "cluster.jsonl", Drawn(6, 1))
+    assert [line.example for line in read(tmp_path / "local.jsonl").lines] == digits.drawn(6, 1).tolist()
+    assert _content(tmp_path / "cluster.jsonl") == _content(tmp_path / "local.jsonl")
 
 
 def test_inputs_that_kill_their_workers_end_the_run_and_are_named(

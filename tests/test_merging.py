@@ -19,7 +19,7 @@ from sparsecert.errors import InputError
 from sparsecert.merging import merge
 from sparsecert.records import Header, Record, Writer, read
 from sparsecert.reports import summarise
-from sparsecert.runs import Shard, certify_dataset, predict_dataset
+from sparsecert.runs import Drawn, Shard, certify_dataset, predict_dataset
 from sparsecert.runs.inputs import groups
 from sparsecert.sequential import Sequential
 from sparsecert.smoothed import Smoothed
@@ -56,6 +56,19 @@ def test_merged_shards_are_the_run(trained: Path, tmp_path: Path, kind: str, of:
     run(smoothed, trained, data, tmp_path / "merged.jsonl", limit=50, told=lambda *now: told.append(now), **settings)
     assert told == [(50, 0)]
     assert (tmp_path / "merged.jsonl").read_bytes() == before
+
+
+def test_shards_of_a_random_subset_are_that_subset(trained: Path, tmp_path: Path) -> None:
+    smoothed, data = Smoothed.load(trained, rows=64), datasets.load("digits")
+    paths = [tmp_path / f"{index}.jsonl" for index in (1, 2)]
+    for index, path in enumerate(paths, start=1):
+        predict_dataset(smoothed, trained, data, path, n=10, limit=Drawn(30, 2), shard=Shard(index, 2))
+    merged = merge(paths, tmp_path / "merged.jsonl")
+    assert [line.example for line in merged.lines] == data.drawn(30, 2).tolist()
+    assert merged.header.run["chosen"] == {"kind": "random", "seed": 2}
+    predict_dataset(smoothed, trained, data, tmp_path / "spaced.jsonl", n=10, limit=30, shard=Shard(2, 2))
+    with pytest.raises(InputError, match="is of another run: chosen is"):
+        merge([paths[0], tmp_path / "spaced.jsonl"], tmp_path / "mixed.jsonl")
 
 
 @pytest.mark.parametrize(("inputs", "of"), [(64, 1), (500, 7), (10_000, 8), (10_001, 3), (1_030, 16)])

@@ -22,7 +22,7 @@ from sparsecert import datasets, models
 from sparsecert.encodings import NullChannels
 from sparsecert.errors import InputError
 from sparsecert.records import read
-from sparsecert.runs import certify_dataset, pixels, predict_dataset
+from sparsecert.runs import Drawn, certify_dataset, pixels, predict_dataset
 from sparsecert.runs.inputs import one_ahead
 from sparsecert.runs.procedures import Group
 from sparsecert.schemes import Uniform
@@ -59,6 +59,41 @@ def test_records_are_what_smoothed_returns(trained: Path, tmp_path: Path) -> Non
     assert [line.label for line in read(tmp_path / "p.jsonl").lines] == list(p.answers)
     assert found.header.run["data"]["fingerprint"] == data.fingerprint()
     assert found.header.run["data"]["inputs"] == 12
+
+
+def test_a_random_subset_is_drawn_once_and_for_all(trained: Path, tmp_path: Path) -> None:
+    """Its inputs and votes are those of a run over all of them; the run it belongs to is refused any other choice."""
+    data, out = datasets.load("digits"), tmp_path / "c.jsonl"
+    _certify(trained, out, limit=Drawn(12, seed=3))
+    found = read(out)
+    assert [line.example for line in found.lines] == data.drawn(12, 3).tolist() != data.spaced(12).tolist()
+    assert found.header.run["chosen"] == {"kind": "random", "seed": 3}
+    assert (found.header.run["data"]["inputs"], found.header.run["data"]["of"]) == (12, 500)
+    whole = Smoothed.load(trained).certify(pixels(data, range(500)), n0=20, n=100)
+    assert [list(line.votes.votes) for line in found.lines] == [
+        whole.counts[line.example].tolist() for line in found.lines
+    ]
+    before = out.read_bytes()
+    for limit, message in (
+        (12, "chosen is .* there, null here"),
+        (Drawn(12, seed=4), '"seed": 3} there, .*"seed": 4}'),
+    ):
+        with pytest.raises(InputError, match=message):
+            _certify(trained, out, limit=limit)
+    assert out.read_bytes() == before
+    cut = tmp_path / "cut.jsonl"
+    cut.write_bytes(before[: int(len(before) * 0.6)])
+    _certify(trained, cut, limit=Drawn(12, seed=3))
+    assert _content(cut) == _content(out)
+
+
+def test_a_random_subset_of_everything_is_everything(trained: Path, tmp_path: Path) -> None:
+    predict_dataset(
+        Smoothed.load(trained), trained, datasets.load("digits"), tmp_path / "p.jsonl", n=5, limit=Drawn(900, 1)
+    )
+    found = read(tmp_path / "p.jsonl")
+    assert "chosen" not in found.header.run
+    assert len(found.lines) == 500
 
 
 @pytest.mark.parametrize("rows", [7, 64, 250])

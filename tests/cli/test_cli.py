@@ -113,6 +113,20 @@ def test_shards_are_merged(trained: Path, certified: Path, tmp_path: Path) -> No
     assert "30" in _sparsecert("report", run / "certify.jsonl").stdout
 
 
+def test_a_random_subset_is_certified_and_reported(trained: Path, tmp_path: Path) -> None:
+    from sparsecert import datasets
+
+    settings = ["--data", "digits", "--limit", 5, "--random", "--seed", 4, "--n", 50]
+    for verb in ("predict", "certify"):
+        done = _sparsecert(verb, trained, *settings, "--out", tmp_path / f"{verb}.jsonl")
+        assert done.returncode == 0, done.stderr
+        assert "chosen at random" in done.stdout
+        chosen = [line.example for line in read(tmp_path / f"{verb}.jsonl").lines]
+        assert chosen == datasets.load("digits").drawn(5, 4).tolist()
+    report = _sparsecert("report", tmp_path / "certify.jsonl", "--format", "json")
+    assert json.loads(report.stdout)["chosen"] == "random"
+
+
 def test_ray_that_is_not_there_is_one_line(trained: Path, tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="Ray is not installed: pip install 'sparsecert[ray]'")
     certify = ["certify", trained, "--data", "digits", "--out", tmp_path / "c.jsonl"]
@@ -275,6 +289,8 @@ MISTAKES = {
     ),
     "seed": ([*CERTIFY, "--seed", "-1", *OUT], "seed must be a whole number between 0"),
     "limit": ([*CERTIFY, "--limit", "0", *OUT], "limit must be at least 1"),
+    "random": (["certify", "{trained}", "--data", "digits", "--random", *OUT], "say how many with --limit"),
+    "random 0": ([*CERTIFY, "--random", "--limit", "0", *OUT], "limit must be a whole number between 1 and"),
     "rows": ([*CERTIFY, "--rows", "0", *OUT], "rows must be a whole number between 1"),
     "device": ([*CERTIFY, "--device", "quantum", *OUT], "device 'quantum' cannot be used here"),
     "device meta": ([*CERTIFY, "--device", "meta", *OUT], "it is not one of cpu, cuda, mps"),

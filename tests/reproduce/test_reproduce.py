@@ -16,7 +16,7 @@ from PIL import Image
 
 from sparsecert import datasets, modelfile, records
 from sparsecert.errors import InputError
-from sparsecert.published import published
+from sparsecert.published import BASE_ACCURACY, names, published, published_base_accuracy
 from sparsecert.reproduce import Cell, Study
 from sparsecert.reproduce.figure_1 import base_labels
 from sparsecert.reproduce.tables import best, measured_rows, table
@@ -166,16 +166,21 @@ def test_a_records_file_without_a_whole_header_is_begun_anew(made: tuple[Path, s
 
 
 def test_keeps_choose_the_rows_of_a_table_whatever_their_encoding(made: tuple[Path, str], data: Path) -> None:
-    rows = measured_rows(Study(made[0], data_dir=data, **SMALL), published("table-8"), [45])
+    rows = measured_rows(Study(made[0], data_dir=data, **SMALL), published("table-8-mnist"), [45])
     assert [row.cell for row in rows] == [Cell(45), Cell(45, "mean-fill")]
     with pytest.raises(InputError, match="Table 8 is of k = 45 alone, keeps has 30"):
-        measured_rows(Study(made[0], data_dir=data, **SMALL), published("table-8"), [30])
+        measured_rows(Study(made[0], data_dir=data, **SMALL), published("table-8-mnist"), [30])
 
 
 def test_the_other_tables(data: Path, made: tuple[Path, str]) -> None:
     out, _ = made
-    done = _reproduce("table-8", "footnote", *OPTIONS, "--out", out, "--data-dir", data, "--format", "json")
+    choices = ["--data", "mnist", *OPTIONS, "--out", out, "--data-dir", data, "--format", "json"]
+    done = _reproduce("table-8", "footnote", *choices)
     assert done.returncode == 0, done.stderr
+    both = _reproduce("table-8", *choices[2:])  # CIFAR-10 is to follow, and is not there
+    assert both.returncode == 2
+    assert _json_values(both.stdout) == _json_values(done.stdout)[:1]
+    assert "cifar10" in both.stderr.splitlines()[-1]
     encodings, footnote = _json_values(done.stdout)
     assert [row["encoding"] for row in encodings["rows"]] == ["null-channels", "mean-fill"]
     assert [row["accuracy published"] for row in encodings["rows"]] == ["96.72% (0.45%)", "96.27% (0.43%)"]
@@ -275,13 +280,43 @@ def test_the_best_k_has_the_largest_median_and_then_the_most_certified_there(mad
 
 
 def test_published_tables_say_where_they_are_from() -> None:
-    for name in ("table-1", "table-8", "footnote"):
+    for name in names():
         known = published(name)
         assert "AAAI 2020" in known.source
-        assert known.data == "mnist"
+        assert known.data in ("mnist", "cifar10", "imagenet")
         for row in known.rows:
             assert row.accuracy is None or 0 < row.accuracy + (row.abstained or 0) <= 100
     assert [row.keep for row in published("table-1").rows] == list(range(5, 101, 5))
-    assert published("table-1").sampling.n == 10_000
-    with pytest.raises(InputError, match="published table must be one of footnote, table-1, table-8, got 'table-99'"):
+    assert [row.keep for row in published("table-3").rows] == list(range(25, 151, 25))
+    assert [row.median_among_certified for row in published("table-6").rows] == [63, 33, 16]
+    assert {published(name).sampling.n for name in names() if name != "footnote"} == {10_000}
+    with pytest.raises(InputError, match=r"published table must be one of footnote, table-1, .* got 'table-99'"):
         published("table-99")
+    with pytest.raises(InputError, match=r"published table must be one of footnote, .*, got 'table-4'"):
+        published("table-4")
+
+
+def test_published_tables_agree_where_they_show_the_same_classifier() -> None:
+    for by_encoding, over_k in (("table-8-mnist", "table-1"), ("table-8-cifar10", "table-3")):
+        multichannel = published(by_encoding).rows[0]
+        assert multichannel in published(over_k).rows
+
+
+def test_published_base_accuracies() -> None:
+    assert names(BASE_ACCURACY) == ["table-4", "table-5"]
+    smaller, larger = (published_base_accuracy(name) for name in names(BASE_ACCURACY))
+    assert (smaller.model, larger.model) == ("resnet18-cifar", "resnet50-cifar")
+    for one, other in zip(smaller.rows, larger.rows, strict=True):
+        assert one.keep == other.keep
+        assert (other.gap < one.gap) == (one.keep > 25)  # what the paper says of its two tables
+    with pytest.raises(InputError, match="published table must be one of table-4, table-5, got 'table-1'"):
+        published_base_accuracy("table-1")
+
+
+def test_the_help_lists_every_target_with_its_data() -> None:
+    from sparsecert.cli.reproduce import USED, reproduce
+
+    lines = {line.split()[0]: line for line in (reproduce.help or "").splitlines() if line.strip()}
+    for target in USED:
+        assert target in lines
+        assert target == "figure-2" or any(name in lines[target] for name in ("MNIST", "CIFAR-10", "Imagenette"))

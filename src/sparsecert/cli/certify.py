@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     options.out_file,
     options.split,
     options.limit,
+    options.drawn,
     click.option("--n0", default=1_000, show_default=True, help="Ablated copies per input to choose its class with."),
     click.option("--n", type=int, help="Ablated copies per input to estimate with (default: 10000)."),
     options.sampling,
@@ -46,6 +47,7 @@ def certify(
     out: str | None,
     split: str,
     limit: int | None,
+    drawn: bool,
     n0: int,
     n: int | None,
     sampling: str,
@@ -79,6 +81,7 @@ def certify(
       sparsecert certify runs/mnist-k45 --data mnist --out runs/mnist-k45/certify.jsonl
       sparsecert certify mnist-k45 --data mnist --ray auto --workers 8
       sparsecert certify mnist-k45 --data mnist --shard 2/8
+      sparsecert certify mnist-k45 --data mnist --limit 400 --random
     """
     from sparsecert import records
     from sparsecert.cli.progress import inputs_bar
@@ -87,16 +90,17 @@ def certify(
 
     plan = _sampling(sampling, n0, n, at_least, max_samples, tolerance)
     part = None if shard is None else Shard.parse(shard)
+    which = options.chosen(limit, drawn, seed)
     cluster = options.cluster(ray, workers, cpus_per_worker, gpus_per_worker, device)
     out = options.records_file(out, model, "certify", data_name, part)
     smoothed = options.load_model(model, device if cluster is None else "cpu", precision, rows)
     data = options.load_data(data_name, split, data_dir, skip_bad)
     n = 10_000 if n is None else n
-    with inputs_bar("certifying", options.inputs(data, limit, part), n0 + n if plan is None else None) as told:
+    with inputs_bar("certifying", options.inputs(data, which, part), n0 + n if plan is None else None) as told:
         certify_dataset(
             smoothed, model, data, out,
             n0=n0, n=n, alpha=alpha, seed=seed, bound=bound, sampling=plan,
-            limit=limit, shard=part, cluster=cluster, told=told,
+            limit=which, shard=part, cluster=cluster, told=told,
         )  # fmt: skip
     click.echo(FORMATS["terminal"]([summarise(records.read(out))]))
     click.echo(f"wrote {out}")

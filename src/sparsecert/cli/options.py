@@ -13,7 +13,7 @@ from sparsecert.errors import InputError
 
 if TYPE_CHECKING:
     from sparsecert.datasets import Dataset
-    from sparsecert.runs import Cluster, Shard
+    from sparsecert.runs import Cluster, Limit, Shard
     from sparsecert.smoothed import Smoothed
 
 Command = Callable[..., Any]
@@ -42,6 +42,7 @@ out_file = click.option(
 )  # fmt: skip
 split = click.option("--split", default="test", show_default=True, type=click.Choice(["train", "test"]))
 limit = click.option("--limit", type=int, help="Only so many inputs, evenly spaced over the split.")
+drawn = click.option("--random", "drawn", is_flag=True, help="Draw the --limit inputs at random, by --seed.")
 n = click.option("--n", default=10_000, show_default=True, help="Ablated copies per input to estimate with.")
 alpha = click.option("--alpha", default=0.05, show_default=True, help="Probability with which an answer may be wrong.")
 seed = click.option("--seed", default=0, show_default=True, help="Decides everything that is left to chance.")
@@ -120,7 +121,16 @@ def load_data(name: str, split: str, data_dir: str | None, skip_bad: bool) -> Da
     return data
 
 
-def inputs(data: Dataset, limit: int | None, shard: Shard | None) -> int:
+def chosen(limit: int | None, drawn: bool, seed: int) -> Limit:
+    """Which inputs were asked for: evenly spaced ones, or a random subset."""
+    from sparsecert.runs import Drawn
+
+    if drawn and limit is None:
+        raise InputError("--random draws a subset of the inputs; say how many with --limit")
+    return Drawn(limit, seed) if drawn and limit is not None else limit
+
+
+def inputs(data: Dataset, limit: Limit, shard: Shard | None) -> int:
     """How many inputs the run has."""
     from sparsecert.runs.inputs import indices_of
 

@@ -14,6 +14,7 @@ from sparsecert.cli import options
     options.out_file,
     options.split,
     options.limit,
+    options.drawn,
     options.n,
     options.alpha,
     options.seed,
@@ -34,6 +35,7 @@ def predict(
     out: str | None,
     split: str,
     limit: int | None,
+    drawn: bool,
     n: int,
     alpha: float,
     seed: int,
@@ -63,13 +65,14 @@ def predict(
     from sparsecert.runs import Shard, predict_dataset
 
     part = None if shard is None else Shard.parse(shard)
+    which = options.chosen(limit, drawn, seed)
     cluster = options.cluster(ray, workers, cpus_per_worker, gpus_per_worker, device)
     out = options.records_file(out, model, "predict", data_name, part)
     smoothed = options.load_model(model, device if cluster is None else "cpu", precision, rows)
     data = options.load_data(data_name, split, data_dir, skip_bad)
-    with inputs_bar("predicting", options.inputs(data, limit, part), n) as told:
+    with inputs_bar("predicting", options.inputs(data, which, part), n) as told:
         predict_dataset(
-            smoothed, model, data, out, n=n, alpha=alpha, seed=seed, limit=limit, shard=part, cluster=cluster, told=told
+            smoothed, model, data, out, n=n, alpha=alpha, seed=seed, limit=which, shard=part, cluster=cluster, told=told
         )  # fmt: skip
     click.echo(FORMATS["terminal"]([summarise(records.read(out))]))
     click.echo(f"wrote {out}")

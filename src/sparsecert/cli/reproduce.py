@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,26 +15,52 @@ from sparsecert.cli.report import FORMAT_NAMES
 from sparsecert.errors import InputError
 
 if TYPE_CHECKING:
+    from sparsecert.reports.comparison import Table
     from sparsecert.reproduce import Cell, Study
     from sparsecert.training import Progress
 
-TABLES = ["table-1", "table-8", "footnote"]
-FIGURES = ["figure-1", "figure-2", "figure-4", "curves"]
-USED = {"headline": ("limit", "n0", "n"), "figure-2": (), "figure-4": ()}  # of the options that make a run smaller
+SMALLER = "keeps", "limit", "epochs", "n0", "n"  # options that make a run smaller
+USED = {  # the options that each target obeys
+    "headline": ("limit", "n0", "n"),
+    "table-1": (*SMALLER, "recipe"),
+    "table-3": (*SMALLER, "recipe"),
+    "table-4": ("keeps", "limit", "epochs", "n", "recipe"),
+    "table-5": ("keeps", "limit", "epochs", "n", "recipe"),
+    "table-6": (*SMALLER, "recipe", "data"),
+    "table-8": (*SMALLER, "recipe", "data"),
+    "footnote": (*SMALLER, "recipe"),
+    "recipes": (*SMALLER, "data"),
+    "figure-1": SMALLER,
+    "figure-2": (),
+    "figure-4": (),
+    "curves": (*SMALLER, "recipe", "data"),
+}
+DATA = {  # the data sets of each target, the usual one first; "photographs": any folder in ImageNet's layout
+    "table-3": ("cifar10",),
+    "table-4": ("cifar10",),
+    "table-5": ("cifar10",),
+    "table-6": ("imagenette", "imagenet", "photographs"),
+    "table-8": ("mnist", "cifar10"),
+    "recipes": ("cifar10", "imagenette"),
+    "curves": ("mnist", "cifar10", "imagenette", "imagenet", "photographs"),
+}
 
 
 @click.command()
-@click.argument(
-    "targets", nargs=-1, required=True, type=click.Choice(["headline", *TABLES, *FIGURES]), metavar="TARGET..."
-)
+@click.argument("targets", nargs=-1, required=True, type=click.Choice(list(USED)), metavar="TARGET...")
 @options.together(
     click.option("--out", default="runs/reproduce", show_default=True, type=click.Path(file_okay=False), metavar="DIR",
                  help="Folder of models, records and figures; what is there is used, what is missing is made."),
-    click.option("--keeps", metavar="K,K,...", help="Only these numbers of retained pixels."),
-    options.limit,
-    click.option("--epochs", type=click.IntRange(1), help="Train for so many epochs instead of the paper's."),
+    click.option("--data", metavar="NAME",
+                 help="For table-6, table-8, recipes and curves: mnist, cifar10, imagenette, imagenet or a folder."),
+    click.option("--keeps", metavar="K,K,...", help="These numbers of retained pixels, published or not."),
+    click.option("--recipe", metavar="NAME", help="Train by this recipe, for example paper-cifar10."),
+    click.option("--limit", type=int,
+                 help="So many test inputs (table-4, table-5: of each split) instead of the target's."),
+    click.option("--epochs", type=click.IntRange(1), help="Train for so many epochs instead of the recipe's."),
     click.option("--n0", type=click.IntRange(1), help="Copies to choose the class with, instead of the paper's."),
-    click.option("--n", type=click.IntRange(1), help="Copies to estimate and predict with, instead of the paper's."),
+    click.option("--n", type=click.IntRange(1),
+                 help="Copies to estimate and predict (table-4, table-5: to classify), instead of the target's."),
     click.option("--format", "form", default="terminal", show_default=True, type=click.Choice(FORMAT_NAMES)),
     options.seed,
     options.data_dir,
@@ -45,7 +72,9 @@ USED = {"headline": ("limit", "n0", "n"), "figure-2": (), "figure-4": ()}  # of 
 def reproduce(
     targets: tuple[str, ...],
     out: str,
+    data: str | None,
     keeps: str | None,
+    recipe: str | None,
     limit: int | None,
     epochs: int | None,
     n0: int | None,
@@ -60,28 +89,40 @@ def reproduce(
     """Measure the paper's tables and figures again and print them beside the published numbers.
 
     \b
-    headline   the shipped k = 45 model on the shipped MNIST images (no data or training needed)
+    headline   MNIST sample: the shipped k = 45 model on the shipped images (no data or training needed)
     table-1    MNIST: accuracy and median certified robustness for k = 5, 10, ..., 100
-    table-8    MNIST: the encodings of NULL at k = 45
+    table-3    CIFAR-10: the same for k = 25, 50, ..., 150
+    table-4    CIFAR-10: the base classifier on training and test images, ResNet18
+    table-5    CIFAR-10: the same, ResNet50
+    table-6    Imagenette (or --data imagenet, or a folder): k = 500, 1000, 2000 beside the paper's ImageNet
+    table-8    MNIST and CIFAR-10 (or --data one of them): the encodings of NULL at the paper's best k
     footnote   MNIST: k = 45 with 100 + 100,000 samples at alpha = 0.001
-    figure-1   an image, its ablations, and the labels of the base classifiers
-    figure-2   delta against rho
-    figure-4   an image under the encodings of NULL
-    curves     certified accuracy for the best k of each bound
+    recipes    CIFAR-10 (or --data imagenette): the paper's recipe and the usual one here, side by side
+    figure-1   MNIST: an image, its ablations, and the labels of the base classifiers
+    figure-2   delta against rho (no data needed)
+    figure-4   MNIST sample: an image under the encodings of NULL
+    curves     MNIST (or --data cifar10, ...): certified accuracy for the best k of each bound
 
     Trains, predicts and certifies what is missing; stopped, the same command goes on. On a CUDA device all missing
-    models are trained side by side.
+    models of MNIST are trained side by side, larger ones row by row.
+
+    MNIST is certified on all test images. CIFAR-10 is on 1,000 evenly spaced ones unless --limit says otherwise
+    (--limit 10000: all), Imagenette on 400 drawn at random; a row that has records of more images shows those.
 
     \b
     Examples:
       sparsecert reproduce table-1 --out results
       sparsecert reproduce table-1 --keeps 40,45 --limit 500 --out runs/small
+      sparsecert reproduce table-3 --keeps 10,15,20,25,50 --out results
+      sparsecert reproduce table-4 --recipe paper-cifar10 --keeps 75
+      sparsecert reproduce curves --data cifar10 --out results
     """
     from sparsecert.devices import device_named
     from sparsecert.reproduce import Study
 
-    given = {"keeps": keeps, "limit": limit, "epochs": epochs, "n0": n0, "n": n}
+    given = {"keeps": keeps, "limit": limit, "epochs": epochs, "n0": n0, "n": n, "recipe": recipe, "data": data}
     _refuse_idle_options(targets, [name for name, value in given.items() if value is not None])
+    plan = [(target, name) for target in targets for name in _data_of(target, data, recipe)]
     device = device_named(device)
     study = Study(
         Path(out),
@@ -89,6 +130,7 @@ def reproduce(
         device=device,
         precision=precision,
         seed=seed,
+        recipe=recipe,
         limit=limit,
         epochs=epochs,
         n0=n0,
@@ -96,16 +138,34 @@ def reproduce(
         checkpoint_seconds=checkpoint_seconds,
         bars=TerminalBars(),
     )
-    for target in targets:
-        _reproduce(target, study, _whole_numbers(keeps), form)
+    for target, name in plan:
+        obeyed = recipe if "recipe" in USED[target] else None
+        _reproduce(target, replace(study, data=name, recipe=obeyed), _whole_numbers(keeps), form)
 
 
 def _refuse_idle_options(targets: Sequence[str], given: Sequence[str]) -> None:
     """Refuses an option that none of the targets uses, rather than let it be thought of as obeyed."""
-    used = {option for target in targets for option in USED.get(target, ("keeps", "limit", "epochs", "n0", "n"))}
+    used = {option for target in targets for option in USED[target]}
     for name in given:
         if name not in used:
             raise InputError(f"--{name} has no effect on {', '.join(targets)}; leave it out")
+
+
+def _data_of(target: str, asked: str | None, recipe: str | None) -> tuple[str, ...]:
+    """The data sets that a target is measured on: its usual one, or the one asked for; table-8 has two."""
+    from sparsecert.datasets import NAMES
+
+    known = DATA.get(target, ("mnist",))
+    if asked is None or "data" not in USED[target]:
+        if target != "table-8":
+            return known[:1]
+        if recipe is not None:
+            raise InputError("--recipe is for one data set and table-8 has two; add --data mnist or --data cifar10")
+        return known
+    if asked not in known and ("photographs" not in known or asked in NAMES):
+        words = ["a folder of train/ and val/" if name == "photographs" else name for name in known]
+        raise InputError(f"--data must be one of {', '.join(words)} for {target}, got {asked!r}")
+    return (asked,)
 
 
 def _reproduce(target: str, study: Study, keeps: list[int] | None, form: str) -> None:
@@ -117,14 +177,27 @@ def _reproduce(target: str, study: Study, keeps: list[int] | None, form: str) ->
 
         table, drawn = headline(study)
         click.echo(table_text(table, form))
-    elif target in TABLES:
-        from sparsecert.reproduce.tables import table as measured
-
-        click.echo(table_text(measured(study, target, keeps), form))
-    else:
+    elif target.startswith("figure-") or target == "curves":
         drawn = _figure(target, study, keeps)
+    else:
+        click.echo(table_text(_table(target, study, keeps), form))
     for path in drawn:
         click.echo(f"wrote {path}", err=True)
+
+
+def _table(target: str, study: Study, keeps: list[int] | None) -> Table:
+    from sparsecert.reproduce.base_tables import base_table
+    from sparsecert.reproduce.recipes import recipes
+    from sparsecert.reproduce.table_6 import table_6
+    from sparsecert.reproduce.tables import table
+
+    if target in ("table-4", "table-5"):
+        return base_table(study, target, keeps)
+    if target == "table-6":
+        return table_6(study, keeps)
+    if target == "recipes":
+        return recipes(study, keeps)
+    return table(study, f"table-8-{study.data}" if target == "table-8" else target, keeps)
 
 
 def _figure(target: str, study: Study, keeps: list[int] | None) -> list[Path]:
@@ -139,7 +212,10 @@ def _figure(target: str, study: Study, keeps: list[int] | None) -> list[Path]:
         return figure_2(path)
     if target == "figure-4":
         return figure_4(datasets.load("mnist-sample"), path, seed=study.seed)
-    return figure_1(study, path, keeps) if target == "figure-1" else curves(study, path, keeps)
+    if target == "figure-1":
+        return figure_1(study, path, keeps)
+    name = study.folder_of_all.name
+    return curves(study, path if name == "mnist" else path.with_name(f"curves-{name}"), keeps)
 
 
 def _whole_numbers(text: str | None) -> list[int] | None:

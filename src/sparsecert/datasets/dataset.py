@@ -116,6 +116,19 @@ class Dataset:
             return np.arange(count, dtype=np.int64)
         return np.arange(limit, dtype=np.int64) * count // limit
 
+    def drawn(self, limit: int, seed: int) -> NDArray[np.int64]:
+        """Indices, in order, of `limit` inputs drawn without replacement, every subset being as likely; all when >= n.
+
+        Each input gets a 64-bit number of NumPy's Philox, keyed by the SHA-256 of "seed/inputs", and those with the
+        smallest are taken: the same on every machine, whatever masks are drawn; a larger choice holds every smaller.
+        """
+        if limit < 1:
+            raise InputError(f"limit must be at least 1, got {limit}")
+        key = int.from_bytes(hashlib.sha256(f"{seed}/inputs".encode()).digest()[:16], "little")
+        numbers = np.random.Philox(key=key).random_raw(len(self))
+        chosen: NDArray[np.int64] = np.sort(np.argsort(numbers, kind="stable")[:limit]).astype(np.int64)
+        return chosen
+
 
 def checked_indices(indices: Sequence[int] | NDArray[np.int64], count: int) -> NDArray[np.int64]:
     """`indices` as an int64 array, every one of them in 0..count-1."""

@@ -10,6 +10,7 @@ from typing import Any
 from sparsecert.errors import InputError
 
 FOLDER = Path(__file__).parent
+CERTIFICATES, BASE_ACCURACY = "certificates", "base-accuracy"  # the kinds of tables
 
 
 @dataclass(frozen=True)
@@ -31,11 +32,12 @@ class PublishedRow:
     accuracy: float | None
     abstained: float | None
     median: int | None
+    median_among_certified: int | None = None
 
 
 @dataclass(frozen=True)
 class Published:
-    """A published table: where it stands, what it is of, how it was made, and its rows."""
+    """A published table of certificates: where it stands, what it is of, how it was made, its rows and remarks."""
 
     name: str
     source: str
@@ -43,18 +45,61 @@ class Published:
     data: str
     sampling: Sampling
     rows: tuple[PublishedRow, ...]
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PublishedBaseRow:
+    """One row as printed: percentages of ablated training and test images that the base classifier gets right."""
+
+    keep: int
+    training: float
+    test: float
+
+    @property
+    def gap(self) -> float:
+        """The generalisation gap, in percentage points."""
+        return self.training - self.test
+
+
+@dataclass(frozen=True)
+class PublishedBaseAccuracy:
+    """A published table of base classifiers, all of the architecture `model`: where it stands, and its rows."""
+
+    name: str
+    source: str
+    about: str
+    data: str
+    model: str
+    rows: tuple[PublishedBaseRow, ...]
 
 
 def published(name: str) -> Published:
-    """The published table of that name."""
-    path = FOLDER / f"{name}.json"
-    if not path.is_file():
-        raise InputError(f"published table must be one of {', '.join(names())}, got {name!r}")
-    table: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    """The published table of certificates of that name."""
+    table = _table(name, CERTIFICATES)
     sampling, rows = Sampling(**table.pop("settings")), tuple(PublishedRow(**row) for row in table.pop("rows"))
-    return Published(sampling=sampling, rows=rows, **table)
+    return Published(sampling=sampling, rows=rows, remarks=tuple(table.pop("remarks", ())), **table)
 
 
-def names() -> list[str]:
-    """The tables that are there."""
-    return sorted(path.stem for path in FOLDER.glob("*.json"))
+def published_base_accuracy(name: str) -> PublishedBaseAccuracy:
+    """The published table of base classifiers of that name."""
+    table = _table(name, BASE_ACCURACY)
+    return PublishedBaseAccuracy(rows=tuple(PublishedBaseRow(**row) for row in table.pop("rows")), **table)
+
+
+def names(kind: str = CERTIFICATES) -> list[str]:
+    """The tables of that kind that are there."""
+    return sorted(path.stem for path in FOLDER.glob("*.json") if _read(path)["kind"] == kind)
+
+
+def _table(name: str, kind: str) -> dict[str, Any]:
+    if name not in names(kind):
+        raise InputError(f"published table must be one of {', '.join(names(kind))}, got {name!r}")
+    table = _read(FOLDER / f"{name}.json")
+    del table["kind"]
+    return table
+
+
+def _read(path: Path) -> dict[str, Any]:
+    table: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return table

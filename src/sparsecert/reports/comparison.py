@@ -10,6 +10,7 @@ from sparsecert.reports.classification import FROM_ESTIMATION
 from sparsecert.reports.summary import Summary
 
 NOT_APPLICABLE = "-"  # predictions certify nothing; "N/A" is an answer, this is the absence of the question
+WORDS = "data", "scheme", "encoding", "bound", "chosen", "precision", "device"  # facts that need no name
 MOST_RHOS = 20
 EVERY_RHO_UP_TO = 10
 
@@ -40,6 +41,7 @@ def facts(summary: Summary) -> dict[str, str]:
         "alpha": str(summary.alpha),
         "seed": str(summary.seed),
         "inputs": f"{summary.inputs} of {summary.expected_inputs}" if summary.incomplete else str(summary.inputs),
+        "chosen": NOT_APPLICABLE if summary.chosen is None else f"chosen at {summary.chosen}",
         "precision": summary.precision,
         "device": f"{summary.device} ({summary.device_name})" if summary.device_name else summary.device,
     }
@@ -180,4 +182,4 @@ def _named(name: str, text: str) -> str:
     """A fact that stands alone: numbers need their name, words do not."""
     if name == "inputs":
         return f"{text} inputs"
-    return text if name in ("data", "scheme", "encoding", "bound", "precision", "device") else f"{name} = {text}"
+    return text if name in WORDS else f"{name} = {text}"

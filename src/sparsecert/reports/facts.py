@@ -19,6 +19,7 @@ class RunFacts:
 
     `run_alpha` and `run_bound` are the header's own. n0, bound and certificate are None for predictions. `sampling` is
     None where every input got n0 + n samples; otherwise these are the most, and it says what ended them.
+    `chosen` is "random" where the inputs were drawn, None where they are all or evenly spaced.
     """
 
     path: Path
@@ -35,6 +36,7 @@ class RunFacts:
     n: int
     sampling: dict[str, Any] | None
     shard: str | None
+    chosen: str | None
     alpha: float
     seed: int
     bound: str | None
@@ -78,6 +80,7 @@ def facts_of(records: Records, alpha: float | None, bound: str | None) -> dict[s
             "n": run["n"],
             "sampling": run.get("sampling"),
             "shard": f"{run['shard']['index']}/{run['shard']['of']}" if "shard" in run else None,
+            "chosen": run["chosen"]["kind"] if "chosen" in run else None,
             "alpha": run["alpha"] if alpha is None else alpha,
             "seed": run["seed"],
             "bound": method.name if method else None,

@@ -106,6 +106,7 @@ class Summary(RunFacts):
             "n": self.n,
             "sampling": self.sampling,
             "shard": self.shard,
+            "chosen": self.chosen,
             "answers": self.answers,
             "alpha": self.alpha,
             "seed": self.seed,

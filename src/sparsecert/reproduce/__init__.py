@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
-from sparsecert.reproduce.study import Cell, Quiet, Study
+from sparsecert.reproduce.bars import Quiet
+from sparsecert.reproduce.cell import Cell
+from sparsecert.reproduce.study import Study
 
 __all__ = ["Cell", "Quiet", "Study"]

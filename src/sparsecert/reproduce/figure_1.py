@@ -14,7 +14,7 @@ from sparsecert.published import published
 from sparsecert.reports.comparison import median, percent
 from sparsecert.reports.drawing import write_figure
 from sparsecert.reproduce.pictures import image, retained, show, with_null
-from sparsecert.reproduce.study import Cell, Study
+from sparsecert.reproduce.study import Study
 from sparsecert.reproduce.tables import Row, measured_rows
 from sparsecert.schemes import ESTIMATION, Uniform
 
@@ -34,7 +34,7 @@ def figure_1(study: Study, path: Path, keeps: Sequence[int] | None = None) -> li
 
 def base_labels(study: Study, models: dict[int, str]) -> dict[int, list[int]]:
     """How the base classifier of each k (given: its sha256) labels the copies that are shown: found, or computed."""
-    path = study.out / study.data / "figure-1.json"
+    path = study.folder_of_all / "figure-1.json"
     known = _read(path, study.seed)
     missing = [keep for keep, model in models.items() if known.get(keep, {}).get("model") != model]
     if missing:
@@ -62,7 +62,7 @@ def _read(path: Path, seed: int) -> dict[int, dict[str, Any]]:
 def _computed(study: Study, keep: int) -> list[int]:
     from sparsecert.runs import pixels
 
-    smoothed, image = study.load(Cell(keep)), pixels(study.test, [EXAMPLE])
+    smoothed, image = study.load(study.cell(keep)), pixels(study.test, [EXAMPLE])
     votes = [smoothed.count(image, ESTIMATION + copy, 1, study.seed, examples=[EXAMPLE]) for copy in range(COPIES)]
     return [int(vote.votes[0].argmax()) for vote in votes]
 

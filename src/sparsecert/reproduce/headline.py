@@ -12,8 +12,9 @@ from sparsecert.records import Records
 from sparsecert.reports import Summary, summarise, write_curves
 from sparsecert.reports.comparison import NOT_APPLICABLE, Table, facts, median, percent, sentence
 from sparsecert.reports.drawing import write_figure
+from sparsecert.reproduce.cell import Cell
 from sparsecert.reproduce.pictures import image, retained, show, with_null
-from sparsecert.reproduce.study import CERTIFY, Cell, Study
+from sparsecert.reproduce.study import CERTIFY, Study
 from sparsecert.schemes import from_config
 
 if TYPE_CHECKING:

@@ -1,87 +1,53 @@
 """A study: models of several k, and their records, each made once and found again.
 
     OUT/mnist/k45/model.safetensors   training.jsonl   predict.jsonl   certify.jsonl
+    OUT/cifar10/k75-mean-fill/        the other encoding of NULL
+    OUT/cifar10/k75-paper-cifar10/    a recipe that is not the study's usual one
+    OUT/cifar10/k75-resnet50-cifar/   an architecture that is not the recipe's
+    OUT/cifar10/k75/certify-10000.jsonl     another number of inputs than the usual subset
 
 A model or a records file that is there is used; one that was begun is continued; one that is missing is made. Records
-may lie there compressed (.gz, .xz); complete ones need neither model nor data.
+may lie there compressed (.gz, .xz); complete ones need neither model nor data. Where no number of inputs is asked for,
+records of more inputs than the usual subset are taken before those of the subset.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+import json
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from sparsecert import datasets, records
 from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
+from sparsecert.files import write_atomically
 from sparsecert.published import Sampling
 from sparsecert.recipes import Recipe, recipe_for
-from sparsecert.records import Records, compressed
+from sparsecert.records import Header, Records, compressed
+from sparsecert.reproduce.bars import Bars, Quiet
+from sparsecert.reproduce.cell import Cell
+from sparsecert.reproduce.design import Design, design_of
 
 if TYPE_CHECKING:
+    from sparsecert.runs import Limit
     from sparsecert.smoothed import Smoothed
-    from sparsecert.training import Progress
 
 CERTIFY, PREDICT = "certify", "predict"
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One trained classifier of a study: how many pixels it retains, and how it shows NULL."""
-
-    keep: int
-    encoding: str = "null-channels"
-
-    @property
-    def folder(self) -> str:
-        """Its folder in the study's."""
-        return f"k{self.keep}" if self.encoding == "null-channels" else f"k{self.keep}-{self.encoding}"
-
-
-class Bars(Protocol):
-    """How a study tells of its progress."""
-
-    def training(self, cells: Sequence[Cell]) -> AbstractContextManager[Callable[[Progress], None]]:
-        """For the training of these cells together."""
-
-    def inputs(
-        self, cell: Cell, verb: str, inputs: int, copies: int
-    ) -> AbstractContextManager[Callable[[int, int], None]]:
-        """For one cell's records."""
-
-    def rows(self, rows: int) -> AbstractContextManager[Callable[[], None]]:
-        """For certifying the votes of so many records files; to be called after each."""
-
-
-class Quiet:
-    """Tells nothing."""
-
-    @contextmanager
-    def training(self, cells: Sequence[Cell]) -> Iterator[Callable[[Progress], None]]:
-        """Nothing is told."""
-        yield lambda progress: None
-
-    @contextmanager
-    def inputs(self, cell: Cell, verb: str, inputs: int, copies: int) -> Iterator[Callable[[int, int], None]]:
-        """Nothing is told."""
-        yield lambda inputs, copies: None
-
-    @contextmanager
-    def rows(self, rows: int) -> Iterator[Callable[[], None]]:
-        """Nothing is told."""
-        yield lambda: None
+BASE_NAME, TRAINING_SET_NAME = "base.json", "training-set.json"
+SIDE_BY_SIDE = "mnist-cnn", "digits-cnn"  # models so small that one of them leaves most of a GPU idle
 
 
 @dataclass
 class Study:
     """One data set's classifiers and their records under `out`.
 
-    `limit`: so many evenly spaced test inputs. `epochs`, `n0` and `n` replace the paper's, for a smaller run. The seed
-    decides training and votes alike. `precision` None takes what is fastest on the device, and records as they are.
+    `recipe` and `limit` (so many test inputs) replace those of the data set's design; `epochs`, `n0` and `n` replace
+    the recipe's and the paper's, for a smaller run. The seed decides training and votes alike. `precision` None takes
+    what is fastest on the device, and records as they are.
     """
 
     out: Path
@@ -90,6 +56,7 @@ class Study:
     device: str = "cpu"
     precision: str | None = None
     seed: int = 0
+    recipe: str | None = None
     limit: int | None = None
     epochs: int | None = None
     n0: int | None = None
@@ -104,39 +71,89 @@ class Study:
         if self.limit is not None and self.limit < 1:
             raise InputError(f"limit must be at least 1, got {self.limit}; leave it out for every input")
 
-    @cached_property
-    def recipe(self) -> Recipe:
-        """The data set's, over `epochs`."""
-        return recipe_for(self.data).shortened(self.epochs)
+        if self.recipe is not None:
+            recipe_for(self.data, self.recipe)
+
+    @property
+    def design(self) -> Design:
+        """How this data set is measured unless something else is asked."""
+        return design_of(self.data)
+
+    @property
+    def inputs(self) -> Limit:
+        """Which test inputs are certified."""
+        from sparsecert.runs import Drawn
+
+        limit = self.design.limit if self.limit is None else self.limit
+        return Drawn(limit, self.seed) if self.design.random and limit is not None else limit
 
     @cached_property
     def test(self) -> Dataset:
         """The test set."""
         return datasets.load(self.data, "test", self.data_dir)
 
+    @cached_property
+    def training(self) -> Dataset:
+        """The training set."""
+        return datasets.load(self.data, "train", self.data_dir)
+
+    @property
+    def folder_of_all(self) -> Path:
+        """Where the folders of all cells are."""
+        return self.out / (self.data if self.data in datasets.NAMES else Path(self.data).resolve().name)
+
     def folder(self, cell: Cell) -> Path:
         """Where the cell's files are."""
-        return self.out / self.data / cell.folder
+        return self.folder_of_all / cell.folder
+
+    def cell(self, keep: int, encoding: str = "null-channels", model: str | None = None) -> Cell:
+        """The classifier of this k, encoding and architecture by the study's recipe; what is usual goes unnamed."""
+        name = self.recipe or self.design.recipe
+        usual_recipe, usual_model = name == self.design.recipe, model == recipe_for(self.data, name).model
+        return Cell(keep, encoding, None if usual_recipe else name, None if usual_model else model)
+
+    def recipe_of(self, cell: Cell) -> Recipe:
+        """How the cell is trained."""
+        recipe = recipe_for(self.data, cell.recipe or self.design.recipe).shortened(self.epochs)
+        return replace(recipe, keep=cell.keep, model=cell.model or recipe.model)
+
+    def found(self, like: Cell) -> list[Cell]:
+        """The cells that have a folder and differ from `like` in nothing but k, by k."""
+        suffix = re.escape(like.folder.removeprefix(f"k{like.keep}"))
+        names = (path.name for path in self.folder_of_all.glob("k*") if path.is_dir())
+        keeps = (int(found[1]) for name in names if (found := re.fullmatch(rf"k([1-9]\d{{0,8}}){suffix}", name)))
+        return [replace(like, keep=keep) for keep in sorted(keeps)]
 
     def sampling(self, published: Sampling) -> Sampling:
         """The published numbers of samples, or those that were asked for instead."""
-        predict_n = published.predict_n and (self.n or published.predict_n)
+        predict_n = published.predict_n and (self.n or published.predict_n) if self.design.predicts else None
         return replace(published, n0=self.n0 or published.n0, n=self.n or published.n, predict_n=predict_n)
 
     def complete(self, cells: Sequence[Cell], sampling: Sampling) -> None:
-        """Trains, certifies and predicts what these cells lack: all models first on a GPU, else cell by cell."""
-        kinds = [CERTIFY] if sampling.predict_n is None else [CERTIFY, PREDICT]
+        """Trains, certifies and predicts what these cells lack, cell by cell, so that what is done is done.
+
+        Small models are trained side by side on a GPU, all of them before the first is certified.
+        """
         lacking = {
-            cell: [kind for kind in kinds if not self.is_complete(cell, kind, sampling)]
+            cell: [kind for kind in _kinds(sampling) if not self.is_complete(cell, kind, sampling)]
             for cell in dict.fromkeys(cells)
         }
         lacking = {cell: missing for cell, missing in lacking.items() if missing}
         self._check(list(lacking), sampling)
-        for together in [list(lacking)] if self.device.startswith("cuda") else [[cell] for cell in lacking]:
+        small = all(self.recipe_of(cell).model in SIDE_BY_SIDE for cell in lacking)
+        at_once = small and self.device.startswith("cuda")
+        for together in [list(lacking)] if at_once else [[cell] for cell in lacking]:
             self.train(together)
             for cell in together:
                 for kind in lacking[cell]:
                     self.make(cell, kind, sampling)
+
+    def has(self, cell: Cell, sampling: Sampling) -> bool:
+        """Whether the cell's records are there, complete and of this study's settings."""
+        try:
+            return all(self.is_complete(cell, kind, sampling) for kind in _kinds(sampling))
+        except InputError:
+            return False
 
     def _check(self, cells: Sequence[Cell], sampling: Sampling) -> None:
         """Refuses what cannot be trained or certified, before hours of work are done for it."""
@@ -156,7 +173,7 @@ class Study:
         return certified, records.read(self._located(cell, PREDICT, sampling)) if predicts else None
 
     def train(self, cells: Sequence[Cell]) -> None:
-        """Trains those of the cells that have no model, side by side."""
+        """Trains those of the cells that have no model, side by side; they are of one recipe."""
         open_cells = [cell for cell in cells if not self._is_trained(cell)]
         if not open_cells:
             return
@@ -166,16 +183,41 @@ class Study:
         from sparsecert.training import Run, default_encoding, train_together
         from sparsecert.training.batches import Batches
 
-        data, device = datasets.load(self.data, "train", self.data_dir), torch.device(self.device)
-        shared = Batches(data, self.recipe, self.seed, device)
+        data, device = self.training, torch.device(self.device)
+        self._note_training_set(data)
+        shared = Batches(data, self.recipe_of(open_cells[0]), self.seed, device)
         runs: list[tuple[Run, str | Path]] = []
         for cell in open_cells:
-            recipe = replace(self.recipe, keep=cell.keep)
+            recipe = self.recipe_of(cell)
             encoding = default_encoding(data, recipe, cell.encoding)
             scheme = Uniform(encoding.units(data.images.shape), cell.keep)
             runs.append((Run(data, recipe, scheme, encoding, self.seed, device, shared), self.folder(cell)))
         with self.bars.training(open_cells) as told:
             train_together(runs, checkpoint_seconds=self.checkpoint_seconds, half=True, told=told)
+
+    def _note_training_set(self, data: Dataset) -> None:
+        """Keeps what the cells are trained on, for tables that have to say so; refuses a second training set."""
+        path = self.folder_of_all / TRAINING_SET_NAME
+        facts = {"images": len(data), "classes": len(data.classes), "fingerprint": data.fingerprint()}
+        if not path.is_file():
+            write_atomically(path, (json.dumps(facts) + "\n").encode())
+        elif self.training_set() != facts:
+            raise InputError(f"{path} is of another training set; name another --out folder")
+
+    def training_set(self) -> dict[str, Any] | None:
+        """What the cells were trained on, where that is known: images, classes and fingerprint."""
+        path = self.folder_of_all / TRAINING_SET_NAME
+        if not path.is_file():
+            return None
+        try:
+            found = json.loads(path.read_text())
+            return {
+                "images": int(found["images"]),
+                "classes": int(found["classes"]),
+                "fingerprint": found["fingerprint"],
+            }
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{path} is damaged ({error}); delete it and run the command again") from error
 
     def _is_trained(self, cell: Cell) -> bool:
         """Whether the cell's model is there; refuses one that was trained otherwise, as far as model or log tell."""
@@ -185,17 +227,24 @@ class Study:
         path, log = self.folder(cell) / modelfile.MODEL_NAME, compressed(self.folder(cell) / LOG_NAME)
         if path.exists():
             found = modelfile.read_header(path).get("facts", {}).get("training", {}).get("settings", {})
-            check_same(path, found, {"recipe": replace(self.recipe, keep=cell.keep).to_dict(), "seed": self.seed})
+            check_same(path, found, {"recipe": self.recipe_of(cell).to_dict(), "seed": self.seed})
             return True
         if log is not None and self._recorded(cell):
-            epochs = records.contents(log).count(b"\n")
-            if epochs != self.recipe.epochs:
-                raise InputError(f"{log} is of {epochs} epochs, not {self.recipe.epochs}; name another --out folder")
+            epochs, wanted = records.contents(log).count(b"\n"), self.recipe_of(cell).epochs
+            if epochs != wanted:
+                raise InputError(f"{log} is of {epochs} epochs, not {wanted}; name another --out folder")
         return False
+
+    def model_of(self, cell: Cell) -> str | None:
+        """The SHA-256 of the cell's model file, where it is there."""
+        from sparsecert.modelfile import fingerprint
+
+        return fingerprint(self.folder(cell)) if self._is_trained(cell) else None
 
     def _recorded(self, cell: Cell) -> list[Path]:
         """The records that the cell has, whole or begun."""
-        return sorted(path for kind in (CERTIFY, PREDICT) for path in self.folder(cell).glob(f"{kind}*.jsonl*"))
+        names = f"{CERTIFY}*.jsonl*", f"{PREDICT}*.jsonl*", BASE_NAME
+        return sorted(path for name in names for path in self.folder(cell).glob(name))
 
     def _refuse_orphans(self, cell: Cell) -> None:
         """Records of a model that is not there could only be joined by those of another: trained anew, it differs."""
@@ -220,13 +269,14 @@ class Study:
     def make(self, cell: Cell, kind: str, sampling: Sampling, model: str | Path | None = None) -> None:
         """Makes the cell's records of this kind, or what is missing of them, with its own model or the one named."""
         from sparsecert.runs import certify_dataset, predict_dataset
+        from sparsecert.runs.inputs import indices_of
 
         if model is None:
             self.train([cell])
         model = model or self.folder(cell)
         smoothed, path = self._load(model), self._path(cell, kind, sampling)
-        common: dict[str, Any] = {"alpha": sampling.alpha, "seed": self.seed, "limit": self.limit}
-        inputs = len(self.test.spaced(self.limit))
+        common: dict[str, Any] = {"alpha": sampling.alpha, "seed": self.seed, "limit": self.inputs}
+        inputs = len(indices_of(self.test, self.inputs))
         if kind == CERTIFY:
             with self.bars.inputs(cell, "certifying", inputs, sampling.n0 + sampling.n) as told:
                 certify_dataset(smoothed, model, self.test, path, n0=sampling.n0, n=sampling.n, told=told, **common)
@@ -236,13 +286,26 @@ class Study:
                 predict_dataset(smoothed, model, self.test, path, n=sampling.predict_n, told=told, **common)
 
     def _path(self, cell: Cell, kind: str, sampling: Sampling) -> Path:
-        """The file of the paper's usual settings bears the kind's name alone."""
-        usual = sampling.alpha == 0.05
-        return self.folder(cell) / (f"{kind}.jsonl" if usual else f"{kind}-alpha-{sampling.alpha}.jsonl")
+        """The file of the paper's usual settings and the design's inputs bears the kind's name alone."""
+        alpha = "" if sampling.alpha == 0.05 else f"-alpha-{sampling.alpha}"
+        usual = self.limit is None or self.design.limit in (None, self.limit)
+        return self.folder(cell) / f"{kind}{alpha}{'' if usual else f'-{self.limit}'}.jsonl"
 
     def _located(self, cell: Cell, kind: str, sampling: Sampling) -> Path:
+        """The cell's records: of more inputs than the usual subset where these are complete and no number was asked."""
         path = self._path(cell, kind, sampling)
-        return compressed(path) or path
+        larger = self._larger(path) if self.limit is None and self.design.limit is not None else []
+        whole = (other for other in larger if (seen := records.glance(other)) and seen[1] == _inputs(seen[0]))
+        return next(whole, compressed(path) or path)
+
+    def _larger(self, path: Path) -> list[Path]:
+        """Files beside this one that name a number of inputs above the design's, the largest first."""
+        found: dict[int, Path] = {}
+        for other in sorted(path.parent.glob(f"{path.stem}-*.jsonl*"), reverse=True):
+            named = re.fullmatch(rf"{re.escape(path.stem)}-(\d+)\.jsonl(\.gz|\.xz)?", other.name)
+            if named and int(named[1]) > (self.design.limit or 0):
+                found[int(named[1])] = other
+        return [found[inputs] for inputs in sorted(found, reverse=True)]
 
     def is_complete(self, cell: Cell, kind: str, sampling: Sampling, model: Path | None = None) -> bool:
         """Whether the records are there with every input; refuses those of other settings, or of another `model`."""
@@ -250,11 +313,10 @@ class Study:
         seen = records.glance(path) if path.is_file() else None
         if seen is None:
             return False
-        run, lines = seen[0].run, seen[1]
-        inputs, of = int(run["data"]["inputs"]), int(run["data"]["of"])
+        run, lines, inputs = seen[0].run, seen[1], _inputs(seen[0])
         there = {**run, "limit": inputs, "keep": run.get("scheme", {}).get("keep")}
         there["encoding"] = run.get("encoding", {}).get("kind")
-        for name, value in self._wanted(cell, kind, sampling, of).items():
+        for name, value in self._wanted(cell, kind, sampling, inputs, int(run["data"]["of"])).items():
             if there.get(name) != value:
                 raise InputError(
                     f"{path} was made with {name} {there.get(name)}, not {value}; name another --out folder"
@@ -267,10 +329,29 @@ class Study:
             raise InputError(f"{path} was made with another model than {model}; name another --out folder")
         return lines == inputs
 
-    def _wanted(self, cell: Cell, kind: str, sampling: Sampling, of: int) -> dict[str, Any]:
-        """The facts of a records file that this study would have written."""
+    def _wanted(self, cell: Cell, kind: str, sampling: Sampling, inputs: int, of: int) -> dict[str, Any]:
+        """The facts that this study would have written into a records file of `inputs` out of so many."""
+        from sparsecert.runs import Drawn
+        from sparsecert.runs.inputs import choice
+
+        asked = self.inputs
+        number = asked.limit if isinstance(asked, Drawn) else asked
+        limit = of if number is None else min(number, of)
+        if self.limit is None:
+            limit = max(limit, inputs)  # more than the usual subset is as good
+        chosen = choice(Drawn(limit, self.seed), of) if self.design.random else {}
         samples = {"n0": sampling.n0, "n": sampling.n} if kind == CERTIFY else {"n": sampling.predict_n}
-        asked = {} if self.precision is None else {"precision": self.precision}
-        limit = of if self.limit is None else min(self.limit, of)
+        precision = {} if self.precision is None else {"precision": self.precision}
         classifier = {"keep": cell.keep, "encoding": cell.encoding}
-        return {**classifier, "seed": self.seed, "alpha": sampling.alpha, **samples, "limit": limit, **asked}
+        votes = {"seed": self.seed, "alpha": sampling.alpha, **samples}
+        return {**classifier, **votes, "limit": limit, "chosen": chosen.get("chosen"), **precision}
+
+
+def _kinds(sampling: Sampling) -> list[str]:
+    """The records that a sampling needs."""
+    return [CERTIFY] if sampling.predict_n is None else [CERTIFY, PREDICT]
+
+
+def _inputs(header: Header) -> int:
+    """How many inputs the run of a records file has."""
+    return int(header.run["data"]["inputs"])

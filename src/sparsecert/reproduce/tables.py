@@ -1,111 +1,202 @@
-"""Measured beside published: the tables."""
+"""Measured beside published: the tables of certificates."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sparsecert.errors import InputError
-from sparsecert.published import Published, PublishedRow, published
-from sparsecert.records import Records
+from sparsecert.published import Published, PublishedRow, Sampling, published
 from sparsecert.reports import Summary, summarise
 from sparsecert.reports.comparison import NOT_APPLICABLE, Table, median, percent, sentence, shared_facts
-from sparsecert.reproduce.study import Cell, Study
+from sparsecert.reproduce.cell import Cell
+from sparsecert.reproduce.design import paper_recipe
+from sparsecert.reproduce.study import Study
+from sparsecert.reproduce.training_log import TrainingLog, duration, training_log
+
+ACCURACY_NOTE = "accuracy: the true class is predicted; in brackets: percent abstained"
+SAME_VOTES_NOTE = (
+    "accuracy is by the prediction rule from the estimation votes; as many fresh copies, which the paper draws, would "
+    "give the same distribution"
+)
+TABLES_OF = {"mnist": "table-1", "cifar10": "table-3"}  # over k; of photographs: table-6
 
 
 @dataclass(frozen=True)
 class Row:
-    """One classifier: what the paper printed of it, and what its votes say by each bound."""
+    """One classifier: what the paper printed of it, and what its votes say by each bound.
+
+    The votes are on some of `of` test inputs; `recipe` names how it was trained, and `training` is the log of that.
+    """
 
     cell: Cell
     published: PublishedRow | None
     one_sided: Summary
     two_sided: Summary
+    of: int
+    classes: int
+    recipe: str
+    training: TrainingLog | None
+
+
+def published_over_k(data: str) -> Published:
+    """The paper's table over k for this data set; for photographs, whatever they are of, ImageNet's."""
+    return published(TABLES_OF.get(data, "table-6"))
 
 
 def measured_rows(study: Study, table: Published, keeps: Sequence[int] | None = None) -> list[Row]:
-    """The table's rows, or those of `keeps`; what is missing of their models and records is made."""
-    printed = {Cell(row.keep, row.encoding): row for row in table.rows}
-    cells = list(printed) if keeps is None else [cell for keep in keeps for cell in _cells_of(keep, table)]
+    """The table's rows and those of other k that are there, or those of `keeps`; what they lack is made."""
+    printed = {study.cell(row.keep, row.encoding): row for row in table.rows}
     sampling = study.sampling(table.sampling)
+    cells = _cells(study, table, sampling) if keeps is None else _cells_of(study, table, keeps)
     study.complete(cells, sampling)
     rows = []
     with study.bars.rows(len(cells)) as told:
         for cell in cells:
-            rows.append(Row(cell, printed.get(cell), *_by_each_bound(*study.records(cell, sampling))))
+            rows.append(_row(study, cell, printed.get(cell), sampling))
             told()
     return rows
 
 
-def _cells_of(keep: int, table: Published) -> list[Cell]:
-    """The table's classifiers of that k; in a table over several k, one that it lacks is the null-channels one."""
-    known = [Cell(row.keep, row.encoding) for row in table.rows if row.keep == keep]
-    over = sorted({row.keep for row in table.rows})
-    if not known and len(over) == 1:
-        raise InputError(f"{table.name} is of k = {over[0]} alone, keeps has {keep}")
-    return known or [Cell(keep)]
+def _cells(study: Study, table: Published, sampling: Sampling) -> list[Cell]:
+    """The table's classifiers; in a table over several k also those of other k that have been measured."""
+    printed = [study.cell(row.keep, row.encoding) for row in table.rows]
+    if len({cell.keep for cell in printed}) == 1:
+        return printed
+    others = [cell for cell in study.found(study.cell(1)) if cell not in printed and study.has(cell, sampling)]
+    return sorted([*printed, *others], key=lambda cell: cell.keep)
 
 
-def _by_each_bound(records: Records, predictions: Records | None) -> tuple[Summary, Summary]:
-    one_sided = summarise(records, bound="one-sided", predictions=predictions)
-    return one_sided, summarise(records, bound="two-sided", predictions=predictions)
+def _cells_of(study: Study, table: Published, keeps: Sequence[int]) -> list[Cell]:
+    """The table's classifiers of these k; in a table over several k, one that it lacks is the null-channels one."""
+    cells, over = [], sorted({row.keep for row in table.rows})
+    for keep in keeps:
+        known = [study.cell(row.keep, row.encoding) for row in table.rows if row.keep == keep]
+        if not known and len(over) == 1:
+            raise InputError(f"{table.name} is of k = {over[0]} alone, keeps has {keep}")
+        cells += known or [study.cell(keep)]
+    return cells
+
+
+def _row(study: Study, cell: Cell, printed: PublishedRow | None, sampling: Sampling) -> Row:
+    records, predictions = study.records(cell, sampling)
+    run, recipe = records.header.run, study.recipe_of(cell).name
+    return Row(
+        cell=cell,
+        published=printed,
+        one_sided=summarise(records, bound="one-sided", predictions=predictions),
+        two_sided=summarise(records, bound="two-sided", predictions=predictions),
+        of=run["data"]["of"],
+        classes=run["classes"],
+        recipe=recipe,
+        training=training_log(study, cell),
+    )
 
 
 def table(study: Study, name: str, keeps: Sequence[int] | None = None) -> Table:
     """A published table with the measured numbers beside it."""
     known = published(name)
     rows = measured_rows(study, known, keeps)
+    return beside_published(rows, known, [*subset_notes(rows), *_recipe_notes(study, rows)])
+
+
+def beside_published(rows: Sequence[Row], known: Published, more: Sequence[str], training: bool = False) -> Table:
+    """The rows with what the paper printed of each; `more` notes, and the time of `training` where asked for."""
     notes = [
-        "accuracy: the true class is predicted; in brackets: percent abstained",
+        ACCURACY_NOTE,
         "strict: certified for the true class by Corollary 1, as its statement says; reference: as the paper's code "
         "counts, a right class that is not certified has robustness 0; two-sided: Corollary 2 on the same votes",
-        _settings(rows),
-        f"published: {known.source}",
+        settings(rows),
+        *same_votes_notes(rows, known),
+        *([f"published: {known.source}"] if known.rows else []),
+        *known.remarks,
+        *more,
         *_largest_medians(rows),
     ]
-    encodings = len({row.cell.encoding for row in rows}) > 1
-    return Table(_headers(encodings), tuple(_texts(row, encodings) for row in rows), known.about, tuple(notes))
+    columns = _columns(rows, training)
+    texts = tuple(tuple(text(row) for text in columns.values()) for row in rows)
+    return Table(tuple(columns), texts, known.about, tuple(notes))
 
 
-def _headers(encodings: bool) -> tuple[str, ...]:
-    first = ("k", "encoding") if encodings else ("k",)
-    medians = ("median strict", "median reference", "median published", "median two-sided")
-    return (*first, "accuracy measured", "accuracy published", "difference", *medians)
+def _columns(rows: Sequence[Row], training: bool) -> dict[str, Callable[[Row], str]]:
+    """What each column shows of a row; encoding, recipe and number of images where the rows differ in them.
+
+    With the `training` time there is no room for the difference.
+    """
+    differing: dict[str, Callable[[Row], str]] = {
+        "encoding": lambda row: row.cell.encoding,
+        "recipe": lambda row: row.recipe,
+        "images": lambda row: str(row.one_sided.inputs),
+    }
+    time = {"training time": lambda row: duration(row.training.seconds if row.training else None)}
+    return {
+        "k": lambda row: str(row.cell.keep),
+        **{name: text for name, text in differing.items() if len({text(row) for row in rows}) > 1},
+        **(time if training else {}),
+        "accuracy measured": lambda row: accuracy_text(row.one_sided),
+        "accuracy published": lambda row: printed_accuracy(row.published),
+        **({} if training else {"difference": _difference}),
+        "median strict": lambda row: median(row.one_sided.median),
+        "median reference": lambda row: median(row.one_sided.median_reference),
+        "median published": lambda row: NOT_APPLICABLE if row.published is None else median(row.published.median),
+        "median two-sided": lambda row: median(row.two_sided.median),
+    }
 
 
-def _texts(row: Row, encodings: bool) -> tuple[str, ...]:
-    printed = row.published
-    difference = NOT_APPLICABLE
-    if printed is not None and printed.accuracy is not None:
-        difference = f"{100 * row.one_sided.accuracy - printed.accuracy:+.2f}"
-    return (
-        str(row.cell.keep),
-        *((row.cell.encoding,) if encodings else ()),
-        f"{percent(row.one_sided.accuracy)} ({percent(row.one_sided.abstained)})",
-        _printed_accuracy(printed),
-        difference,
-        median(row.one_sided.median),
-        median(row.one_sided.median_reference),
-        NOT_APPLICABLE if printed is None else median(printed.median),
-        median(row.two_sided.median),
-    )
+def accuracy_text(summary: Summary) -> str:
+    """Accuracy and, in brackets, abstentions."""
+    return f"{percent(summary.accuracy)} ({percent(summary.abstained)})"
 
 
-def _printed_accuracy(printed: PublishedRow | None) -> str:
+def printed_accuracy(printed: PublishedRow | None) -> str:
+    """The same as the paper prints it."""
     if printed is None or printed.accuracy is None or printed.abstained is None:
         return NOT_APPLICABLE
     return f"{printed.accuracy:.2f}% ({printed.abstained:.2f}%)"
 
 
-def _settings(rows: Sequence[Row]) -> str:
+def _difference(row: Row) -> str:
+    if row.published is None or row.published.accuracy is None:
+        return NOT_APPLICABLE
+    return f"{100 * row.one_sided.accuracy - row.published.accuracy:+.2f}"
+
+
+def settings(rows: Sequence[Row]) -> str:
+    """What the measured rows share, and where their accuracy is from."""
     shared = shared_facts([row.two_sided for row in rows])
     votes = rows[0].two_sided.classification
     predicted = "the same votes" if votes.source == "estimation votes" else f"{votes.n} other copies"
     return f"{sentence({name: text for name, text in shared.items() if name != 'bound'})}; accuracy from {predicted}"
 
 
+def same_votes_notes(rows: Sequence[Row], known: Published) -> list[str]:
+    """Why the accuracy may stand beside the published one, where that had copies of its own."""
+    measured_so = rows[0].two_sided.classification.source == "estimation votes"
+    return [SAME_VOTES_NOTE] if measured_so and known.sampling.predict_n is not None else []
+
+
+def subset_notes(rows: Sequence[Row]) -> list[str]:
+    """How uncertain the numbers are where only some of the test images were certified."""
+    parts = [row for row in rows if row.one_sided.inputs < row.of]
+    if not parts:
+        return []
+    inputs, chosen = min(row.one_sided.inputs for row in parts), parts[0].one_sided.chosen
+    how = "evenly spaced" if chosen is None else "drawn at random"
+    uncertain = f"a share near one half is uncertain by {50 / inputs**0.5:.1f} points (one standard error)"
+    return [f"{inputs} of the {parts[0].of} test images, {how}: {uncertain}, and so is where the median falls"]
+
+
+def _recipe_notes(study: Study, rows: Sequence[Row]) -> list[str]:
+    """How the classifiers were trained, where that is not both the paper's way and the usual one here."""
+    recipe, paper = study.recipe_of(rows[0].cell), paper_recipe(study.data)
+    trained = f"trained by the recipe {recipe.name} ({recipe.epochs} epochs)"
+    if recipe.name != paper:
+        return [f"{trained}, which is not the paper's: --recipe {paper} measures that"]
+    return [] if rows[0].cell.recipe is None else [f"{trained}, which is the paper's"]
+
+
 def _largest_medians(rows: Sequence[Row]) -> list[str]:
-    if len(rows) < 2 or len({row.cell.encoding for row in rows}) > 1:
+    if len(rows) < 2 or len({(row.cell.encoding, row.recipe) for row in rows}) > 1:
         return []
     lines = []
     for summary in (best([row.one_sided for row in rows]), best([row.two_sided for row in rows])):

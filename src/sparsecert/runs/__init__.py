@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sparsecert.datasets import Dataset
 from sparsecert.runs.cluster import Cluster, record_on_cluster
-from sparsecert.runs.inputs import Shard, pixels
+from sparsecert.runs.inputs import Drawn, Limit, Shard, pixels
 from sparsecert.runs.local import Told, record_all
 from sparsecert.runs.procedures import Certify, CertifySequentially, Predict, Procedure
 from sparsecert.sequential import Sequential
@@ -15,6 +15,8 @@ from sparsecert.smoothed import Smoothed
 
 __all__ = [
     "Cluster",
+    "Drawn",
+    "Limit",
     "Procedure",
     "Shard",
     "Told",
@@ -39,16 +41,17 @@ def certify_dataset(
     seed: int = 0,
     bound: str = "two-sided",
     sampling: Sequential | None = None,
-    limit: int | None = None,
+    limit: Limit = None,
     shard: Shard | None = None,
     cluster: Cluster | None = None,
     told: Told | None = None,
 ) -> None:
     """Certifies `limit` evenly spaced inputs (all by default) and records each as it is done; resumes a killed run.
 
-    `model` is the file that `smoothed` was loaded from: the records name the model by its hash. `sampling` takes the
-    place of n0 and n. Of a `shard` only its part of the inputs is certified. With a `cluster` its workers load the
-    model from that file and compute on their devices, and nothing is computed here.
+    `limit` may be `Drawn(400, seed)`, for 400 inputs drawn at random. `model` is the file that `smoothed` was loaded
+    from: the records name the model by its hash. `sampling` takes the place of n0 and n. Of a `shard` only its part of
+    the inputs is certified. With a `cluster` its workers load the model from that file and compute on their devices,
+    and nothing is computed here.
     """
     procedure = certifying(n0, n, alpha, seed, bound, sampling)
     _record(procedure, smoothed, model, data, out, limit, shard, cluster, told)
@@ -70,14 +73,14 @@ def predict_dataset(
     n: int = 10_000,
     alpha: float = 0.05,
     seed: int = 0,
-    limit: int | None = None,
+    limit: Limit = None,
     shard: Shard | None = None,
     cluster: Cluster | None = None,
     told: Told | None = None,
 ) -> None:
     """Predicts `limit` evenly spaced inputs (all by default) and records each as it is done; resumes a killed run.
 
-    `model`, `shard` and `cluster` are as in `certify_dataset`.
+    `limit`, `model`, `shard` and `cluster` are as in `certify_dataset`.
     """
     _record(Predict(n, alpha, seed), smoothed, model, data, out, limit, shard, cluster, told)
 
@@ -88,7 +91,7 @@ def _record(
     model: str | Path,
     data: Dataset,
     out: str | Path,
-    limit: int | None,
+    limit: Limit,
     shard: Shard | None,
     cluster: Cluster | None,
     told: Told | None,

@@ -23,7 +23,7 @@ from sparsecert.records import Header, Writer
 from sparsecert.runs.connection import connected, described, room
 from sparsecert.runs.crew import Crew
 from sparsecert.runs.facts import check_inputs, facts, rows_of
-from sparsecert.runs.inputs import Shard, indices_of, unfinished
+from sparsecert.runs.inputs import Limit, Shard, indices_of, unfinished
 from sparsecert.runs.local import Told
 from sparsecert.runs.procedures import Procedure, inputs_at_once
 from sparsecert.runs.worker import Job, Packed, Ready
@@ -77,7 +77,7 @@ def record_on_cluster(
     model: str | Path,
     data: Dataset,
     out: str | Path,
-    limit: int | None = None,
+    limit: Limit = None,
     shard: Shard | None = None,
     told: Told | None = None,
 ) -> None:

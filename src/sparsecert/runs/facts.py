@@ -16,7 +16,7 @@ from sparsecert import modelfile
 from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
 from sparsecert.records import Writer
-from sparsecert.runs.inputs import Indices, Shard, indices_of
+from sparsecert.runs.inputs import Indices, Limit, Shard, choice, indices_of
 from sparsecert.smoothed import Smoothed
 
 
@@ -24,7 +24,7 @@ def facts(
     smoothed: Smoothed,
     model: str | Path,
     data: Dataset,
-    limit: int | None,
+    limit: Limit,
     shard: Shard | None,
     settings: dict[str, Any],
 ) -> dict[str, Any]:
@@ -49,10 +49,11 @@ def facts(
             "name": data.name,
             "split": data.split,
             "fingerprint": data.fingerprint(),
-            "inputs": len(data.spaced(limit)),
+            "inputs": len(indices_of(data, limit)),
             "of": len(data),
             **({"skipped": len(data.skipped)} if data.skipped else {}),
         },
+        **choice(limit, len(data)),
         **part,
     }
 

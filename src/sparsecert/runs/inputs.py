@@ -12,11 +12,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from sparsecert.checks import whole
 from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
 from sparsecert.runs.procedures import Group
+from sparsecert.schemes.philox import key_of
 
 CHUNK = 64  # shards are dealt out in chunks of so many inputs, which are whole groups of a fixed number of samples
+MOST_INPUTS = 1 << 32  # an input's number is a word of the masks' generator
 
 Indices = npt.NDArray[np.int64]
 
@@ -52,10 +55,32 @@ class Shard:
         return mine
 
 
-def indices_of(data: Dataset, limit: int | None, shard: Shard | None) -> Indices:
+@dataclass(frozen=True)
+class Drawn:
+    """`limit` inputs drawn at random by `seed`, in place of evenly spaced ones (see `Dataset.drawn`)."""
+
+    limit: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        whole("limit", self.limit, 1, MOST_INPUTS)
+        key_of(self.seed)
+
+
+Limit = int | Drawn | None  # so many evenly spaced inputs, or drawn ones; None: every input
+
+
+def indices_of(data: Dataset, limit: Limit, shard: Shard | None = None) -> Indices:
     """The inputs of a run, or of a shard of it."""
-    indices = data.spaced(limit)
+    indices = data.drawn(limit.limit, limit.seed) if isinstance(limit, Drawn) else data.spaced(limit)
     return indices if shard is None else shard.part(indices)
+
+
+def choice(limit: Limit, of: int) -> dict[str, Any]:
+    """The fact of a run's header that says how its inputs were chosen of so many; none where they are evenly spaced."""
+    if isinstance(limit, Drawn) and limit.limit < of:
+        return {"chosen": {"kind": "random", "seed": int(limit.seed)}}
+    return {}
 
 
 def groups(indices: Indices, size: int) -> Iterator[list[int]]:

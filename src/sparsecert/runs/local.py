@@ -9,7 +9,7 @@ from pathlib import Path
 from sparsecert.datasets import Dataset
 from sparsecert.records import Header, Writer
 from sparsecert.runs.facts import check_inputs, environment, facts, rows_of
-from sparsecert.runs.inputs import Shard, group_of, indices_of, one_ahead, pixels, unfinished
+from sparsecert.runs.inputs import Limit, Shard, group_of, indices_of, one_ahead, pixels, unfinished
 from sparsecert.runs.procedures import Procedure, computed, inputs_at_once
 from sparsecert.smoothed import Smoothed
 
@@ -22,7 +22,7 @@ def record_all(
     model: str | Path,
     data: Dataset,
     out: str | Path,
-    limit: int | None = None,
+    limit: Limit = None,
     shard: Shard | None = None,
     told: Told | None = None,
 ) -> None:

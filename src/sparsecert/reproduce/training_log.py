@@ -1,0 +1,50 @@
+"""What a cell's training left in its log: one line per epoch."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from sparsecert import records
+from sparsecert.errors import InputError
+from sparsecert.records import compressed
+from sparsecert.reproduce.cell import Cell
+from sparsecert.reproduce.study import Study
+
+
+@dataclass(frozen=True)
+class TrainingLog:
+    """How many epochs, the running accuracy of the last one, and the seconds of all (None where not every line says).
+
+    The running accuracy is over the epoch's ablated and augmented inputs, each as the weights were when it was met.
+    """
+
+    epochs: int
+    accuracy: float
+    seconds: float | None
+
+
+def training_log(study: Study, cell: Cell) -> TrainingLog | None:
+    """The cell's log, plain or compressed; None where there is none."""
+    from sparsecert.training.run import LOG_NAME
+
+    path = compressed(study.folder(cell) / LOG_NAME)
+    if path is None:
+        return None
+    try:
+        lines = [json.loads(line) for line in records.contents(path).splitlines()]
+        seconds = [line.get("seconds") for line in lines]
+        total = None if None in seconds else float(sum(seconds))
+        return TrainingLog(len(lines), float(lines[-1]["accuracy"]), total)
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        raise InputError(f"{path} is damaged ({error!r}); name another --out folder") from error
+
+
+def duration(seconds: float | None) -> str:
+    """A time in the unit that suits it."""
+    if seconds is None:
+        return "-"
+    minutes = round(seconds / 60)
+    if minutes < 1:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
