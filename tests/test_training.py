@@ -28,6 +28,7 @@ from sparsecert.schemes import TRAINING, Uniform
 from sparsecert.smoothed import Smoothed
 from sparsecert.training import Progress, Run, Stop, default_encoding, train, train_together
 from sparsecert.training.captured import one_by_one
+from sparsecert.training.objective import Compiled, Objective, objective
 
 QUICK = RECIPES["digits"].shortened(2)
 
@@ -90,6 +91,39 @@ def test_one_cycle_rises_to_its_peak_and_falls_to_zero() -> None:
         assert rates == pytest.approx(expected)
         assert max(rates) == pytest.approx(0.4)
     assert replace(recipe, warm_up=0.0).rate(1) == 0.4
+
+
+def test_a_network_that_cannot_be_compiled_is_trained_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the loss and the gradients of the plain objective, after one warning."""
+    calls = []
+
+    def compile_badly(plain: Objective, dynamic: bool) -> Objective:
+        def quick(*arguments: Any) -> tuple[torch.Tensor, torch.Tensor]:
+            calls.append(arguments)
+            raise RuntimeError("no C compiler\nat all")
+
+        return quick
+
+    monkeypatch.setattr(torch, "compile", compile_badly)
+    plain = objective(torch.device("cpu"), "bf16")
+    compiled = Compiled(plain)
+    model, copies, labels = torch.nn.Linear(5, 3), torch.rand(7, 5), torch.arange(7) % 3
+    with pytest.warns(UserWarning, match=r"cannot be compiled here \(no C compiler\); training goes on slower"):
+        loss, right = compiled(model, copies, labels)
+    assert torch.equal(loss, plain(model, copies, labels)[0])
+    assert int(right) == int((model(copies).argmax(1) == labels).sum())
+    compiled(model, copies, labels)
+    assert len(calls) == 1
+    assert loss.requires_grad
+
+
+def test_the_loss_is_the_sum_of_cross_entropies() -> None:
+    torch.manual_seed(0)
+    model, copies, labels = torch.nn.Linear(5, 3), torch.rand(7, 5), torch.arange(7) % 3
+    loss, right = objective(torch.device("cpu"), "fp32")(model, copies, labels)
+    shares = model(copies).softmax(1)
+    assert loss.item() == pytest.approx(-shares[torch.arange(7), labels].log().sum().item(), rel=1e-5)
+    assert int(right) == int((shares.argmax(1) == labels).sum())
 
 
 def test_the_header_of_a_recipe_is_that_of_the_first_model_files() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import cache
 
@@ -28,7 +29,7 @@ def objective(device: torch.device, precision: str, compiled: bool = True) -> Ob
 @cache
 def _compiled(precision: str) -> Objective:
     """One for all runs, so that a network of the same form is compiled once."""
-    return torch.compile(_plain(precision), dynamic=False)
+    return Compiled(_plain(precision))
 
 
 @cache
@@ -41,3 +42,29 @@ def _plain(precision: str) -> Objective:
         return cross_entropy(scores, labels, reduction="sum"), (scores.detach().argmax(1) == labels).sum()
 
     return losses
+
+
+class Compiled:
+    """An objective compiled for each shape that it meets; as it is, with a warning, where compiling fails.
+
+    It fails on machines that lack a C compiler, for one; training is then slower, not impossible.
+    """
+
+    def __init__(self, plain: Objective) -> None:
+        self.plain, self.quick = plain, torch.compile(plain, dynamic=False)
+        self.works = True
+
+    def __call__(
+        self, model: nn.Module, copies: torch.Tensor, labels: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The loss, and how many are right."""
+        if self.works:
+            try:
+                return self.quick(model, copies, labels)
+            except torch.OutOfMemoryError:
+                raise
+            except Exception as error:
+                reason = (str(error).splitlines() or [""])[0]
+                warnings.warn(f"the network cannot be compiled here ({reason}); training goes on slower", stacklevel=2)
+                self.works = False
+        return self.plain(model, copies, labels)

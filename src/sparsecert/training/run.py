@@ -266,7 +266,7 @@ class Run:
         for number, parameter in enumerate(self.model.parameters()):
             buffer = tensors.get(f"momentum.{number}")
             if buffer is not None:
-                self.optimizer.state[parameter]["momentum_buffer"] = buffer.to(self.device)
+                self.optimizer.state[parameter]["momentum_buffer"] = torch.empty_like(parameter).copy_(buffer)
         self.step, self.log = header["step"], header["log"]
         self._began, self._before = time.monotonic(), header.get("seconds", 0.0)
         self.clock.fill_(self.step)
