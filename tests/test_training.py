@@ -28,7 +28,7 @@ from sparsecert.schemes import TRAINING, Uniform
 from sparsecert.smoothed import Smoothed
 from sparsecert.training import Progress, Run, Stop, default_encoding, train, train_together
 from sparsecert.training.captured import one_by_one
-from sparsecert.training.objective import Compiled, Objective, objective
+from sparsecert.training.objective import Compiled, Objective, divergence, objective
 
 QUICK = RECIPES["digits"].shortened(2)
 
@@ -126,6 +126,42 @@ def test_the_loss_is_the_sum_of_cross_entropies() -> None:
     assert int(right) == int((shares.argmax(1) == labels).sum())
 
 
+def test_consistency_is_the_mean_divergence_of_the_copies() -> None:
+    """By torch's own divergence; zero for copies alike; and the copies of an input lie one block after the other."""
+    torch.manual_seed(0)
+    model, inputs, labels = torch.nn.Linear(5, 4), torch.rand(3, 5), torch.tensor([0, 3, 1])
+    rows = torch.cat((inputs, inputs + 0.5, inputs * 3))
+    alone = [objective(torch.device("cpu"), "fp32")(model, rows[i : i + 3], labels) for i in (0, 3, 6)]
+    shares = model(rows).softmax(1).view(3, 3, 4)
+    expected = sum(
+        torch.nn.functional.kl_div(copy.log(), shares.mean(0), reduction="sum").item() / 3 for copy in shares
+    )
+    assert divergence(shares.log()).item() == pytest.approx(expected, rel=1e-5)
+    loss, right = objective(torch.device("cpu"), "fp32", copies=3, consistency=2.5)(model, rows, labels)
+    assert loss.item() == pytest.approx(sum(one[0].item() for one in alone) / 3 + 2.5 * expected, rel=1e-5)
+    assert right.item() == pytest.approx(sum(int(one[1]) for one in alone) / 3)
+    assert abs(divergence(shares[:1].log().repeat(3, 1, 1)).item()) < 1e-6
+
+
+def test_copies_of_an_input_have_masks_of_their_own(few: Dataset, tmp_path: Path) -> None:
+    recipe = replace(QUICK, copies=2, consistency=1.0, batch=32)
+    run = _run(few, recipe)
+    run.prepare()
+    chosen = run._chosen(32)
+    masks, copies = run._masks(chosen), run._copies(chosen)
+    assert masks.shape == (64, 64)
+    assert torch.equal(masks[:32], run.scheme.masks(0, chosen.tolist(), [TRAINING])[:, 0])
+    assert torch.equal(masks[32:], run.scheme.masks(0, chosen.tolist(), [TRAINING + 1])[:, 0])
+    shown = few.images.batch(chosen.tolist()) / np.float32(255)
+    for c in range(2):
+        part = masks[32 * c :][:32].view(32, 1, 8, 8)
+        assert torch.equal(copies[32 * c :][:32, :1], torch.where(part, torch.from_numpy(shown), 0))
+    run.clock.fill_(run.epoch_steps)
+    assert torch.equal(run._masks(chosen)[:32], run.scheme.masks(0, chosen.tolist(), [TRAINING + 2])[:, 0])
+    train(few, recipe, tmp_path)
+    assert all(0 <= line["accuracy"] <= 1 for line in _log(tmp_path))
+
+
 def test_the_header_of_a_recipe_is_that_of_the_first_model_files() -> None:
     """What was added later is written only where it is not the default."""
     header = modelfile.read_header("mnist-k45")["facts"]["training"]["settings"]["recipe"]
@@ -148,6 +184,9 @@ def test_bf16_training_learns_and_keeps_its_weights_in_fp32(few: Dataset, tmp_pa
     ("changes", "message"),
     [
         ({"schedule": "one-cycle", "warm_up": 1.0}, "one-cycle needs one rate and warm_up"),
+        ({"copies": 0}, "copies must be at least 1"),
+        ({"copies": 2, "masks": "minibatch"}, "copies = 2 needs masks per sample"),
+        ({"consistency": 1.0}, "consistency 1.0 must be 0, or positive with at least 2 copies"),
         ({"precision": "fp16"}, "precision must be one of fp32, bf16"),
         ({"epochs": 0}, "epochs must be at least 1, got 0"),
         ({"batch": 0}, "batch must be at least 1"),

@@ -11,7 +11,14 @@ MASKS = "minibatch", "sample"
 AUGMENTATIONS = "none", "crop-flip", "resized-crop-flip"
 SCHEDULES = "steps", "one-cycle"
 PRECISIONS = "fp32", "bf16"
-LATER = "schedule", "warm_up", "nesterov", "precision"  # which the recipes in the first model files lack
+LATER = (
+    "schedule",
+    "warm_up",
+    "nesterov",
+    "precision",
+    "copies",
+    "consistency",
+)  # which the recipes in the first model files lack
 
 
 @dataclass(frozen=True)
@@ -23,7 +30,8 @@ class Recipe:
     from which it falls linearly to zero. masks: "minibatch" draws one mask for all inputs of a minibatch, as the paper
     does; "sample" draws one for each. augment: "crop-flip" shifts by up to 4 pixels and flips; "resized-crop-flip"
     takes a random part of the photograph (image folders only). precision: "bf16" multiplies in bfloat16; weights,
-    momentum and the loss stay in fp32.
+    momentum and the loss stay in fp32. copies: ablated copies of each input in a step. consistency: the weight of a
+    second loss, which is small when the network gives all copies of an input the same shares (`training.objective`).
     """
 
     name: str
@@ -42,9 +50,11 @@ class Recipe:
     warm_up: float = 0.0
     nesterov: bool = False
     precision: str = "fp32"
+    copies: int = 1
+    consistency: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch", "keep"):
+        for name in ("epochs", "batch", "keep", "copies"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
         known = {"masks": MASKS, "augment": AUGMENTATIONS, "schedule": SCHEDULES, "precision": PRECISIONS}
@@ -53,6 +63,11 @@ class Recipe:
                 raise InputError(f"{name} must be one of {', '.join(values)}, got {getattr(self, name)!r}")
         if self.schedule == "one-cycle" and not (len(self.rates) == 1 and 0 <= self.warm_up < 1):
             raise InputError(f"one-cycle needs one rate and warm_up in [0, 1), got {self.rates} and {self.warm_up}")
+
+        if self.copies > 1 and self.masks != "sample":
+            raise InputError(f"copies = {self.copies} needs masks per sample, got masks {self.masks!r}")
+        if self.consistency < 0 or (self.consistency and self.copies == 1):
+            raise InputError(f"consistency {self.consistency} must be 0, or positive with at least 2 copies")
 
     def rate(self, epoch: int, share: float = 0.0) -> float:
         """The learning rate in an epoch, counted from 1, of which this share is done."""

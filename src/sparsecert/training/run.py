@@ -81,7 +81,9 @@ class Run:
             nesterov=self.recipe.nesterov,
             fused=cuda,
         )
-        self.objective = objective(self.device, self.recipe.precision, compiled=self.team.size == 1)
+        self.objective = objective(
+            self.device, self.recipe.precision, self.recipe.copies, self.recipe.consistency, self.team.size == 1
+        )
         self.batches = self.shared or Batches(self.data, self.recipe, self.seed, self.device)
         self.epoch_steps = -(-len(self.data) // self.recipe.batch)
         self.clock = torch.zeros(1, dtype=torch.int64, device=self.device)  # the step's number, on the device
@@ -184,7 +186,7 @@ class Run:
         loss, correct = self.objective(self.model, self._copies(chosen), labels)
         self.optimizer.zero_grad(set_to_none=True)
         (loss / batch).backward()  # type: ignore[no-untyped-call]
-        seen = torch.stack((loss.detach(), correct, torch.full_like(correct, len(chosen))))
+        seen = torch.stack((loss.detach(), correct, torch.full_like(loss, len(chosen))))
         self.team.add_up([*(weight.grad for weight in self.model.parameters() if weight.grad is not None), seen])
         self.optimizer.step()
         self.sums += seen.double()
@@ -196,19 +198,20 @@ class Run:
         return self.order[first + torch.arange(part.start, part.stop, device=self.device)]
 
     def _copies(self, chosen: torch.Tensor) -> torch.Tensor:
-        """The step's inputs, augmented and ablated, as the network sees them."""
+        """The step's inputs, augmented and ablated, as the network sees them: first one copy of each, then another."""
         staging = self.staging
         images = self.batches.shown(chosen, self.moves) if staging is None else staging.pixels[: len(chosen)]
-        copies = self.encoding(images.float() / 255, self._masks(chosen))
+        copies = self.encoding((images.float() / 255).repeat(self.recipe.copies, 1, 1, 1), self._masks(chosen))
         if self.device.type == "cuda" and copies.ndim == 4:
             copies = copies.to(memory_format=torch.channels_last)
         return copies.bfloat16() if self.recipe.precision == "bf16" else copies
 
     def _masks(self, chosen: torch.Tensor) -> torch.Tensor:
-        """One mask for the minibatch, of its step's own draw, or one per input, of its epoch's draw."""
+        """One mask for the minibatch, of its step's own draw, or one per copy, of its epoch's draws."""
         if self.recipe.masks == "sample":
-            epoch = (self.clock // self.epoch_steps).expand(len(chosen))
-            return self.scheme.masks_at(self.seed, chosen, TRAINING + epoch)
+            copies = torch.arange(self.recipe.copies, device=self.device).repeat_interleave(len(chosen))
+            draws = TRAINING + self.clock // self.epoch_steps * self.recipe.copies + copies
+            return self.scheme.masks_at(self.seed, chosen.repeat(self.recipe.copies), draws)
         return self.masks[self.clock % MASKS_AHEAD]
 
     def seen(self) -> tuple[float, float]:
