@@ -13,6 +13,7 @@ from sparsecert.reports import summarise
 from sparsecert.reports.summary import Summary
 from sparsecert.reports.tables import table_text
 from sparsecert.reproduce import Study
+from sparsecert.reproduce.base_tables import base_table
 from sparsecert.reproduce.tables import Row, best, measured_rows, table
 from sparsecert.smoothed import Smoothed
 
@@ -119,8 +120,42 @@ def test_the_question_takes_fewer_samples_still() -> None:
     assert f"{asked.mean_samples:,.0f} samples on average: {counts}" in README
 
 
+def test_the_readme_shows_what_the_cifar10_records_say() -> None:
+    study = Study(RESULTS, data="cifar10")
+    text = table_text(table(study, "table-3"), "markdown")
+    shown = [line for line in text.splitlines() if line.startswith("| ") and line[2].isdigit()]
+    assert len(shown) == 9
+    for line in shown:
+        assert line in README
+    rows = measured_rows(study, published("table-3"))
+    for row in rows:
+        assert row.one_sided.inputs >= 1_000
+        if row.published is not None and row.published.accuracy is not None:
+            assert 100 * row.one_sided.accuracy >= row.published.accuracy - 0.5
+    short = {
+        row.cell.keep: f"{100 * (row.one_sided.certified_accuracy_at(row.published.median) or 0):.2f}%"
+        for row in rows
+        if row.published is not None
+        and row.published.median is not None
+        and (row.one_sided.median or -1) < row.published.median
+    }
+    listed = ", ".join(list(short.values())[:-1]) + f" and {list(short.values())[-1]}"
+    assert f"k = 75, 100 and 125, where {listed}" in README
+    assert list(short) == [75, 100, 125]
+
+
+def test_the_readme_shows_the_base_accuracies() -> None:
+    """Training less test accuracy at k = 25 and 75, measured and published."""
+    rows = {row[0]: row for row in base_table(Study(RESULTS, data="cifar10"), "table-4").rows}
+    small, large = rows["25"], rows["75"]
+    words = README.replace("\n  ", " ")
+    assert f"{small[6]} points at k = 25 and {large[6]} at k = 75" in words
+    assert f"found {small[8]} and {large[8]}" in words
+    assert f"{small[4]} (paper: {small[5]}) and {large[4]} ({large[5]})" in words
+
+
 def test_every_classifier_of_the_tables_is_recorded() -> None:
-    for table_name in ("table-1", "table-8", "footnote"):
+    for table_name in ("table-1", "table-8-mnist", "footnote"):
         known = published(table_name)
         for row in known.rows:
             folder = RESULTS / "mnist" / (f"k{row.keep}" if row.encoding == "null-channels" else "k45-mean-fill")
