@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from sparsecert import datasets
+from sparsecert.datasets import folder
 from sparsecert.encodings import MeanFill, NullChannels
 from sparsecert.recipes import RECIPES
 from sparsecert.schemes import ESTIMATION, MAX_DRAWS, TRAINING, Scheme, Uniform
 from sparsecert.smoothed import Smoothed
 from sparsecert.training import Run
 from sparsecert.training.captured import Captured, one_by_one, stepper
+from sparsecert.training.objective import Compiled, objective
 from tests.contracts import SCHEMES
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
@@ -79,3 +84,75 @@ def test_captured_steps_are_the_steps_taken_one_by_one() -> None:
             assert captured.seen() == pytest.approx(plain.seen(), rel=0.05)
             for one, other in zip(captured.model.parameters(), plain.model.parameters(), strict=True):
                 torch.testing.assert_close(one, other, rtol=0.05, atol=0.01)
+
+
+@pytest.fixture(scope="module")
+def photographs(tmp_path_factory: pytest.TempPathFactory) -> datasets.Dataset:
+    """Seventy photographs of two classes, shown as squares of 32 pixels."""
+    root = tmp_path_factory.mktemp("photographs")
+    for i in range(70):
+        path = root / "train" / f"class{i % 2}" / f"{i}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.random.default_rng(i).integers(0, 256, (40, 48, 3), dtype=np.uint8)).save(path)
+    return folder.load(root, "train", size=32)
+
+
+def test_a_captured_step_sees_the_photographs_that_were_decoded_for_it(photographs: datasets.Dataset) -> None:
+    """Not those of the step before, nor half of the next: by the sum of all its pixels, over three epochs."""
+    recipe = replace(RECIPES["paper-imagenet"], model="resnet18-cifar", epochs=3, batch=16, keep=200)
+    run = Run(photographs, recipe, Uniform(1024, 200), NullChannels(), 0, torch.device("cuda"), workers=2)
+    sums = torch.zeros(1, dtype=torch.float64, device="cuda")
+    inner = run._copies
+
+    def copies(chosen: torch.Tensor) -> torch.Tensor:
+        assert run.staging is not None
+        sums.add_(run.staging.pixels[: len(chosen)].double().sum())
+        return inner(chosen)
+
+    run._copies = copies  # type: ignore[method-assign]
+    assert isinstance(photographs.images, folder.FolderImages)
+    with closing(run):
+        take_step = stepper([run])
+        assert isinstance(take_step, Captured)
+        run.model.train()
+        while run.step < run.steps:
+            take_step([run])
+    expected = sum(photographs.images.random_crops(range(70), 0, epoch).sum(dtype=np.float64) for epoch in range(3))
+    assert sums.item() == expected
+
+
+def test_training_that_is_stopped_on_a_gpu_goes_on_with_its_momentum(tmp_path: Path) -> None:
+    """In the layout that its weights have there."""
+    data, device = datasets.load("digits", "train"), torch.device("cuda")
+    recipe = replace(RECIPES["digits"].shortened(2), model="resnet18-cifar", precision="bf16", nesterov=True)
+    before = Run(data, recipe, Uniform(64, 10), NullChannels(), 0, device)
+    before.model.train()
+    take_step = stepper([before])
+    for _ in range(4):
+        take_step([before])
+    before.save_checkpoint(tmp_path)
+    after = Run(data, recipe, Uniform(64, 10), NullChannels(), 0, device)
+    after.resume(tmp_path / "checkpoint.safetensors")
+    assert after.step == 4
+    for one, other in zip(before.model.parameters(), after.model.parameters(), strict=True):
+        momenta = [run.optimizer.state[w]["momentum_buffer"] for run, w in ((before, one), (after, other))]
+        assert torch.equal(one, other)
+        assert torch.equal(*momenta)
+        assert momenta[1].stride() == other.stride()
+    after.model.train()
+    stepper([after])([after])
+    assert np.isfinite(after.seen()[0])
+
+
+def test_the_compiled_objective_is_the_plain_one() -> None:
+    device = torch.device("cuda")
+    for copies, consistency in ((1, 0.0), (2, 3.0)):
+        compiled = objective(device, "bf16", copies, consistency)
+        assert isinstance(compiled, Compiled)
+        model = torch.nn.Sequential(torch.nn.Conv2d(6, 8, 3), torch.nn.Flatten(), torch.nn.Linear(8 * 36, 10)).cuda()
+        rows, labels = torch.rand(32, 6, 8, 8, device="cuda"), torch.arange(32 // copies, device="cuda") % 10
+        loss, right = compiled(model, rows, labels)
+        assert compiled.works
+        plain = compiled.plain(model, rows, labels)
+        assert loss.item() == pytest.approx(plain[0].item(), rel=0.02)
+        assert right.item() == pytest.approx(plain[1].item(), abs=1)
