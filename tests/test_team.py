@@ -16,9 +16,10 @@ import torch
 from torch import nn
 
 from sparsecert import modelfile
+from sparsecert.errors import InputError
 from sparsecert.models.resnet import resnet18_cifar
 from sparsecert.models.synchronised import SynchronisedBatchNorm, synchronise
-from sparsecert.training import Team
+from sparsecert.training import Team, joined
 
 TRAIN = ["train", "--data", "digits", "--device", "cpu", "--checkpoint-seconds", "0"]
 
@@ -135,6 +136,18 @@ def test_processes_with_other_settings_or_nothing_to_do_are_refused(tmp_path: Pa
     done = _run(2, "-m", "sparsecert", *TRAIN, "--batch", "1", "--epochs", "1", "--out", str(tmp_path / "few"))
     assert done.returncode != 0
     assert "the smallest batch has 1 inputs, fewer than the 2 processes" in done.stderr
+
+
+def test_one_gpu_for_several_processes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with (
+        pytest.raises(InputError, match="each of 2 processes needs a GPU of its own, got device 'cuda:1'"),
+        joined("cuda:1"),
+    ):
+        pass
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    with joined("cuda:1") as (team, device):
+        assert (team, device) == (Team(0, 1), "cuda:1")
 
 
 def test_a_synchronised_model_keeps_its_parameters_and_answers() -> None:

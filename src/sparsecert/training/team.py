@@ -84,6 +84,8 @@ def joined(device: str) -> Iterator[tuple[Team, str]]:
     if size == 1 or dist.is_initialized():
         yield (Team(dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else Team()), device
         return
+    if device.startswith("cuda:"):
+        raise InputError(f"each of {size} processes needs a GPU of its own, got device {device!r} for all; use cuda")
     if device == "cuda":
         device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
         torch.cuda.set_device(device)
