@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from sparsecert import datasets, records
 from sparsecert.cli import cli
+from sparsecert.errors import InputError
 from sparsecert.reports import summarise
 from sparsecert.reproduce import Study
 from sparsecert.reproduce.table_6 import table_6
@@ -91,6 +92,20 @@ def test_any_folder_goes_under_its_own_name(photographs: Path, tmp_path: Path) -
     assert (tmp_path / "colours" / "k500" / "certify.jsonl").is_file()
     assert any(line.lstrip().startswith("colours, measured") for line in text.splitlines())
     assert "Imagenette" not in text
+
+
+def test_another_folder_of_the_same_name_is_refused(photographs: Path, tmp_path: Path) -> None:
+    here, there = tmp_path / "here" / "colours", tmp_path / "there" / "colours"
+    for folder in (here, there):
+        shutil.copytree(photographs, folder)
+    next((there / "val").rglob("*.png")).unlink()
+    settings: dict[str, Any] = {"n0": 5, "n": 20, "epochs": 1}
+    study = Study(tmp_path / "out", data=str(here), **settings)
+    table = table_6(study, [500])
+    with pytest.raises(InputError, match=r"was made with data fingerprint .*; name another --out folder"):
+        table_6(Study(tmp_path / "out", data=str(there), **settings), [500])
+    shutil.rmtree(here)
+    assert table_6(Study(tmp_path / "out", data=str(here), **settings), [500]) == table
 
 
 def test_only_with_all_its_classes_is_imagenet_called_so(

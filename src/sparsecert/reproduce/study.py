@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 CERTIFY, PREDICT = "certify", "predict"
 BASE_NAME, TRAINING_SET_NAME = "base.json", "training-set.json"
+FINGERPRINT = "data fingerprint"
 SIDE_BY_SIDE = "mnist-cnn", "digits-cnn"  # models so small that one of them leaves most of a GPU idle
 
 
@@ -316,6 +317,7 @@ class Study:
         run, lines, inputs = seen[0].run, seen[1], _inputs(seen[0])
         there = {**run, "limit": inputs, "keep": run.get("scheme", {}).get("keep")}
         there["encoding"] = run.get("encoding", {}).get("kind")
+        there |= {name: run["data"].get(name.removeprefix("data ")) for name in ("data name", "split", FINGERPRINT)}
         for name, value in self._wanted(cell, kind, sampling, inputs, int(run["data"]["of"])).items():
             if there.get(name) != value:
                 raise InputError(
@@ -343,8 +345,16 @@ class Study:
         samples = {"n0": sampling.n0, "n": sampling.n} if kind == CERTIFY else {"n": sampling.predict_n}
         precision = {} if self.precision is None else {"precision": self.precision}
         classifier = {"keep": cell.keep, "encoding": cell.encoding}
-        votes = {"seed": self.seed, "alpha": sampling.alpha, **samples}
-        return {**classifier, **votes, "limit": limit, "chosen": chosen.get("chosen"), **precision}
+        votes = {"seed": self.seed, "alpha": sampling.alpha, **samples, "sampling": None}
+        inputs_of = {**self._wanted_data(), "limit": limit, "chosen": chosen.get("chosen")}
+        return {**classifier, **votes, **inputs_of, **precision}
+
+    def _wanted_data(self) -> dict[str, Any]:
+        """The facts that say which data set it was; two folders may have one name, so theirs is what they hold."""
+        if self.data in datasets.NAMES:
+            return {"data name": self.data, "split": "test"}
+        at_hand = Path(self.data).expanduser().is_dir()
+        return {"split": "test", **({FINGERPRINT: self.test.fingerprint()} if at_hand else {})}
 
 
 def _kinds(sampling: Sampling) -> list[str]:
