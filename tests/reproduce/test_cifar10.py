@@ -314,7 +314,6 @@ def test_table_8_of_cifar10(made: tuple[Path, str], tmp_path: Path) -> None:
     header = records.read(out / "cifar10" / "k75-mean-fill" / "certify.jsonl").header
     assert header.run["encoding"]["kind"] == "mean-fill"
     assert not (out / "mnist").exists()
-    assert "table-8 has two; add --data" in _refusal("table-8", "--recipe", "paper-cifar10", *SMALL, "--out", out)
 
 
 def test_curves_of_cifar10(made: tuple[Path, str], tmp_path: Path) -> None:
@@ -336,6 +335,11 @@ def test_curves_of_cifar10(made: tuple[Path, str], tmp_path: Path) -> None:
         (["table-8", "--data", "imagenette"], "--data must be one of mnist, cifar10 for table-8, got 'imagenette'"),
         (["table-6", "--data", "mnist"], "--data must be one of imagenette, imagenet, a folder of train/ and val/"),
         (["table-3", "--recipe", "mine"], "recipe must be one of"),
+        (
+            ["table-8", "--recipe", "paper-cifar10"],
+            "--recipe is for one data set, these targets have mnist and cifar10",
+        ),
+        (["table-1", "table-3", "--recipe", "paper-cifar10"], "--recipe is for one data set, these targets have mnist"),
     ],
 )
 def test_what_has_no_meaning_is_refused(tmp_path: Path, arguments: list[str], message: str) -> None:
