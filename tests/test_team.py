@@ -16,11 +16,13 @@ import torch
 from torch import nn
 
 from sparsecert import modelfile
+from sparsecert.errors import InputError
 from sparsecert.models.resnet import resnet18_cifar
 from sparsecert.models.synchronised import SynchronisedBatchNorm, synchronise
-from sparsecert.training import Team
+from sparsecert.training import Team, joined
 
 TRAIN = ["train", "--data", "digits", "--device", "cpu", "--checkpoint-seconds", "0"]
+PLACE = {"RANK": "1", "LOCAL_RANK": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
 
 
 def _processes(count: int, *command: str) -> list[str]:
@@ -137,6 +139,27 @@ def test_processes_with_other_settings_or_nothing_to_do_are_refused(tmp_path: Pa
     assert "the smallest batch has 1 inputs, fewer than the 2 processes" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("environment", "device", "message"),
+    [
+        ({}, "cpu", "WORLD_SIZE is 2 but RANK is not set; start by torchrun, or unset WORLD_SIZE"),
+        ({"RANK": "1", "MASTER_ADDR": "127.0.0.1"}, "cpu", "MASTER_PORT is not set"),
+        ({**PLACE, "LOCAL_WORLD_SIZE": "2"}, "cuda:0", "device must be cuda where 2 processes .*, got cuda:0"),
+        ({**PLACE, "LOCAL_WORLD_SIZE": "2"}, "cuda", "2 processes need a GPU each, there are 1; start fewer"),
+    ],
+)
+def test_a_place_that_a_process_cannot_take_is_refused(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], device: str, message: str
+) -> None:
+    for name in ("RANK", "MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"WORLD_SIZE": "2", **environment}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with pytest.raises(InputError, match=message), joined(device):
+        pass
+
+
 def test_a_synchronised_model_keeps_its_parameters_and_answers() -> None:
     model = resnet18_cifar(6, 10).eval()
     names, images = list(model.state_dict()), torch.rand(2, 6, 8, 8)
@@ -179,7 +202,7 @@ mine = outcome(synchronise(made()), part)
 for grad in mine[2:4]:
     dist.all_reduce(grad)
 wanted = (whole[0][part], whole[1][part], *whole[2:])
-print(json.dumps([float((a - b).abs().max()) for a, b in zip(mine, wanted)]), flush=True)
+sys.stdout.write(json.dumps([float((a - b).abs().max()) for a, b in zip(mine, wanted)]) + "\\n")  # one line, at once
 dist.barrier()
 dist.destroy_process_group()
 """
