@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from sparsecert import datasets, records
 from sparsecert.cli import cli
 from sparsecert.errors import InputError
 from sparsecert.reports import summarise
-from sparsecert.reproduce import Study
+from sparsecert.reproduce import Study, design
 from sparsecert.reproduce.table_6 import table_6
 
 from .made import PHOTO_CLASSES, use_small_data, write_photographs
@@ -78,6 +79,19 @@ def test_the_subset_is_drawn_by_the_seed(made: tuple[Path, str]) -> None:
         found = records.read(made[0] / "imagenette" / f"k{keep}" / "certify-5.jsonl")
         assert [line.example for line in found.lines] == test.drawn(5, seed=3).tolist()
         assert found.header.run["chosen"] == {"kind": "random", "seed": 3}
+
+
+def test_rows_of_different_numbers_of_images_say_so(
+    photographs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if the usual subset were 5 images: a row that has all of them shows those."""
+    monkeypatch.setitem(design.DESIGNS, "imagenette", replace(design.DESIGNS["imagenette"], limit=5))
+    table_6(Study(tmp_path, data="imagenette", n0=5, n=20, limit=TESTED), [500])
+    table = table_6(Study(tmp_path, data="imagenette", n0=5, n=20), [500, 1000])
+    place = table.headers.index("images")
+    assert [row[place] for row in table.rows] == [str(TESTED), "5", "400", "400"]
+    assert [row[place + 1] for row in table.rows] == ["500", "1000", "500", "1000"]
+    assert {len(row) for row in table.rows} == {len(table.headers)}
 
 
 def test_it_is_printed_again_without_model_and_data(made: tuple[Path, str], tmp_path: Path) -> None:
