@@ -457,14 +457,16 @@ def test_a_step_sees_the_random_crops_of_its_epoch(photographs: Dataset) -> None
 
 
 def test_training_on_a_folder_is_the_same_with_any_workers_and_after_a_stop(
-    photographs: Dataset, tmp_path: Path
+    photographs: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """In the midst of an epoch."""
     recipe = replace(RECIPES["paper-imagenet"], model="resnet18-cifar", epochs=2, batch=4, keep=100)
 
     def told(progress: Progress) -> None:
-        if progress.step == 3:
+        if progress.step == 4:
             raise Stop
 
+    monkeypatch.setattr("sparsecert.training.together.TOLD_EVERY", 0.0)
     with pytest.raises(Stop):
         train(photographs, recipe, tmp_path / "stopped", told=told)
     paths = [train(photographs, recipe, tmp_path / name, workers=n) for name, n in (("stopped", 2), ("straight", 0))]
