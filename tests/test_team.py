@@ -21,7 +21,9 @@ from sparsecert.models.resnet import resnet18_cifar
 from sparsecert.models.synchronised import SynchronisedBatchNorm, synchronise
 from sparsecert.training import Team, joined
 
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}  # sums depend on the number of threads
 TRAIN = ["train", "--data", "digits", "--device", "cpu", "--checkpoint-seconds", "0"]
+PLACE = {"RANK": "1", "LOCAL_RANK": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
 
 
 def _processes(count: int, *command: str) -> list[str]:
@@ -34,8 +36,7 @@ def _processes(count: int, *command: str) -> list[str]:
 
 
 def _run(count: int, *command: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.run(_processes(count, *command), env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(_processes(count, *command), env=ENVIRONMENT, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize(("batch", "size"), [(1, 1), (7, 2), (256, 8), (1000, 3)])
@@ -97,6 +98,7 @@ with joined("cpu") as (team, device):
         torch.testing.assert_close(two[name], tensor, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the processes in /proc")
 def test_processes_that_are_killed_go_on_from_the_checkpoint(tmp_path: Path) -> None:
     """To the weights of a run that was not: the second process learns everything from the first."""
     arguments = ["-m", "sparsecert", *TRAIN, "--epochs", "10", "--out"]
@@ -105,12 +107,14 @@ def test_processes_that_are_killed_go_on_from_the_checkpoint(tmp_path: Path) -> 
         _processes(2, *arguments, str(killed)),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        start_new_session=True,
+        env=ENVIRONMENT,
     )
     deadline = time.monotonic() + 120
     while not (killed / "checkpoint.safetensors").exists() and time.monotonic() < deadline:
         time.sleep(0.01)
-    os.killpg(process.pid, signal.SIGKILL)
+    for worker in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
+        os.kill(int(worker), signal.SIGKILL)
+    process.kill()
     process.wait()
     assert 0 < modelfile.read_header(killed / "checkpoint.safetensors")["step"] < 10 * 21
     assert not (killed / "model.safetensors").exists()
@@ -138,16 +142,25 @@ def test_processes_with_other_settings_or_nothing_to_do_are_refused(tmp_path: Pa
     assert "the smallest batch has 1 inputs, fewer than the 2 processes" in done.stderr
 
 
-def test_one_gpu_for_several_processes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    with (
-        pytest.raises(InputError, match="each of 2 processes needs a GPU of its own, got device 'cuda:1'"),
-        joined("cuda:1"),
-    ):
+@pytest.mark.parametrize(
+    ("environment", "device", "message"),
+    [
+        ({}, "cpu", "WORLD_SIZE is 2 but RANK is not set; start by torchrun, or unset WORLD_SIZE"),
+        ({"RANK": "1", "MASTER_ADDR": "127.0.0.1"}, "cpu", "MASTER_PORT is not set"),
+        ({**PLACE, "LOCAL_WORLD_SIZE": "2"}, "cuda:0", "device must be cuda where 2 processes .*, got cuda:0"),
+        ({**PLACE, "LOCAL_WORLD_SIZE": "2"}, "cuda", "2 processes need a GPU each, there are 1; start fewer"),
+    ],
+)
+def test_a_place_that_a_process_cannot_take_is_refused(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], device: str, message: str
+) -> None:
+    for name in ("RANK", "MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"WORLD_SIZE": "2", **environment}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with pytest.raises(InputError, match=message), joined(device):
         pass
-    monkeypatch.setenv("WORLD_SIZE", "1")
-    with joined("cuda:1") as (team, device):
-        assert (team, device) == (Team(0, 1), "cuda:1")
 
 
 def test_a_synchronised_model_keeps_its_parameters_and_answers() -> None:
@@ -192,7 +205,7 @@ mine = outcome(synchronise(made()), part)
 for grad in mine[2:4]:
     dist.all_reduce(grad)
 wanted = (whole[0][part], whole[1][part], *whole[2:])
-print(json.dumps([float((a - b).abs().max()) for a, b in zip(mine, wanted)]), flush=True)
+sys.stdout.write(json.dumps([float((a - b).abs().max()) for a, b in zip(mine, wanted)]) + "\\n")  # one line, at once
 dist.barrier()
 dist.destroy_process_group()
 """

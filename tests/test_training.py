@@ -384,7 +384,8 @@ def test_a_run_stopped_between_two_steps_is_checkpointed(few: Dataset, tmp_path:
     assert all(torch.equal(straight[name], resumed[name]) for name in straight)
 
 
-def test_ctrl_c_keeps_what_was_trained(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_and_the_end_of_a_job_keep_what_was_trained(tmp_path: Path, sent: signal.Signals) -> None:
     arguments = ["train", "--data", "digits", "--epochs", "3000", "--device", "cpu", "--out", str(tmp_path / "run")]
     command = [sys.executable, "-m", "sparsecert", *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -392,7 +393,7 @@ def test_ctrl_c_keeps_what_was_trained(tmp_path: Path) -> None:
     while not (tmp_path / "run" / ".lock").exists() and time.monotonic() < deadline:
         time.sleep(0.01)
     time.sleep(1)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(sent)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "the same command continues from there" in errors
@@ -496,14 +497,16 @@ def test_a_step_sees_the_random_crops_of_its_epoch(photographs: Dataset) -> None
 
 
 def test_training_on_a_folder_is_the_same_with_any_workers_and_after_a_stop(
-    photographs: Dataset, tmp_path: Path
+    photographs: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """In the midst of an epoch."""
     recipe = replace(RECIPES["paper-imagenet"], model="resnet18-cifar", epochs=2, batch=4, keep=100)
 
     def told(progress: Progress) -> None:
-        if progress.step == 3:
+        if progress.step == 4:
             raise Stop
 
+    monkeypatch.setattr("sparsecert.training.together.TOLD_EVERY", 0.0)
     with pytest.raises(Stop):
         train(photographs, recipe, tmp_path / "stopped", told=told)
     paths = [train(photographs, recipe, tmp_path / name, workers=n) for name, n in (("stopped", 2), ("straight", 0))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -57,10 +58,20 @@ def test_every_help_text_has_an_example(command: list[str]) -> None:
 
 def test_train_predict_certify_report(tmp_path: Path) -> None:
     """The README's path, in small, by real processes."""
-    run = tmp_path / "run"
+    run = tmp_path / "a run"
     trained = _sparsecert("train", "--data", "digits", "--keep", 20, "--epochs", 3, "--out", run)
     assert trained.returncode == 0, trained.stderr
-    assert "next: sparsecert certify" in trained.stdout
+    following = shlex.split(trained.stdout.splitlines()[-1])
+    assert following == [
+        "next:",
+        "sparsecert",
+        "certify",
+        str(run),
+        "--data",
+        "digits",
+        "--out",
+        f"{run}/certify.jsonl",
+    ]
     for verb in ("predict", "certify"):
         done = _sparsecert(verb, run, "--data", "digits", "--limit", 10, "--n", 200, "--out", run / f"{verb}.jsonl")
         assert done.returncode == 0, done.stderr

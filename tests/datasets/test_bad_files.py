@@ -102,6 +102,24 @@ def test_skipping_works_where_nothing_can_be_remembered(mixed: Path, monkeypatch
     assert load(str(mixed), "train", skip_bad=True).skipped == tuple(BAD)
 
 
+def test_skipping_works_for_a_user_without_a_home(mixed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as a container's arbitrary user number, which no list of users knows."""
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)
+    with pytest.raises(RuntimeError):
+        Path.home()
+    assert load(str(mixed), "train", skip_bad=True).skipped == tuple(BAD)
+
+
+def test_a_file_that_is_replaced_while_it_is_looked_at_is_looked_at_again(mixed: Path) -> None:
+    def replaced(done: int, files: int) -> None:
+        write_image(mixed / "train/cat/text.png", np.zeros((30, 30, 3), dtype=np.uint8))
+
+    assert "cat/text.png" in load(str(mixed), "train", skip_bad=True, told=replaced).skipped
+    assert "cat/text.png" not in load(str(mixed), "train", skip_bad=True).skipped
+
+
 def test_a_class_without_any_good_image_is_refused(mixed: Path) -> None:
     for name in ("a.PNG", "b.png"):
         (mixed / "train/cat" / name).write_text("no image")

@@ -66,7 +66,8 @@ def use_small_data(monkeypatch: pytest.MonkeyPatch, photographs: Path) -> None:
             return load(name, split, data_dir)
         if name == "cifar10":
             return cifar10(split)
-        return folder.load(photographs, split, size=PHOTO_SIDE, name=name)
+        root = Path(name) if Path(name).is_dir() else photographs
+        return folder.load(root, split, size=PHOTO_SIDE, name=name)
 
     monkeypatch.setattr(datasets, "load", small)
     for name, builder in {"tiny": tiny, "resnet18-cifar": tiny, "resnet50-cifar": tinier}.items():

@@ -6,6 +6,7 @@ import json
 import lzma
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,9 @@ from sparsecert.reproduce import Cell, Quiet, Study
 from sparsecert.reproduce.base_accuracy import base_accuracy, kept_base_accuracy
 from sparsecert.reproduce.tables import measured_rows
 from sparsecert.reproduce.training_log import duration, training_log
+from sparsecert.runs import certify_dataset
+from sparsecert.sequential import Sequential
+from sparsecert.smoothed import Smoothed
 
 from .made import TESTED, TRAINED, use_small_data
 
@@ -116,8 +120,6 @@ def test_a_row_with_more_images_than_usual_shows_them(
     made: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if the usual subset were 6 images: a row that has all of them is taken as it is, beside the others."""
-    from dataclasses import replace
-
     from sparsecert.reproduce import design
 
     monkeypatch.setitem(design.DESIGNS, "cifar10", replace(design.DESIGNS["cifar10"], limit=6))
@@ -141,6 +143,30 @@ def test_a_row_with_more_images_than_usual_shows_them(
     assert "certify-8.jsonl" not in {path.name for path in (out / "cifar10" / "k25").iterdir()}
     _text("table-3", "--keeps", 25, *SMALL, "--limit", 8, "--out", out)
     assert len(records.read(out / "cifar10" / "k25" / "certify-8.jsonl").lines) == 8
+
+
+def test_more_images_with_other_samples_do_not_stand_in_the_way(
+    made: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sparsecert.reproduce import design
+
+    monkeypatch.setitem(design.DESIGNS, "cifar10", replace(design.DESIGNS["cifar10"], limit=6))
+    out = tmp_path / "study"
+    shutil.copytree(made[0], out, ignore=shutil.ignore_patterns("certify.jsonl"))
+    before = _rows("table-3", "--keeps", 25, *SMALL, "--out", out)
+    _text("table-3", "--keeps", 25, "--n0", 5, "--n", 20, "--limit", 30, "--out", out)
+    assert (out / "cifar10" / "k25" / "certify-30.jsonl").is_file()
+    assert _rows("table-3", "--keeps", 25, *SMALL, "--out", out) == before
+
+
+def test_a_row_in_another_precision_says_so(made: tuple[Path, str], tmp_path: Path) -> None:
+    out = tmp_path / "study"
+    shutil.copytree(made[0], out)
+    (out / "cifar10" / "k50" / "certify.jsonl").unlink()
+    _text("table-3", "--keeps", 50, *SMALL, "--precision", "fp16", "--out", out)
+    rows = _rows("table-3", "--keeps", "25,50", *SMALL, "--out", out)
+    assert rows[1]["precision"] == "fp16" != rows[0]["precision"]
+    assert "device" not in rows[0]
 
 
 def test_rows_are_finished_one_after_the_other(tmp_path: Path) -> None:
@@ -312,7 +338,6 @@ def test_table_8_of_cifar10(made: tuple[Path, str], tmp_path: Path) -> None:
     header = records.read(out / "cifar10" / "k75-mean-fill" / "certify.jsonl").header
     assert header.run["encoding"]["kind"] == "mean-fill"
     assert not (out / "mnist").exists()
-    assert "table-8 has two; add --data" in _refusal("table-8", "--recipe", "paper-cifar10", *SMALL, "--out", out)
 
 
 def test_curves_of_cifar10(made: tuple[Path, str], tmp_path: Path) -> None:
@@ -334,11 +359,32 @@ def test_curves_of_cifar10(made: tuple[Path, str], tmp_path: Path) -> None:
         (["table-8", "--data", "imagenette"], "--data must be one of mnist, cifar10 for table-8, got 'imagenette'"),
         (["table-6", "--data", "mnist"], "--data must be one of imagenette, imagenet, a folder of train/ and val/"),
         (["table-3", "--recipe", "mine"], "recipe must be one of"),
+        (
+            ["table-8", "--recipe", "paper-cifar10"],
+            "--recipe is for one data set, these targets have mnist and cifar10",
+        ),
+        (["table-1", "table-3", "--recipe", "paper-cifar10"], "--recipe is for one data set, these targets have mnist"),
     ],
 )
 def test_what_has_no_meaning_is_refused(tmp_path: Path, arguments: list[str], message: str) -> None:
     assert message in _refusal(*arguments, "--out", tmp_path)
     assert not any(tmp_path.iterdir())
+
+
+def test_records_of_other_inputs_or_samples_are_refused(made: tuple[Path, str], tmp_path: Path) -> None:
+    """Such as `sparsecert certify` writes into the folder of a model: of the training set, or with fewer samples."""
+    folder = tmp_path / "cifar10" / "k25"
+    shutil.copytree(made[0] / "cifar10" / "k25", folder, ignore=shutil.ignore_patterns("certify.jsonl"))
+    smoothed, path = Smoothed.load(folder), folder / "certify.jsonl"
+    for split, name, sampling, message in (
+        ("train", "cifar10", None, "was made with split train, not test"),
+        ("test", "others", None, "was made with data name others, not cifar10"),
+        ("test", "cifar10", Sequential(max_samples=70, n0=10), "was made with sampling {'kind': 'sequential'"),
+    ):
+        data = replace(datasets.load("cifar10", split), name=name)
+        certify_dataset(smoothed, folder, data, path, n0=10, n=60, sampling=sampling)
+        assert message in _refusal("table-3", "--keeps", 25, *SMALL, "--out", tmp_path)
+        path.unlink()
 
 
 def test_another_training_set_is_refused(made: tuple[Path, str], tmp_path: Path) -> None:

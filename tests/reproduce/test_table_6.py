@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ from click.testing import CliRunner
 
 from sparsecert import datasets, records
 from sparsecert.cli import cli
+from sparsecert.errors import InputError
 from sparsecert.reports import summarise
-from sparsecert.reproduce import Study
+from sparsecert.reproduce import Study, design
 from sparsecert.reproduce.table_6 import table_6
 
 from .made import PHOTO_CLASSES, use_small_data, write_photographs
@@ -79,6 +81,19 @@ def test_the_subset_is_drawn_by_the_seed(made: tuple[Path, str]) -> None:
         assert found.header.run["chosen"] == {"kind": "random", "seed": 3}
 
 
+def test_rows_of_different_numbers_of_images_say_so(
+    photographs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if the usual subset were 5 images: a row that has all of them shows those."""
+    monkeypatch.setitem(design.DESIGNS, "imagenette", replace(design.DESIGNS["imagenette"], limit=5))
+    table_6(Study(tmp_path, data="imagenette", n0=5, n=20, limit=TESTED), [500])
+    table = table_6(Study(tmp_path, data="imagenette", n0=5, n=20), [500, 1000])
+    place = table.headers.index("images")
+    assert [row[place] for row in table.rows] == [str(TESTED), "5", "400", "400"]
+    assert [row[place + 1] for row in table.rows] == ["500", "1000", "500", "1000"]
+    assert {len(row) for row in table.rows} == {len(table.headers)}
+
+
 def test_it_is_printed_again_without_model_and_data(made: tuple[Path, str], tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     shutil.copytree(made[0], kept, ignore=shutil.ignore_patterns("*.safetensors", ".lock"))
@@ -91,6 +106,20 @@ def test_any_folder_goes_under_its_own_name(photographs: Path, tmp_path: Path) -
     assert (tmp_path / "colours" / "k500" / "certify.jsonl").is_file()
     assert any(line.lstrip().startswith("colours, measured") for line in text.splitlines())
     assert "Imagenette" not in text
+
+
+def test_another_folder_of_the_same_name_is_refused(photographs: Path, tmp_path: Path) -> None:
+    here, there = tmp_path / "here" / "colours", tmp_path / "there" / "colours"
+    for folder in (here, there):
+        shutil.copytree(photographs, folder)
+    next((there / "val").rglob("*.png")).unlink()
+    settings: dict[str, Any] = {"n0": 5, "n": 20, "epochs": 1}
+    study = Study(tmp_path / "out", data=str(here), **settings)
+    table = table_6(study, [500])
+    with pytest.raises(InputError, match=r"was made with data fingerprint .*; name another --out folder"):
+        table_6(Study(tmp_path / "out", data=str(there), **settings), [500])
+    shutil.rmtree(here)
+    assert table_6(Study(tmp_path / "out", data=str(here), **settings), [500]) == table
 
 
 def test_only_with_all_its_classes_is_imagenet_called_so(

@@ -75,7 +75,7 @@ def check(context: click.Context, name: str, split: str | None, workers: int | N
     """
     from sparsecert import datasets
     from sparsecert.cli.progress import files_bar
-    from sparsecert.datasets.bad_files import bad_files, remember
+    from sparsecert.datasets.bad_files import kept_bad_files
     from sparsecert.datasets.folder import FolderImages
 
     any_bad = False
@@ -84,8 +84,7 @@ def check(context: click.Context, name: str, split: str | None, workers: int | N
         if not isinstance(images, FolderImages):
             raise InputError(f"{name} is no image folder; its files are checked whenever it is loaded")
         with files_bar(f"checking {each}") as told:
-            bad = bad_files(images, workers, told)
-        remember(images, bad)
+            bad = kept_bad_files(images, workers, told)
         for file, reason in bad.items():
             click.echo(f"{images.root / file} {reason}")
         click.echo(f"{each}: {len(images):,} files, {len(bad):,} of them bad")

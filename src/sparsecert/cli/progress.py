@@ -77,7 +77,10 @@ def inputs_bar(
 
 @contextmanager
 def training_bar(name: str = "training") -> Iterator[Callable[[TrainingProgress], None]]:
-    """A bar over training steps with the epoch's loss and accuracy; Ctrl-C stops between two steps, twice at once."""
+    """A bar over training steps with the epoch's loss and accuracy.
+
+    Ctrl-C, or the signal by which a batch system ends a job, stops between two steps; the second one at once.
+    """
     from sparsecert.training import Stop
 
     bar = _bar("epoch {task.fields[epoch]}", "loss {task.fields[loss]:.4f}", "accuracy {task.fields[accuracy]:.2%}")
@@ -96,14 +99,15 @@ def training_bar(name: str = "training") -> Iterator[Callable[[TrainingProgress]
         if pressed:
             raise Stop
 
-    before = signal.signal(signal.SIGINT, press)
+    before = {number: signal.signal(number, press) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         with _stopping(bar):
             yield told
     except Stop:
         raise KeyboardInterrupt from None
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

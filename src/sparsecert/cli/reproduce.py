@@ -122,7 +122,9 @@ def reproduce(
 
     given = {"keeps": keeps, "limit": limit, "epochs": epochs, "n0": n0, "n": n, "recipe": recipe, "data": data}
     _refuse_idle_options(targets, [name for name, value in given.items() if value is not None])
-    plan = [(target, name) for target in targets for name in _data_of(target, data, recipe)]
+    plan = [(target, name) for target in targets for name in _data_of(target, data)]
+    if recipe is not None:
+        _refuse_two_data_sets([name for target, name in plan if "recipe" in USED[target]])
     device = device_named(device)
     study = Study(
         Path(out),
@@ -151,17 +153,22 @@ def _refuse_idle_options(targets: Sequence[str], given: Sequence[str]) -> None:
             raise InputError(f"--{name} has no effect on {', '.join(targets)}; leave it out")
 
 
-def _data_of(target: str, asked: str | None, recipe: str | None) -> tuple[str, ...]:
+def _refuse_two_data_sets(names: Sequence[str]) -> None:
+    """Refuses a recipe for several data sets: it is made for one of them."""
+    several = list(dict.fromkeys(names))
+    if len(several) > 1:
+        raise InputError(
+            f"--recipe is for one data set, these targets have {' and '.join(several)}; measure one at a time"
+        )
+
+
+def _data_of(target: str, asked: str | None) -> tuple[str, ...]:
     """The data sets that a target is measured on: its usual one, or the one asked for; table-8 has two."""
     from sparsecert.datasets import NAMES
 
     known = DATA.get(target, ("mnist",))
     if asked is None or "data" not in USED[target]:
-        if target != "table-8":
-            return known[:1]
-        if recipe is not None:
-            raise InputError("--recipe is for one data set and table-8 has two; add --data mnist or --data cifar10")
-        return known
+        return known if target == "table-8" else known[:1]
     if asked not in known and ("photographs" not in known or asked in NAMES):
         words = ["a folder of train/ and val/" if name == "photographs" else name for name in known]
         raise InputError(f"--data must be one of {', '.join(words)} for {target}, got {asked!r}")

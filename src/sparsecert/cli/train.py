@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import click
@@ -99,4 +100,5 @@ def train(
         )
     if team.leads:
         click.echo(f"wrote {model}")
-        click.echo(f"next: sparsecert certify {out} --data {data_name} --out {out}/certify.jsonl")
+        records = shlex.quote(f"{out}/certify.jsonl")
+        click.echo(f"next: sparsecert certify {shlex.quote(out)} --data {shlex.quote(data_name)} --out {records}")

@@ -59,8 +59,7 @@ def without_bad(data: Dataset, told: Told | None = None) -> Dataset:
     images = data.images
     bad = _recalled(images)
     if bad is None:
-        bad = bad_files(images, told=told)
-        remember(images, bad)
+        bad = kept_bad_files(images, told=told)
     if not bad:
         return data
     good = np.array([file not in bad for file in images.files])
@@ -77,10 +76,17 @@ def without_bad(data: Dataset, told: Told | None = None) -> Dataset:
     )  # fmt: skip
 
 
-def remember(images: FolderImages, bad: dict[str, str]) -> None:
-    """Keeps what `bad_files` found for the next `without_bad` of the same files, where the cache can be written."""
+def kept_bad_files(images: FolderImages, workers: int | None = None, told: Told | None = None) -> dict[str, str]:
+    """As `bad_files`, and keeps what it finds for the next `without_bad` of the same files, where that can be written.
+
+    Of files as they were before they were looked at: one that is replaced meanwhile will be looked at again.
+    """
+    memory = _memory(images)
+    bad = bad_files(images, workers, told)
     with contextlib.suppress(InputError):
-        write_atomically(_memory(images), json.dumps(bad).encode())
+        if memory is not None:
+            write_atomically(memory, json.dumps(bad).encode())
+    return bad
 
 
 def skipped_line(data: Dataset) -> str:
@@ -114,8 +120,12 @@ def _answers(root: str, calls: list[tuple[str, ...]], workers: int) -> Iterator[
             yield coming.popleft().result()
 
 
-def _memory(images: FolderImages) -> Path:
-    """Where what was found in exactly these files is kept."""
+def _memory(images: FolderImages) -> Path | None:
+    """Where what was found in exactly these files is kept; None for a user without a home."""
+    try:
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:
+        return None
     digest = hashlib.sha256(f"Pillow {PIL.__version__}\n{images.root.resolve()}".encode(errors="surrogateescape"))
     for file in images.files:
         path = os.path.join(images.root, file)  # noqa: PTH118 (there may be a million)
@@ -124,13 +134,13 @@ def _memory(images: FolderImages) -> Path:
         except OSError as error:
             raise InputError(f"{path} cannot be read: {error.strerror}; restore it or load the folder again") from error
         digest.update(f"\n{file}\0{found.st_size} {found.st_mtime_ns}".encode(errors="surrogateescape"))
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "sparsecert" / "bad-files" / f"{digest.hexdigest()}.json"
+    return cache / "sparsecert" / "bad-files" / f"{digest.hexdigest()}.json"
 
 
 def _recalled(images: FolderImages) -> dict[str, str] | None:
+    memory = _memory(images)
     try:
-        found: dict[str, str] = json.loads(_memory(images).read_bytes())
+        found: dict[str, str] | None = None if memory is None else json.loads(memory.read_bytes())
     except (OSError, ValueError):
         return None
     return found

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 CERTIFY, PREDICT = "certify", "predict"
 BASE_NAME, TRAINING_SET_NAME = "base.json", "training-set.json"
+FINGERPRINT = "data fingerprint"
 SIDE_BY_SIDE = "mnist-cnn", "digits-cnn"  # models so small that one of them leaves most of a GPU idle
 
 
@@ -295,8 +296,15 @@ class Study:
         """The cell's records: of more inputs than the usual subset where these are complete and no number was asked."""
         path = self._path(cell, kind, sampling)
         larger = self._larger(path) if self.limit is None and self.design.limit is not None else []
-        whole = (other for other in larger if (seen := records.glance(other)) and seen[1] == _inputs(seen[0]))
+        whole = (other for other in larger if self._is_whole(other, cell, kind, sampling))
         return next(whole, compressed(path) or path)
+
+    def _is_whole(self, path: Path, cell: Cell, kind: str, sampling: Sampling) -> bool:
+        """Whether the file has every input of a run of this study's settings."""
+        seen = records.glance(path)
+        if seen is None or seen[1] != _inputs(seen[0]):
+            return False
+        return self._differing(seen[0], cell, kind, sampling) is None
 
     def _larger(self, path: Path) -> list[Path]:
         """Files beside this one that name a number of inputs above the design's, the largest first."""
@@ -314,13 +322,9 @@ class Study:
         if seen is None:
             return False
         run, lines, inputs = seen[0].run, seen[1], _inputs(seen[0])
-        there = {**run, "limit": inputs, "keep": run.get("scheme", {}).get("keep")}
-        there["encoding"] = run.get("encoding", {}).get("kind")
-        for name, value in self._wanted(cell, kind, sampling, inputs, int(run["data"]["of"])).items():
-            if there.get(name) != value:
-                raise InputError(
-                    f"{path} was made with {name} {there.get(name)}, not {value}; name another --out folder"
-                )
+        differing = self._differing(seen[0], cell, kind, sampling)
+        if differing is not None:
+            raise InputError(f"{path} was made with {differing}; name another --out folder")
         from sparsecert.modelfile import fingerprint
 
         if model is None and self._is_trained(cell):
@@ -328,6 +332,17 @@ class Study:
         if model is not None and run.get("model") != {"sha256": fingerprint(model)}:
             raise InputError(f"{path} was made with another model than {model}; name another --out folder")
         return lines == inputs
+
+    def _differing(self, header: Header, cell: Cell, kind: str, sampling: Sampling) -> str | None:
+        """The first setting in which a records file is not what this study would have written, in words."""
+        run, inputs = header.run, _inputs(header)
+        there = {**run, "limit": inputs, "keep": run.get("scheme", {}).get("keep")}
+        there["encoding"] = run.get("encoding", {}).get("kind")
+        there |= {name: run["data"].get(name.removeprefix("data ")) for name in ("data name", "split", FINGERPRINT)}
+        for name, value in self._wanted(cell, kind, sampling, inputs, int(run["data"]["of"])).items():
+            if there.get(name) != value:
+                return f"{name} {there.get(name)}, not {value}"
+        return None
 
     def _wanted(self, cell: Cell, kind: str, sampling: Sampling, inputs: int, of: int) -> dict[str, Any]:
         """The facts that this study would have written into a records file of `inputs` out of so many."""
@@ -343,8 +358,16 @@ class Study:
         samples = {"n0": sampling.n0, "n": sampling.n} if kind == CERTIFY else {"n": sampling.predict_n}
         precision = {} if self.precision is None else {"precision": self.precision}
         classifier = {"keep": cell.keep, "encoding": cell.encoding}
-        votes = {"seed": self.seed, "alpha": sampling.alpha, **samples}
-        return {**classifier, **votes, "limit": limit, "chosen": chosen.get("chosen"), **precision}
+        votes = {"seed": self.seed, "alpha": sampling.alpha, **samples, "sampling": None}
+        inputs_of = {**self._wanted_data(), "limit": limit, "chosen": chosen.get("chosen")}
+        return {**classifier, **votes, **inputs_of, **precision}
+
+    def _wanted_data(self) -> dict[str, Any]:
+        """The facts that say which data set it was; two folders may have one name, so theirs is what they hold."""
+        if self.data in datasets.NAMES:
+            return {"data name": self.data, "split": "test"}
+        at_hand = Path(self.data).expanduser().is_dir()
+        return {"split": "test", **({FINGERPRINT: self.test.fingerprint()} if at_hand else {})}
 
 
 def _kinds(sampling: Sampling) -> list[str]:

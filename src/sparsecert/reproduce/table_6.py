@@ -18,9 +18,9 @@ from sparsecert.reproduce.tables import (
     subset_notes,
 )
 
-IMAGENET_CLASSES = 1_000
+IMAGENET_CLASSES, PUBLISHED_IMAGES = 1_000, 400
 HEADERS = (
-    "data", "classes", "k", "accuracy", "median", "median among certified",
+    "data", "classes", "images", "k", "accuracy", "median", "median among certified",
     "two-sided median", "two-sided median among certified",
 )  # fmt: skip
 
@@ -52,7 +52,15 @@ def table_6(study: Study, keeps: Sequence[int] | None = None) -> Table:
     keeps = [row.cell.keep for row in rows]
     printed = (_published(row) for row in known.rows if row.keep in keeps)
     caption = f"{data}: certificates by retained pixels k; below them the paper's for ImageNet"
-    return Table(HEADERS, (*(_measured(name, row) for row in rows), *printed), caption, notes)
+    texts = (*(_measured(name, row) for row in rows), *printed)
+    differ = len({row.one_sided.inputs for row in rows}) > 1
+    return Table(_shown(HEADERS, differ), tuple(_shown(each, differ) for each in texts), caption, notes)
+
+
+def _shown(row: tuple[str, ...], images: bool) -> tuple[str, ...]:
+    """A row with or without its number of images, which the notes give where all measured rows have the same."""
+    place = HEADERS.index("images")
+    return row if images else (*row[:place], *row[place + 1 :])
 
 
 def _name(study: Study, is_imagenet: bool) -> str:
@@ -65,10 +73,12 @@ def _name(study: Study, is_imagenet: bool) -> str:
 def _measured(name: str, row: Row) -> tuple[str, ...]:
     one, two = row.one_sided, row.two_sided
     medians = (one.median, one.median_among_certified, two.median, two.median_among_certified)
-    return (f"{name}, measured", f"{row.classes:,}", str(row.cell.keep), accuracy_text(one), *map(median, medians))
+    of = f"{name}, measured", f"{row.classes:,}", str(one.inputs), str(row.cell.keep)
+    return (*of, accuracy_text(one), *map(median, medians))
 
 
 def _published(row: PublishedRow) -> tuple[str, ...]:
     medians = median(row.median), median(row.median_among_certified)
     unknown = NOT_APPLICABLE, NOT_APPLICABLE
-    return ("ImageNet, published", f"{IMAGENET_CLASSES:,}", str(row.keep), printed_accuracy(row), *medians, *unknown)
+    of = "ImageNet, published", f"{IMAGENET_CLASSES:,}", str(PUBLISHED_IMAGES), str(row.keep)
+    return (*of, printed_accuracy(row), *medians, *unknown)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sparsecert.errors import InputError
 from sparsecert.published import Published, PublishedRow, Sampling, published
 from sparsecert.reports import Summary, summarise
-from sparsecert.reports.comparison import NOT_APPLICABLE, Table, median, percent, sentence, shared_facts
+from sparsecert.reports.comparison import NOT_APPLICABLE, Table, facts, median, percent, sentence, shared_facts
 from sparsecert.reproduce.cell import Cell
 from sparsecert.reproduce.design import paper_recipe
 from sparsecert.reproduce.study import Study
@@ -119,7 +119,7 @@ def beside_published(rows: Sequence[Row], known: Published, more: Sequence[str],
 
 
 def _columns(rows: Sequence[Row], training: bool) -> dict[str, Callable[[Row], str]]:
-    """What each column shows of a row; encoding, recipe and number of images where the rows differ in them.
+    """What each column shows of a row; encoding, recipe, number of images and device where the rows differ in them.
 
     With the `training` time there is no room for the difference.
     """
@@ -127,6 +127,8 @@ def _columns(rows: Sequence[Row], training: bool) -> dict[str, Callable[[Row], s
         "encoding": lambda row: row.cell.encoding,
         "recipe": lambda row: row.recipe,
         "images": lambda row: str(row.one_sided.inputs),
+        "precision": lambda row: facts(row.one_sided)["precision"],
+        "device": lambda row: facts(row.one_sided)["device"],
     }
     time = {"training time": lambda row: duration(row.training.seconds if row.training else None)}
     return {

@@ -96,7 +96,8 @@ class Run:
             else None
         )
         self.masks = torch.zeros(MASKS_AHEAD, self.scheme.units, dtype=torch.bool, device=self.device)
-        self.sums = torch.zeros(3, dtype=torch.float64, device=self.device)  # loss, correct, inputs of this epoch
+        exact = torch.float32 if self.device.type == "mps" else torch.float64  # which MPS lacks
+        self.sums = torch.zeros(3, dtype=exact, device=self.device)  # loss, correct, inputs of this epoch
         self._prepared: tuple[int, int] | None = None  # epoch of the order, first step of the masks
         self._began, self._before = time.monotonic(), 0.0  # when this epoch did, and its seconds in an earlier process
 
@@ -189,7 +190,7 @@ class Run:
         seen = torch.stack((loss.detach(), correct, torch.full_like(loss, len(chosen))))
         self.team.add_up([*(weight.grad for weight in self.model.parameters() if weight.grad is not None), seen])
         self.optimizer.step()
-        self.sums += seen.double()
+        self.sums += seen.to(self.sums.dtype)
         self.clock += 1
 
     def _chosen(self, batch: int) -> torch.Tensor:
@@ -273,7 +274,7 @@ class Run:
         self.step, self.log = header["step"], header["log"]
         self._began, self._before = time.monotonic(), header.get("seconds", 0.0)
         self.clock.fill_(self.step)
-        self.sums += torch.tensor(header["sums"], dtype=torch.float64, device=self.device)
+        self.sums += torch.tensor(header["sums"], dtype=self.sums.dtype, device=self.device)
 
     def follow_leader(self) -> None:
         """Makes the state in every process of the team that of the leading one, which alone has read a checkpoint."""

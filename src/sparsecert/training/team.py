@@ -84,13 +84,22 @@ def joined(device: str) -> Iterator[tuple[Team, str]]:
     if size == 1 or dist.is_initialized():
         yield (Team(dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else Team()), device
         return
-    if device.startswith("cuda:"):
-        raise InputError(f"each of {size} processes needs a GPU of its own, got device {device!r} for all; use cuda")
-    if device == "cuda":
-        device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
+    for name in ("RANK", "MASTER_ADDR", "MASTER_PORT"):
+        if name not in os.environ:
+            raise InputError(f"WORLD_SIZE is {size} but {name} is not set; start by torchrun, or unset WORLD_SIZE")
+    if device.startswith("cuda"):
+        device = _own_gpu(device)
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if device.startswith("cuda") else "gloo")
-    try:
-        yield Team(dist.get_rank(), dist.get_world_size()), device
-    finally:
-        dist.destroy_process_group()
+    yield Team(dist.get_rank(), dist.get_world_size()), device
+    dist.destroy_process_group()  # not after a failure here: it might wait for others, who wait for this process
+
+
+def _own_gpu(device: str) -> str:
+    """The GPU of this process, one of as many as there are processes on this machine."""
+    place, processes = int(os.environ.get("LOCAL_RANK", "0")), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    if device != "cuda" and processes > 1:
+        raise InputError(f"device must be cuda where {processes} processes each take a GPU of their own, got {device}")
+    if processes > torch.cuda.device_count():
+        raise InputError(f"{processes} processes need a GPU each, there are {torch.cuda.device_count()}; start fewer")
+    return f"cuda:{place}" if device == "cuda" else device
