@@ -1,0 +1,30 @@
+"""Attacks: upper bounds beside the certificates' lower ones.
+
+Each is a frozen set of settings, called as attack(defender, images, labels, bounds=..., budget=..., seed=...). It
+reaches the defender only through a judge, which counts, keeps within bounds and budget, and decides.
+"""
+
+from __future__ import annotations
+
+from sparsecert.attacks.attack import Attack, Outcome
+from sparsecert.attacks.defenders import ABSTAINS, Answers, Defender, Estimator, Network, SmoothedDefender
+from sparsecert.attacks.judge import NEVER, Judge
+from sparsecert.attacks.noise import UniformNoise
+from sparsecert.attacks.pointwise import Pointwise
+from sparsecert.attacks.sparse_rs import SparseRS
+
+__all__ = [
+    "ABSTAINS",
+    "NEVER",
+    "Answers",
+    "Attack",
+    "Defender",
+    "Estimator",
+    "Judge",
+    "Network",
+    "Outcome",
+    "Pointwise",
+    "SmoothedDefender",
+    "SparseRS",
+    "UniformNoise",
+]

@@ -1,0 +1,85 @@
+"""What all attacks share: one signature, one kind of outcome."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+
+from sparsecert.attacks.defenders import Defender
+from sparsecert.attacks.judge import NEVER, Judge
+from sparsecert.errors import InputError
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an attack found for each image.
+
+    adversarial: the images that fool the defender, the original where none was found. distances: int64[b], pixels
+    changed, 0 where the defender was wrong about the original, NEVER where nothing was found. queries, evaluations:
+    int64[b], what that took, the first look at the original included.
+    """
+
+    adversarial: torch.Tensor
+    distances: torch.Tensor
+    queries: torch.Tensor
+    evaluations: torch.Tensor
+
+    @property
+    def succeeded(self) -> torch.Tensor:
+        """Bool[b]: whether the defender was fooled."""
+        return self.distances != NEVER
+
+    @property
+    def median(self) -> float:
+        """The median number of changed pixels over all images, infinite where nothing was found for most."""
+        reached = torch.where(self.succeeded, self.distances.double(), torch.inf).sort().values
+        middle = len(reached) // 2
+        return float(reached[middle] if len(reached) % 2 else (reached[middle - 1] + reached[middle]) / 2)
+
+
+class Attack(ABC):
+    """Looks for images that differ from given ones in few pixels and fool a defender.
+
+    An attack is its settings; what it draws depends on the seed alone. A subclass writes `run`.
+    """
+
+    def __call__(
+        self,
+        defender: Defender,
+        images: torch.Tensor,
+        labels: torch.Tensor,
+        *,
+        bounds: tuple[float, float] = (0.0, 1.0),
+        budget: int | None = None,
+        seed: int = 0,
+    ) -> Outcome:
+        """Attacks each image, whose true label is given; `budget`: the most pixels that may be changed."""
+        images, labels = images.detach().cpu(), torch.as_tensor(labels).cpu()
+        check(images, labels, bounds, budget)
+        judge = Judge(defender, images, labels, bounds, budget)
+        right = (~judge.fooled(images, torch.arange(len(images)))).nonzero()[:, 0]
+        if len(right):
+            self.run(judge, right, torch.Generator().manual_seed(seed))
+        return Outcome(judge.best, judge.distances, judge.queries, judge.evaluations)
+
+    @abstractmethod
+    def run(self, judge: Judge, which: torch.Tensor, generator: torch.Generator) -> None:
+        """Makes attempts on the images `which`, about which the defender is right; the judge keeps what they found."""
+
+
+def check(images: torch.Tensor, labels: torch.Tensor, bounds: tuple[float, float], budget: int | None) -> None:
+    """Refuses what cannot be attacked."""
+    if images.ndim < 2 or not len(images) or not images.is_floating_point():
+        raise InputError(f"images must be a float tensor (images, ...), got {images.dtype} of {tuple(images.shape)}")
+    if labels.shape != images.shape[:1] or labels.dtype != torch.int64:
+        raise InputError(f"labels must be one int64 per image, got {labels.dtype} of {tuple(labels.shape)}")
+    low, high = bounds
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise InputError(f"bounds must be two numbers, the lower first, got {bounds}")
+    if not ((images >= low) & (images <= high)).all():
+        raise InputError(f"images must have values from {low} to {high}, got {images.min():g} to {images.max():g}")
+    if budget is not None and budget < 1:
+        raise InputError(f"budget must be at least 1 pixel, got {budget}; leave it out for any number")

@@ -1,0 +1,42 @@
+"""Random noise, the floor that every attack must beat."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from sparsecert.attacks.attack import Attack
+from sparsecert.attacks.judge import Judge
+from sparsecert.attacks.pointwise import mixed
+
+
+@dataclass(frozen=True)
+class UniformNoise(Attack):
+    """Sets more and more random pixels to uniformly random values within the bounds, `restarts` times.
+
+    The numbers of pixels rise by a factor of about 1.2 from 1 to all of them.
+    """
+
+    restarts: int = 10
+
+    def run(self, judge: Judge, which: torch.Tensor, generator: torch.Generator) -> None:
+        """See the class."""
+        which = which.repeat(self.restarts)
+        images = judge.images[which]
+        low, high = judge.bounds
+        noise = low + (high - low) * torch.rand(images.shape, generator=generator)
+        turn = torch.rand(len(which), judge.pixels, generator=generator).argsort(dim=1).argsort(dim=1)
+        left = torch.arange(len(which))
+        for count in _counts(judge.pixels):
+            attempts = mixed(images[left], noise[left].to(images), turn[left] < count)
+            left = left[~judge.fooled(attempts, which[left])]
+            if not len(left):
+                break
+
+
+def _counts(pixels: int) -> list[int]:
+    counts = [1]
+    while counts[-1] < pixels:
+        counts.append(min(pixels, max(counts[-1] + 1, round(1.2 * counts[-1]))))
+    return counts

@@ -1,0 +1,96 @@
+"""Sparse-RS: a random search over which pixels to change, and to what.
+
+Croce, Andriushchenko, Singh, Flammarion & Hein, "Sparse-RS: a Versatile Framework for Query-Efficient Sparse Black-Box
+Adversarial Attacks" (AAAI 2022).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from sparsecert.attacks.attack import Attack
+from sparsecert.attacks.judge import Judge, changed
+from sparsecert.attacks.pointwise import mixed, salted, take_back
+
+STAGES = ((0.0, 1.0), (0.005, 0.5), (0.02, 0.25), (0.1, 0.1), (0.25, 0.05), (0.5, 0.03), (0.8, 0.01))
+
+
+@dataclass(frozen=True)
+class SparseRS(Attack):
+    """Keeps a set of pixels of each image, set to the bounds at random, and swaps a few of them at a time for others
+    wherever that brings the defender's lead down; what share, falls as the search goes on.
+
+    The published attack is for a given number of pixels. To find the fewest, this one starts from salt-and-pepper noise
+    that was taken back by a pass of the Pointwise attack, and whenever a set succeeds goes on with one pixel less, the
+    best of those tried. `steps` queries of each image, besides the start.
+    """
+
+    steps: int = 1_000
+    start: float = 0.3
+
+    def run(self, judge: Judge, which: torch.Tensor, generator: torch.Generator) -> None:
+        """See the class."""
+        starts, found = salted(judge, which, generator)
+        which = which[found]
+        if not len(which):
+            return
+        take_back(judge, starts[found], which, generator)
+        search = _Search(judge, which, generator)
+        for step in range(self.steps):
+            search.step(self._share(step))
+
+    def _share(self, step: int) -> float:
+        """Of the pixels that are swapped in a step."""
+        return self.start * [factor for begin, factor in STAGES if begin <= step / self.steps][-1]
+
+
+class _Search:
+    """The state of all images' searches: each image's set, its values, and the lead that it leaves the defender."""
+
+    def __init__(self, judge: Judge, which: torch.Tensor, generator: torch.Generator) -> None:
+        self.judge, self.which, self.generator = judge, which, generator
+        self.images = judge.images[which]
+        self.current = judge.best[which]
+        self.leads = torch.full((len(which),), torch.inf)
+        self.chosen = changed(self.current, self.images)
+        self._drop(torch.ones(len(which), dtype=torch.bool))
+
+    def step(self, share: float) -> None:
+        """One attempt for each image whose set is not empty."""
+        sizes = self.chosen.sum(dim=1)
+        swapped = (share * sizes).ceil().long().clamp(min=1)
+        swapped = torch.minimum(swapped, self.chosen.shape[1] - sizes)
+        out = self._random_of(self.chosen, swapped)
+        into = self._random_of(~self.chosen, swapped)
+        chosen = self.chosen & ~out | into
+        attempts = mixed(mixed(self.current, self.images, out), self._corners(), into)
+        live = (sizes > 0).nonzero()[:, 0]
+        if not len(live):
+            return
+        fooled, answers = self.judge.asked(attempts[live], self.which[live])
+        leads = answers.leads(self.judge.labels[self.which[live]])
+        better = live[leads <= self.leads[live]]
+        self.current[better], self.chosen[better] = attempts[better], chosen[better]
+        self.leads[live] = torch.minimum(leads, self.leads[live])
+        won = torch.zeros(len(self.which), dtype=torch.bool)
+        won[live[fooled]] = True
+        self.current[won], self.chosen[won] = attempts[won], changed(attempts[won], self.images[won])
+        self._drop(won)
+
+    def _drop(self, won: torch.Tensor) -> None:
+        """Goes on with one pixel less where a set succeeded, from the lead that leaves."""
+        out = self._random_of(self.chosen, won.long())
+        self.current, self.chosen = mixed(self.current, self.images, out), self.chosen & ~out
+        self.leads[won] = torch.inf
+
+    def _corners(self) -> torch.Tensor:
+        low, high = self.judge.bounds
+        heads = torch.rand(self.images.shape, generator=self.generator) < 0.5
+        return torch.where(heads, low, high).to(self.images)
+
+    def _random_of(self, allowed: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+        """Bool[b, pixels]: counts[i] random pixels of those allowed, or all of them if there are fewer."""
+        keys = torch.where(allowed, torch.rand(allowed.shape, generator=self.generator), 2.0)
+        return allowed & (keys.argsort(dim=1).argsort(dim=1) < counts[:, None])

@@ -1,0 +1,126 @@
+"""What every attack promises, over the one list of them; and how near each comes to the smallest change there is."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import pytest
+import torch
+
+from sparsecert.attacks import NEVER, Attack, Network, Pointwise, SparseRS, UniformNoise
+from sparsecert.errors import InputError
+from tests.attacks.linear import Linear, made
+
+ATTACKS = [Pointwise(restarts=3), SparseRS(steps=100), UniformNoise(restarts=3)]
+BARS = [(SparseRS(steps=3_000), 1.25), (Pointwise(restarts=10), 2.0)]  # Pointwise takes pixels back in random order
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("attack", ATTACKS, ids=str)
+def test_what_is_found_fools_the_defender_and_is_as_far_as_said(attack: Attack, channels: int) -> None:
+    model, images, labels = made(images=12, channels=channels)
+    labels[0] = 1 - labels[0]
+    before = images.clone()
+    found = attack(Network(model), images, labels)
+    assert torch.equal(images, before)
+    assert found.distances[0] == 0
+    assert torch.equal(found.adversarial[0], images[0])
+    assert found.queries[0] == 1
+    assert (found.adversarial >= 0).all()
+    assert (found.adversarial <= 1).all()
+    differs = (found.adversarial != images).any(dim=1).flatten(1).sum(dim=1)
+    assert torch.equal(differs[found.succeeded], found.distances[found.succeeded])
+    assert (model(found.adversarial[found.succeeded]).argmax(1) != labels[found.succeeded]).all()
+    assert found.succeeded.sum() >= 9
+    assert (found.distances >= model.least(images))[1:][found.succeeded[1:]].all()
+    assert (found.queries >= 1).all()
+    assert torch.equal(found.queries, found.evaluations)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize(("attack", "bar"), BARS, ids=str)
+def test_attacks_come_near_the_smallest_change(attack: Attack, bar: float, channels: int) -> None:
+    model, images, labels = made(images=20, channels=channels)
+    least, found = model.least(images), attack(Network(model), images, labels)
+    assert found.succeeded.all()
+    assert least.double().mean() > 3
+    assert (found.distances / least).median() <= bar
+
+
+def test_the_closed_form_is_the_smallest_change_by_enumeration() -> None:
+    """Every set of pixels of tiny images, each pixel moved as far as it can."""
+    model, images, labels = made(seed=3, images=15, channels=2, size=3, margin=0.5)
+    for image, label, least in zip(images, labels.tolist(), model.least(images).tolist(), strict=True):
+        ends = (model.weights > 0).float() if label == 0 else (model.weights <= 0).float()
+        smallest = NEVER
+        for count in range(1, 10):
+            for pixels in combinations(range(9), count):
+                changed = image.clone().flatten(1)
+                changed[:, list(pixels)] = ends.flatten(1)[:, list(pixels)]
+                if model(changed.view(1, 2, 3, 3)).argmax() != label:
+                    smallest = count
+                    break
+            if smallest != NEVER:
+                break
+        assert smallest == least
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=str)
+def test_the_seed_decides(attack: Attack) -> None:
+    model, images, labels = made(images=4)
+    runs = [attack(Network(model), images, labels, seed=seed) for seed in (0, 0, 1)]
+    assert torch.equal(runs[0].adversarial, runs[1].adversarial)
+    assert torch.equal(runs[0].queries, runs[1].queries)
+    assert not torch.equal(runs[0].adversarial, runs[2].adversarial)
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=str)
+def test_failure_is_of_an_image_not_of_the_batch(attack: Attack) -> None:
+    """Within a budget that most images need more than; and against a classifier that nothing changes."""
+    model, images, labels = made(images=12)
+    budget = int(model.least(images).sort().values[3])
+    found = attack(Network(model), images, labels, budget=budget)
+    assert (found.distances[found.succeeded] <= budget).all()
+    assert (~found.succeeded).sum() >= 12 - int((model.least(images) <= budget).sum())
+    assert torch.equal(found.adversarial[~found.succeeded], images[~found.succeeded])
+    stubborn = attack(Network(Linear(torch.zeros(1, 16, 16), 1.0)), images, torch.ones(12, dtype=torch.int64))
+    assert not stubborn.succeeded.any()
+    assert stubborn.median == float("inf")
+
+
+def test_bounds_are_kept() -> None:
+    model, images, _ = made(images=6)
+    found = Pointwise(restarts=2)(
+        Network(model), images * 0.5 + 0.25, model(images * 0.5 + 0.25).argmax(1), bounds=(0.2, 0.8)
+    )
+    assert found.adversarial.min() >= 0.2
+    assert found.adversarial.max() <= 0.8
+
+
+def test_nothing_more_can_be_taken_back() -> None:
+    """The end of the Pointwise attack is a local optimum: no changed pixel can be set back."""
+    model, images, labels = made(images=8)
+    found = Pointwise(restarts=1)(Network(model), images, labels)
+    for image, original, label in zip(found.adversarial, images, labels, strict=True):
+        for row, column in (image != original)[0].nonzero().tolist():
+            back = image.clone()
+            back[:, row, column] = original[:, row, column]
+            assert model(back[None]).argmax() == label
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"images": torch.zeros(2, 1, 8, 8, dtype=torch.uint8)}, "images must be a float tensor"),
+        ({"images": torch.full((2, 1, 8, 8), 2.0)}, "images must have values from 0.0 to 1.0, got 2 to 2"),
+        ({"labels": torch.zeros(3, dtype=torch.int64)}, "labels must be one int64 per image"),
+        ({"bounds": (1.0, 0.0)}, "bounds must be two numbers, the lower first"),
+        ({"budget": 0}, "budget must be at least 1 pixel"),
+    ],
+)
+def test_what_cannot_be_attacked_is_refused(changes: dict[str, Any], message: str) -> None:
+    model, images, labels = made(images=2)
+    arguments = {"images": images, "labels": labels, **changes}
+    with pytest.raises(InputError, match=message):
+        UniformNoise()(Network(model), arguments.pop("images"), arguments.pop("labels"), **arguments)

@@ -1,0 +1,87 @@
+"""Defenders answer by their own rule, and say what an answer took."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from sparsecert.attacks import ABSTAINS, Answers, Estimator, Judge, Network, Pointwise, SmoothedDefender
+from sparsecert.errors import InputError
+from sparsecert.smoothed import Smoothed
+from tests.attacks.linear import made
+
+
+def test_a_networks_largest_score_wins_and_a_broken_one_is_no_answer() -> None:
+    scores = torch.tensor([[0.0, 2.0, 1.0], [3.0, float("nan"), 0.0], [5.0, 4.0, -1.0]])
+    answers = Network(lambda images: scores).answers(torch.zeros(3, 1, 2, 2))
+    assert answers.labels.tolist() == [1, ABSTAINS, 0]
+    assert answers.evaluations.tolist() == [1, 1, 1]
+    assert answers.leads(torch.tensor([1, 0, 1])).tolist() == [1.0, 3.0, -1.0]
+    with pytest.raises(InputError, match=r"the model must give scores \(images, classes\), got \(3, 3\)"):
+        Network(lambda images: scores).answers(torch.zeros(2, 1, 2, 2))
+
+
+class _Rule:
+    """An estimator as scikit-learn's are: class 1 where the first feature is above a half."""
+
+    classes_ = np.array([0, 1])
+
+    def predict(self, rows: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+        return (rows[:, 0] > 0.5).astype(int)
+
+
+def test_an_estimator_is_attacked_through_its_predictions() -> None:
+    images = torch.full((2, 1, 3, 3), 0.2)
+    found = Pointwise(restarts=2)(Estimator(_Rule()), images, torch.zeros(2, dtype=torch.int64))
+    assert found.distances.tolist() == [1, 1]
+    assert (found.adversarial[:, 0, 0, 0] == 1).all()
+    wrong = _Rule()
+    wrong.classes_ = np.array([1, 2])
+    with pytest.raises(InputError, match="classes must be 0, 1, 2"):
+        Estimator(wrong)
+
+
+def test_a_smoothed_classifier_answers_as_it_predicts(trained: Path, digits: tuple[torch.Tensor, torch.Tensor]) -> None:
+    smoothed, (images, labels) = Smoothed.load(trained), digits
+    defender = SmoothedDefender(smoothed, n=200, alpha=0.05, seed=3)
+    first, second = defender.answers(images[:6]), defender.answers(images[:6])
+    assert first.evaluations.tolist() == [200] * 6
+    said = smoothed.predict(images[:6], n=200, alpha=0.05, seed=3)
+    assert first.labels.tolist() == np.where(said.abstained, ABSTAINS, said.labels).tolist()
+    assert first.scores.numpy() == pytest.approx(said.counts / 200)
+    assert not torch.equal(first.scores, second.scores)  # masks of its own for each query
+    found = Pointwise(restarts=1)(SmoothedDefender(smoothed, n=50), images[:2], labels[:2])
+    assert torch.equal(found.evaluations, 50 * found.queries)
+
+
+def test_abstaining_is_a_success_of_the_attack() -> None:
+    class Shy(Network):
+        def answers(self, images: torch.Tensor) -> Answers:
+            answers = super().answers(images)
+            shy = answers.leads(answers.labels) < 2
+            return Answers(torch.where(shy, ABSTAINS, answers.labels), answers.scores, answers.evaluations)
+
+    model, images, labels = made(images=10)
+    bold, shy = (Pointwise(restarts=2)(kind(model), images, labels) for kind in (Network, Shy))
+    assert shy.distances.double().mean() < bold.distances.double().mean()
+    assert (model(shy.adversarial).argmax(1) == labels).any()
+
+
+def test_the_judge_refuses_what_is_out_of_bounds_and_keeps_the_nearest() -> None:
+    model, images, labels = made(images=3)
+    judge = Judge(Network(model), images, labels, (0.0, 1.0), None)
+    with pytest.raises(ValueError, match="outside"):
+        judge.fooled(images[:1] + 2, torch.tensor([0]))
+    with pytest.raises(ValueError, match="outside"):
+        judge.fooled(images[:1] * float("nan"), torch.tensor([0]))
+    ends = (model.weights > 0).float() if labels[1] == 0 else (model.weights <= 0).float()
+    near = images[1].clone()
+    near[:, :12] = ends[:, :12]
+    attempts = torch.stack((ends.expand_as(images[1]), near, ends.expand_as(images[1])))
+    assert judge.fooled(attempts, torch.tensor([1, 1, 1])).all()
+    assert judge.distances.tolist() == [-1, 12 * 16, -1]
+    assert torch.equal(judge.best[1], near)
+    assert judge.queries.tolist() == [0, 3, 0]
