@@ -18,7 +18,7 @@ from sparsecert import modelfile, models
 from sparsecert.ablation import Ablation
 from sparsecert.bounds import charged, predicted
 from sparsecert.certificates import METHODS
-from sparsecert.schemes import AUGMENTATION, ESTIMATION, MAX_DRAWS, PREDICTION, SELECTION, TRAINING
+from sparsecert.schemes import ATTACK, AUGMENTATION, ESTIMATION, MAX_DRAWS, PREDICTION, SELECTION, TRAINING
 from sparsecert.votes import count_votes
 
 
@@ -74,7 +74,7 @@ def test_selection_estimation_and_prediction_use_masks_of_their_own(
     ):
         expected = count_votes(ablation, images, range(20), range(purpose, purpose + n), seed=6)
         assert (counts.votes == expected.votes).all()
-    purposes = SELECTION, ESTIMATION, PREDICTION, TRAINING, AUGMENTATION
+    purposes = SELECTION, ESTIMATION, PREDICTION, TRAINING, AUGMENTATION, ATTACK
     ranges = [range(purpose, purpose + MAX_DRAWS) for purpose in purposes]
     assert all(a.stop <= b.start for a, b in pairwise(ranges))
 

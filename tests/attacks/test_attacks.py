@@ -8,12 +8,38 @@ from typing import Any
 import pytest
 import torch
 
-from sparsecert.attacks import NEVER, Attack, Network, Pointwise, SparseRS, UniformNoise
+from sparsecert.attacks import (
+    JSMA,
+    NEVER,
+    Answers,
+    Attack,
+    CarliniWagnerL0,
+    Defender,
+    Network,
+    Pointwise,
+    Saliency,
+    SparseRS,
+    UniformNoise,
+)
 from sparsecert.errors import InputError
 from tests.attacks.linear import Linear, made
 
-ATTACKS = [Pointwise(restarts=3), SparseRS(steps=100), UniformNoise(restarts=3)]
-BARS = [(SparseRS(steps=3_000), 1.25), (Pointwise(restarts=10), 2.0)]  # Pointwise takes pixels back in random order
+ATTACKS = [
+    Pointwise(restarts=3),
+    SparseRS(steps=100),
+    Saliency(),
+    JSMA(),
+    CarliniWagnerL0(steps=30, rate=0.1),
+    UniformNoise(restarts=3),
+]
+BARS = [
+    (SparseRS(steps=3_000), 1.25),
+    (Saliency(), 1.0),
+    (JSMA(), 1.25),
+    (CarliniWagnerL0(), 1.25),
+    (Pointwise(restarts=10), 2.0),  # it takes pixels back in random order
+]
+ASKED_ONLY = Pointwise, SparseRS, UniformNoise  # need no gradients
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -72,7 +98,32 @@ def test_the_seed_decides(attack: Attack) -> None:
     runs = [attack(Network(model), images, labels, seed=seed) for seed in (0, 0, 1)]
     assert torch.equal(runs[0].adversarial, runs[1].adversarial)
     assert torch.equal(runs[0].queries, runs[1].queries)
-    assert not torch.equal(runs[0].adversarial, runs[2].adversarial)
+    if isinstance(attack, ASKED_ONLY):
+        assert not torch.equal(runs[0].adversarial, runs[2].adversarial)
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=str)
+def test_attacks_that_need_gradients_say_so(attack: Attack) -> None:
+    model, images, labels = made(images=3)
+
+    class Closed(Defender):
+        def answers(self, images: torch.Tensor) -> Answers:
+            return Network(model).answers(images)
+
+    if isinstance(attack, ASKED_ONLY):
+        assert attack(Closed(), images, labels).succeeded.any()
+    else:
+        with pytest.raises(InputError, match="Closed has no gradients; use an attack that asks for answers alone"):
+            attack(Closed(), images, labels)
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=str)
+def test_flat_features_are_attacked_too(attack: Attack) -> None:
+    model, images, labels = made(images=5)
+    flat = attack(Network(lambda rows: model(rows.view(-1, 1, 16, 16))), images.flatten(1), labels)
+    assert flat.succeeded.sum() >= 3
+    differs = (flat.adversarial != images.flatten(1)).sum(dim=1)
+    assert torch.equal(differs[flat.succeeded], flat.distances[flat.succeeded])
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=str)

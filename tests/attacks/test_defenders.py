@@ -8,7 +8,18 @@ import numpy as np
 import pytest
 import torch
 
-from sparsecert.attacks import ABSTAINS, Answers, Estimator, Judge, Network, Pointwise, SmoothedDefender
+from sparsecert.attacks import (
+    ABSTAINS,
+    Answers,
+    Estimator,
+    Judge,
+    Network,
+    Pointwise,
+    Saliency,
+    SmoothedDefender,
+    UniformNoise,
+)
+from sparsecert.attacks.defenders import leads
 from sparsecert.errors import InputError
 from sparsecert.smoothed import Smoothed
 from tests.attacks.linear import made
@@ -19,7 +30,7 @@ def test_a_networks_largest_score_wins_and_a_broken_one_is_no_answer() -> None:
     answers = Network(lambda images: scores).answers(torch.zeros(3, 1, 2, 2))
     assert answers.labels.tolist() == [1, ABSTAINS, 0]
     assert answers.evaluations.tolist() == [1, 1, 1]
-    assert answers.leads(torch.tensor([1, 0, 1])).tolist() == [1.0, 3.0, -1.0]
+    assert leads(answers.scores, torch.tensor([1, 0, 1])).tolist() == [1.0, 3.0, -1.0]
     with pytest.raises(InputError, match=r"the model must give scores \(images, classes\), got \(3, 3\)"):
         Network(lambda images: scores).answers(torch.zeros(2, 1, 2, 2))
 
@@ -57,11 +68,37 @@ def test_a_smoothed_classifier_answers_as_it_predicts(trained: Path, digits: tup
     assert torch.equal(found.evaluations, 50 * found.queries)
 
 
+def test_the_gradient_of_a_smoothed_classifier_is_that_of_its_mean_probabilities(
+    trained: Path, digits: tuple[torch.Tensor, torch.Tensor]
+) -> None:
+    """By finite differences, in doubles; and it leads to smaller changes than chance does."""
+    smoothed, (images, labels) = Smoothed.load(trained), digits
+    defender = SmoothedDefender(smoothed, n=300, copies=32)
+    image = images[:1].clone().requires_grad_()
+    scores = defender.scores(image)
+    assert float(scores.sum().detach()) == pytest.approx(1, abs=1e-5)
+    label = int(labels[0])
+    (slope,) = torch.autograd.grad(scores[0, label], image)
+    place = divmod(int(slope.abs().argmax()), 8)
+    ends = []
+    for step in (-1e-2, 1e-2):
+        moved = images[:1].clone()
+        moved[0, 0, place[0], place[1]] += step
+        ends.append(float(defender.scores(moved)[0, label].detach()))
+    assert float(slope[0, 0, place[0], place[1]]) == pytest.approx((ends[1] - ends[0]) / 2e-2, rel=0.1)
+    led, chance = (
+        attack(SmoothedDefender(smoothed, n=300, copies=32), images[:6], labels[:6])
+        for attack in (Saliency(), UniformNoise(restarts=3))
+    )
+    assert led.median < chance.median
+    assert (led.evaluations > led.queries).all()
+
+
 def test_abstaining_is_a_success_of_the_attack() -> None:
     class Shy(Network):
         def answers(self, images: torch.Tensor) -> Answers:
             answers = super().answers(images)
-            shy = answers.leads(answers.labels) < 2
+            shy = leads(answers.scores, answers.labels) < 2
             return Answers(torch.where(shy, ABSTAINS, answers.labels), answers.scores, answers.evaluations)
 
     model, images, labels = made(images=10)

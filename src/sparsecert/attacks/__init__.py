@@ -7,23 +7,29 @@ reaches the defender only through a judge, which counts, keeps within bounds and
 from __future__ import annotations
 
 from sparsecert.attacks.attack import Attack, Outcome
+from sparsecert.attacks.carlini_wagner import CarliniWagnerL0
 from sparsecert.attacks.defenders import ABSTAINS, Answers, Defender, Estimator, Network, SmoothedDefender
+from sparsecert.attacks.jsma import JSMA
 from sparsecert.attacks.judge import NEVER, Judge
 from sparsecert.attacks.noise import UniformNoise
 from sparsecert.attacks.pointwise import Pointwise
+from sparsecert.attacks.saliency import Saliency
 from sparsecert.attacks.sparse_rs import SparseRS
 
 __all__ = [
     "ABSTAINS",
+    "JSMA",
     "NEVER",
     "Answers",
     "Attack",
+    "CarliniWagnerL0",
     "Defender",
     "Estimator",
     "Judge",
     "Network",
     "Outcome",
     "Pointwise",
+    "Saliency",
     "SmoothedDefender",
     "SparseRS",
     "UniformNoise",

@@ -11,7 +11,9 @@ import numpy as np
 import torch
 
 from sparsecert.errors import InputError
+from sparsecert.schemes import ATTACK
 from sparsecert.smoothed import Smoothed
+from sparsecert.votes import in_eval_mode
 
 ABSTAINS = -1
 
@@ -28,10 +30,16 @@ class Answers:
     scores: torch.Tensor
     evaluations: torch.Tensor
 
-    def leads(self, labels: torch.Tensor) -> torch.Tensor:
-        """float[b]: the score of each label less the largest other one; an attack makes it negative."""
-        own = self.scores.gather(1, labels[:, None])[:, 0]
-        return own - self.scores.scatter(1, labels[:, None], -torch.inf).amax(dim=1)
+
+def leads(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """float[b]: the score of each label less the largest other one; an attack makes it negative."""
+    own = scores.gather(1, labels[:, None])[:, 0]
+    return own - scores.scatter(1, labels[:, None], -torch.inf).amax(dim=1)
+
+
+def lead_of(labels: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
+    """`leads` of these labels, as a function of the scores."""
+    return lambda scores: leads(scores, labels)
 
 
 class Defender(ABC):
@@ -40,6 +48,15 @@ class Defender(ABC):
     @abstractmethod
     def answers(self, images: torch.Tensor) -> Answers:
         """Its answers to images [b, channels, *places], or [b, features], on the CPU."""
+
+    def scores(self, images: torch.Tensor) -> torch.Tensor:
+        """float[b, classes] that gradients flow through, for attacks that need them."""
+        raise InputError(f"{type(self).__name__} has no gradients; use an attack that asks for answers alone")
+
+    @property
+    def evaluations_of_scores(self) -> int:
+        """How many times the base classifier is run for the scores of one image."""
+        return 1
 
 
 class Network(Defender):
@@ -56,6 +73,10 @@ class Network(Defender):
             raise InputError(f"the model must give scores (images, classes), got {tuple(scores.shape)}")
         labels = torch.where(scores.isfinite().all(dim=1), scores.argmax(dim=1), ABSTAINS)
         return Answers(labels, scores.nan_to_num(nan=-torch.inf), torch.ones(len(images), dtype=torch.int64))
+
+    def scores(self, images: torch.Tensor) -> torch.Tensor:
+        """The model's own."""
+        return self.model(images.to(self.device)).float().cpu()
 
 
 class Estimator(Defender):
@@ -81,11 +102,15 @@ class Estimator(Defender):
 class SmoothedDefender(Defender):
     """A smoothed classifier that predicts with `n` ablated copies of each image and abstains as it does for its users.
 
-    Each query draws masks of its own: what it answers is random, as it is for its users.
+    Each query draws masks of its own: what it answers is random, as it is for its users. Votes have no gradient; the
+    scores that gradients flow through are the base classifier's probabilities, averaged over `copies` masks that are
+    the same for all images and queries.
     """
 
-    def __init__(self, smoothed: Smoothed, n: int = 10_000, alpha: float = 0.05, seed: int = 0) -> None:
-        self.smoothed, self.n, self.alpha, self.seed = smoothed, n, alpha, seed
+    def __init__(
+        self, smoothed: Smoothed, n: int = 10_000, alpha: float = 0.05, seed: int = 0, copies: int = 128
+    ) -> None:
+        self.smoothed, self.n, self.alpha, self.seed, self.copies = smoothed, n, alpha, seed, copies
         self._asked = 0
 
     def answers(self, images: torch.Tensor) -> Answers:
@@ -96,3 +121,18 @@ class SmoothedDefender(Defender):
         labels = torch.from_numpy(np.where(said.abstained, ABSTAINS, said.labels))
         shares = torch.from_numpy(said.counts / self.n).float()
         return Answers(labels, shares, torch.full((len(images),), self.n))
+
+    def scores(self, images: torch.Tensor) -> torch.Tensor:
+        """Mean probabilities of the base classifier over the same masks for all."""
+        smoothed = self.smoothed
+        inputs = images.to(smoothed.device)
+        masks = smoothed.scheme.masks(self.seed, [0], range(ATTACK, ATTACK + self.copies), smoothed.device)[0]
+        copies = smoothed.encoding(inputs.repeat_interleave(self.copies, dim=0), masks.repeat(len(inputs), 1))
+        with in_eval_mode(smoothed.model):
+            shares = smoothed.model(copies).float().softmax(dim=1)
+        return shares.view(len(images), self.copies, -1).mean(dim=1).cpu()
+
+    @property
+    def evaluations_of_scores(self) -> int:
+        """One for each of the masks."""
+        return self.copies

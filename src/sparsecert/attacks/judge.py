@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
 from sparsecert.attacks.defenders import Answers, Defender
@@ -58,6 +60,21 @@ class Judge:
         fooled = answers.labels != self.labels[which]
         self._keep(attempts, which, fooled)
         return fooled, answers
+
+    def gradients(
+        self, attempts: torch.Tensor, which: torch.Tensor, goal: Callable[[torch.Tensor], torch.Tensor]
+    ) -> torch.Tensor:
+        """The gradient at each attempt of goal(scores), where `goal` maps float[m, classes] to float[m].
+
+        One query each, as the answer is.
+        """
+        attempts = attempts.detach().clone().requires_grad_()
+        with torch.enable_grad():
+            reached = goal(self.defender.scores(attempts)).sum()
+        (gradients,) = torch.autograd.grad(reached, attempts)
+        self.queries.index_add_(0, which, torch.ones_like(which))
+        self.evaluations.index_add_(0, which, torch.full_like(which, self.defender.evaluations_of_scores))
+        return gradients
 
     def _keep(self, attempts: torch.Tensor, which: torch.Tensor, fooled: torch.Tensor) -> None:
         distances = changed(attempts, self.images[which]).sum(dim=1)

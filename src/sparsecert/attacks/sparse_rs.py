@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 
 from sparsecert.attacks.attack import Attack
+from sparsecert.attacks.defenders import leads
 from sparsecert.attacks.judge import Judge, changed
 from sparsecert.attacks.pointwise import mixed, salted, take_back
 
@@ -70,10 +71,10 @@ class _Search:
         if not len(live):
             return
         fooled, answers = self.judge.asked(attempts[live], self.which[live])
-        leads = answers.leads(self.judge.labels[self.which[live]])
-        better = live[leads <= self.leads[live]]
+        left = leads(answers.scores, self.judge.labels[self.which[live]])
+        better = live[left <= self.leads[live]]
         self.current[better], self.chosen[better] = attempts[better], chosen[better]
-        self.leads[live] = torch.minimum(leads, self.leads[live])
+        self.leads[live] = torch.minimum(left, self.leads[live])
         won = torch.zeros(len(self.which), dtype=torch.bool)
         won[live[fooled]] = True
         self.current[won], self.chosen[won] = attempts[won], changed(attempts[won], self.images[won])

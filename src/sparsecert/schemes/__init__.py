@@ -6,6 +6,7 @@ from typing import Any
 
 from sparsecert.errors import InputError
 from sparsecert.schemes.scheme import (
+    ATTACK,
     AUGMENTATION,
     DELTA_BITS,
     ESTIMATION,
@@ -19,6 +20,7 @@ from sparsecert.schemes.scheme import (
 from sparsecert.schemes.uniform import Uniform
 
 __all__ = [
+    "ATTACK",
     "AUGMENTATION",
     "DELTA_BITS",
     "ESTIMATION",
