@@ -20,5 +20,6 @@ ENCODINGS: list[Encoding] = [
     NullChannels(),
     NullChannels(mean=[0.3], std=[0.2]),
     MeanFill(0.25),
+    MeanFill(0.25, centred=True),
 ]
 METHOD_NAMES = list(METHODS)

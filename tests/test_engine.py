@@ -37,7 +37,12 @@ def _stack(channels: int, kernel: int, stride: int, padding: int, size: int) -> 
 
 
 ENCODINGS = [NullChannels(), MeanFill(0.3), NullChannels(mean=0.1, std=0.4)]
-COLOUR = [NullChannels((0.1, 0.2, 0.3), (0.5, 0.6, 0.7)), MeanFill((0.2, 0.3, 0.4)), NullChannels()]
+COLOUR = [
+    NullChannels((0.1, 0.2, 0.3), (0.5, 0.6, 0.7)),
+    MeanFill((0.2, 0.3, 0.4)),
+    MeanFill((0.2, 0.3, 0.4), centred=True),
+    NullChannels(),
+]
 STEMS = [(4, 2, 1, 12), (4, 4, 0, 16), (3, 1, 1, 9), (6, 3, 3, 12), (5, 2, 2, 12), (4, 2, 0, 13)]
 
 

@@ -283,6 +283,12 @@ def test_the_default_encodings() -> None:
     normalised = default_encoding(data, replace(QUICK, normalise=True))
     assert normalised.config() == NullChannels(data.mean, data.std).config()
     assert default_encoding(data, QUICK, "mean-fill").config() == MeanFill(data.mean).config()
+    in_bf16 = default_encoding(data, replace(QUICK, precision="bf16"), "mean-fill")
+    assert (
+        in_bf16.config()
+        == MeanFill(data.mean, centred=True).config()
+        == {**MeanFill(data.mean).config(), "centred": True}
+    )
 
 
 def test_progress_reports_the_truth(few: Dataset, tmp_path: Path) -> None:

@@ -52,7 +52,12 @@ def _adversarial(channels: int, units: int) -> Model:
 
 
 MODELS = [_linear(0), _linear(1), _network, _parity, _adversarial]
-ENCODINGS: list[Encoding] = [NullChannels(), NullChannels(mean=0.4, std=0.3), MeanFill(0.35)]
+ENCODINGS: list[Encoding] = [
+    NullChannels(),
+    NullChannels(mean=0.4, std=0.3),
+    MeanFill(0.35),
+    MeanFill(0.35, centred=True),
+]
 
 
 def _all_masks(scheme: Uniform) -> torch.Tensor:

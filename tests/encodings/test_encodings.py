@@ -81,6 +81,9 @@ def test_mean_fill_puts_the_mean_where_null_is() -> None:
     assert torch.equal(result[0, :, 0, 0], inputs[0, :, 0, 0])
     assert torch.equal(result[0, :, 0, 1], torch.tensor([0.1, 0.2, 0.3]))
     assert MeanFill(0.5).channels(3) == 3
+    centred = MeanFill([0.1, 0.2, 0.3], centred=True)(inputs, masks)
+    torch.testing.assert_close(centred, result - torch.tensor([0.1, 0.2, 0.3]).view(3, 1, 1))
+    assert (centred[0, :, 0, 1] == 0).all()
 
 
 def test_one_mask_serves_a_minibatch() -> None:

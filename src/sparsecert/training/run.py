@@ -40,7 +40,7 @@ MASKS_AHEAD = 64  # minibatch masks drawn at once: on a GPU drawing 64 takes no 
 def default_encoding(data: Dataset, recipe: Recipe, name: str = "null-channels") -> Encoding:
     """The encoding of that name with the data set's own constants."""
     if name == "mean-fill":
-        return MeanFill(data.mean)
+        return MeanFill(data.mean, centred=recipe.precision == "bf16")
     return NullChannels(data.mean, data.std) if recipe.normalise else NullChannels()
 
 
