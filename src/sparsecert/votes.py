@@ -102,13 +102,35 @@ class Voting:
                     progress(rows)
             return _pending(counts.view(len(inputs), self.classes + 1))
 
+    def labels(
+        self, inputs: torch.Tensor, which: torch.Tensor, examples: torch.Tensor, draws: torch.Tensor, seed: int
+    ) -> torch.Tensor:
+        """How single copies are classified: int64[rows], row r being inputs[which[r]] ablated by the mask of
+        (seed, examples[r], draws[r]); the number of classes where its scores are not finite. All on the device.
+        """
+        found = torch.empty_like(which)
+        with on_device(self.ablation.device), in_eval_mode(self.ablation.model), torch.no_grad():
+            position = 0
+            while position < len(which):
+                part = slice(position, min(position + self.rows, len(which)))
+                try:
+                    scores = self._scores(inputs, which[part], seed, examples[part], draws[part])
+                except RuntimeError as error:
+                    self.rows = _smaller(self.rows, error)
+                    continue
+                found[part] = self._voted(scores)
+                position = part.stop
+        return found
+
+    def _voted(self, scores: torch.Tensor) -> torch.Tensor:
+        return torch.where(torch.isfinite(scores).all(dim=1), scores.argmax(dim=1), self.classes)
+
     def tally(self, scores: torch.Tensor, which: torch.Tensor, live: torch.Tensor, counts: torch.Tensor) -> None:
         """Adds the vote of each row that is live (1, not 0) to `counts`, int64[inputs * (classes + 1)].
 
         The last of an input's counts is of scores that are not finite.
         """
-        voted = torch.where(torch.isfinite(scores).all(dim=1), scores.argmax(dim=1), self.classes)
-        counts.scatter_add_(0, which * (self.classes + 1) + voted, live)
+        counts.scatter_add_(0, which * (self.classes + 1) + self._voted(scores), live)
 
 
 def even(rows: int, most: int, device: torch.device) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from sparsecert.attacks.attack import Attack, Outcome
 from sparsecert.attacks.carlini_wagner import CarliniWagnerL0
+from sparsecert.attacks.common_masks import CommonMasks
 from sparsecert.attacks.defenders import ABSTAINS, Answers, Defender, Estimator, Network, SmoothedDefender
 from sparsecert.attacks.jsma import JSMA
 from sparsecert.attacks.judge import NEVER, Judge
@@ -23,6 +24,7 @@ __all__ = [
     "Answers",
     "Attack",
     "CarliniWagnerL0",
+    "CommonMasks",
     "Defender",
     "Estimator",
     "Judge",

@@ -45,16 +45,24 @@ class Judge:
         """How many an image has."""
         return changed(self.images[:1], self.images[:1]).shape[1]
 
-    def fooled(self, attempts: torch.Tensor, which: torch.Tensor) -> torch.Tensor:
-        """Bool[m]: whether attempts[j], made from image which[j], fools the defender."""
-        return self.asked(attempts, which)[0]
+    def fooled(self, attempts: torch.Tensor, which: torch.Tensor, slots: torch.Tensor | None = None) -> torch.Tensor:
+        """Bool[m]: whether attempts[j], made from image which[j], fools the defender.
 
-    def asked(self, attempts: torch.Tensor, which: torch.Tensor) -> tuple[torch.Tensor, Answers]:
+        `slots` names the lines of attempts that they belong to, where each goes on from the last that succeeded.
+        """
+        fooled, _ = self.asked(attempts, which, slots)
+        if slots is not None:
+            self.defender.went_on(fooled.nonzero()[:, 0])
+        return fooled
+
+    def asked(
+        self, attempts: torch.Tensor, which: torch.Tensor, slots: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, Answers]:
         """The same, with all that the defender said."""
         low, high = self.bounds
         if not ((attempts >= low) & (attempts <= high)).all():
             raise ValueError(f"an attempt has values outside {low} to {high}")
-        answers = self.defender.answers(attempts)
+        answers = self.defender.answers(attempts, slots)
         self.queries.index_add_(0, which, torch.ones_like(which))
         self.evaluations.index_add_(0, which, answers.evaluations)
         fooled = answers.labels != self.labels[which]

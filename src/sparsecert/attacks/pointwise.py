@@ -29,7 +29,7 @@ class Pointwise(Attack):
         """See the class."""
         which = which.repeat(self.restarts)
         starts, found = salted(judge, which, generator)
-        take_back(judge, starts[found], which[found], generator)
+        take_back(judge, starts[found], which[found], generator, slots=found.nonzero()[:, 0])
 
 
 def salted(
@@ -41,11 +41,13 @@ def salted(
         left = (~found).nonzero()[:, 0]
         if not len(left):
             break
-        result[left], found[left] = _salted_once(judge, which[left], generator)
+        result[left], found[left] = _salted_once(judge, which[left], left, generator)
     return result, found
 
 
-def _salted_once(judge: Judge, which: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+def _salted_once(
+    judge: Judge, which: torch.Tensor, slots: torch.Tensor, generator: torch.Generator
+) -> tuple[torch.Tensor, torch.Tensor]:
     """The least noise of a rising series: pixels set to one of the bounds, each channel by itself; each level adds."""
     images = judge.images[which]
     low, high = judge.bounds
@@ -57,7 +59,8 @@ def _salted_once(judge: Judge, which: torch.Tensor, generator: torch.Generator) 
         if not len(left):
             break
         attempts = mixed(images[left], noise[left], turn[left] < level / NOISE_LEVELS)
-        fooled = judge.fooled(attempts, which[left])
+        fooled, _ = judge.asked(attempts, which[left], slots[left])
+        judge.defender.went_on(torch.arange(len(left)))
         result[left[fooled]], found[left[fooled]] = attempts[fooled], True
     return result, found
 
@@ -69,16 +72,28 @@ def mixed(images: torch.Tensor, others: torch.Tensor, pixels: torch.Tensor) -> t
     return torch.where(chosen, others, images)
 
 
-def take_back(judge: Judge, current: torch.Tensor, which: torch.Tensor, generator: torch.Generator) -> None:
+def take_back(
+    judge: Judge,
+    current: torch.Tensor,
+    which: torch.Tensor,
+    generator: torch.Generator,
+    slots: torch.Tensor | None = None,
+) -> None:
     """Sets pixels of each adversarial image back to the original's while it stays adversarial, in passes."""
     going = torch.arange(len(current))
+    slots = going if slots is None else slots
     while len(going):
-        kept = _one_pass(judge, current, which, going, generator)
+        kept = _one_pass(judge, current, which, going, slots, generator)
         going = going[kept]
 
 
 def _one_pass(
-    judge: Judge, current: torch.Tensor, which: torch.Tensor, going: torch.Tensor, generator: torch.Generator
+    judge: Judge,
+    current: torch.Tensor,
+    which: torch.Tensor,
+    going: torch.Tensor,
+    slots: torch.Tensor,
+    generator: torch.Generator,
 ) -> torch.Tensor:
     """Tries every changed pixel of the images `going` once, each in its own order; Bool: whether any was set back."""
     originals = judge.images[which[going]]
@@ -90,7 +105,7 @@ def _one_pass(
         pixel = torch.zeros(len(live), judge.pixels, dtype=torch.bool)
         pixel[torch.arange(len(live)), order[live, turn]] = True
         attempts = mixed(current[going[live]], originals[live], pixel)
-        fooled = judge.fooled(attempts, which[going[live]])
+        fooled = judge.fooled(attempts, which[going[live]], slots[going[live]])
         current[going[live[fooled]]] = attempts[fooled]
         gained[live[fooled]] = True
     return gained
