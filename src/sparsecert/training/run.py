@@ -175,9 +175,8 @@ class Run:
 
     def _begin_epoch(self) -> None:
         self.order.copy_(self.batches.order(self.epoch))
-        if self.moves is not None:
-            moves = self.batches.moves(self.epoch)
-            assert moves is not None
+        moves = self.batches.moves(self.epoch)
+        if self.moves is not None and moves is not None:
             self.moves.copy_(moves)
 
     def take(self, batch: int) -> None:
@@ -202,7 +201,10 @@ class Run:
         """The step's inputs, augmented and ablated, as the network sees them: first one copy of each, then another."""
         staging = self.staging
         images = self.batches.shown(chosen, self.moves) if staging is None else staging.pixels[: len(chosen)]
-        copies = self.encoding((images.float() / 255).repeat(self.recipe.copies, 1, 1, 1), self._masks(chosen))
+        inputs = images.float() / 255
+        if self.recipe.copies > 1:
+            inputs = inputs.repeat(self.recipe.copies, 1, 1, 1)
+        copies = self.encoding(inputs, self._masks(chosen))
         if self.device.type == "cuda" and copies.ndim == 4:
             copies = copies.to(memory_format=torch.channels_last)
         return copies.bfloat16() if self.recipe.precision == "bf16" else copies
