@@ -140,6 +140,17 @@ def test_failure_is_of_an_image_not_of_the_batch(attack: Attack) -> None:
     assert stubborn.median == float("inf")
 
 
+def test_a_budget_below_the_start_is_searched_within() -> None:
+    """The published use of the attack: a number of pixels is given, and most images can be fooled with so many."""
+    model, images, labels = made(images=12)
+    budget = int(model.least(images).max()) + 1
+    start = Pointwise(restarts=1)(Network(model), images, labels)
+    assert (start.distances > budget).any()
+    found = SparseRS(steps=1_000)(Network(model), images, labels, budget=budget)
+    assert found.succeeded.sum() >= 10
+    assert (found.distances <= budget).all()
+
+
 def test_bounds_are_kept() -> None:
     model, images, _ = made(images=6)
     found = Pointwise(restarts=2)(

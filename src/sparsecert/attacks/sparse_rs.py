@@ -37,8 +37,9 @@ class SparseRS(Attack):
         which = which[found]
         if not len(which):
             return
-        take_back(judge, starts[found], which, generator)
-        search = _Search(judge, which, generator)
+        current = starts[found]
+        take_back(judge, current, which, generator)
+        search = _Search(judge, which, current, generator)
         for step in range(self.steps):
             search.step(self._share(step))
 
@@ -50,10 +51,9 @@ class SparseRS(Attack):
 class _Search:
     """The state of all images' searches: each image's set, its values, and the lead that it leaves the defender."""
 
-    def __init__(self, judge: Judge, which: torch.Tensor, generator: torch.Generator) -> None:
+    def __init__(self, judge: Judge, which: torch.Tensor, current: torch.Tensor, generator: torch.Generator) -> None:
         self.judge, self.which, self.generator = judge, which, generator
-        self.images = judge.images[which]
-        self.current = judge.best[which]
+        self.images, self.current = judge.images[which], current
         self.leads = torch.full((len(which),), torch.inf)
         self.chosen = changed(self.current, self.images)
         self._drop(torch.ones(len(which), dtype=torch.bool))
@@ -81,8 +81,10 @@ class _Search:
         self._drop(won)
 
     def _drop(self, won: torch.Tensor) -> None:
-        """Goes on with one pixel less where a set succeeded, from the lead that leaves."""
-        out = self._random_of(self.chosen, won.long())
+        """Goes on with one pixel less where a set succeeded, or with as many as the budget allows if that is fewer."""
+        sizes = self.chosen.sum(dim=1)
+        left = sizes - 1 if self.judge.budget is None else (sizes - 1).clamp(max=self.judge.budget)
+        out = self._random_of(self.chosen, torch.where(won, sizes - left, 0))
         self.current, self.chosen = mixed(self.current, self.images, out), self.chosen & ~out
         self.leads[won] = torch.inf
 
