@@ -1,6 +1,7 @@
 """How fast residual networks train on ablated inputs, beside what the device could do.
 
-Prints, for each recipe: images a second from some steps after the first ones, the rate of floating-point operations
+Prints, for each recipe: ablated images a second from some steps after the first ones (a recipe that shows two copies of
+each image counts both), the rate of floating-point operations
 that makes (three times the forward pass's) and its share of the rate at which the device multiplies large matrices,
 and what the whole recipe takes. Where Imagenette is found, the ImageNet network is also trained on its JPEG files, so
 that the two rates show whether decoding keeps the device waiting. Images are noise otherwise: the time does not depend
@@ -83,12 +84,14 @@ def measure(case: Case, device: torch.device, steps: int, rate: float, batch: in
     data = noise(case.size, -(-count // recipe.batch) * recipe.batch)
     from_memory, flops = trained(data, in_memory, device, steps)
     share = 3 * flops * from_memory / rate
-    epochs = f"{recipe.epochs} epochs of {case.images:,} images: {recipe.epochs * case.images / from_memory:,.0f} s"
+    shown = recipe.epochs * case.images * recipe.copies
+    epochs = f"{recipe.epochs} epochs of {case.images:,} images x {recipe.copies}: {shown / from_memory:,.0f} s"
     bar = ""
     if case.bar is not None and device.type == "cuda":
         bar = f"; bar {case.bar:,}: {'met' if from_memory >= case.bar else 'MISSED'}"
-    print(f"\n{case.name}, batches of {recipe.batch}, {recipe.precision}, one process")
-    print(f"from memory: {from_memory:,.0f} images/s, {3 * flops * from_memory / 1e12:.1f} TFLOP/s, {share:.1%}{bar}")
+    print(f"\n{case.name}, batches of {recipe.batch} x {recipe.copies}, {recipe.precision}, one process")
+    speed = f"{from_memory:,.0f} ablated images/s, {3 * flops * from_memory / 1e12:.1f} TFLOP/s"
+    print(f"from memory: {speed}, {share:.1%}{bar}")
     print(f"  {epochs}")
     if recipe.augment == "resized-crop-flip":
         from_files(recipe, device, steps, from_memory)
@@ -103,11 +106,11 @@ def from_files(recipe: Recipe, device: torch.device, steps: int, from_memory: fl
         return
     rate, _ = trained(data, recipe, device, steps)
     share = f"{rate / from_memory:.1%} of the rate from memory"
-    print(f"from {len(data):,} JPEG files of Imagenette: {rate:,.0f} images/s, {share}")
+    print(f"from {len(data):,} JPEG files of Imagenette: {rate:,.0f} ablated images/s, {share}")
 
 
 def trained(data: Dataset, recipe: Recipe, device: torch.device, steps: int) -> tuple[float, int]:
-    """Images a second, and the floating-point operations of a forward pass of one."""
+    """Ablated images a second, and the floating-point operations of a forward pass of one."""
     scheme = Uniform(int(np.prod(data.images.shape[1:])), recipe.keep)
     run = Run(data, recipe, scheme, default_encoding(data, recipe), SEED, device)
     with closing(run):
@@ -115,7 +118,7 @@ def trained(data: Dataset, recipe: Recipe, device: torch.device, steps: int) -> 
         run.model.train()
         take_step = stepper([run])
         taken = seconds(lambda: take_step([run]), device, steps, warm=WARM if device.type == "cuda" else 1)
-    return recipe.batch / taken, flops
+    return recipe.batch * recipe.copies / taken, flops
 
 
 def operations(run: Run) -> int:
