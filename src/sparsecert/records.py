@@ -1,7 +1,8 @@
 """Records: JSON lines, a header of run facts and then one line per input with its votes. No torch here.
 
 Line by line appended and flushed, so a run that is killed loses at most the inputs in flight. The votes are kept, so
-any certificate can be computed again, at another alpha or by another theorem, without the model.
+any certificate can be computed again, at another alpha or by another theorem, without the model. An attack's lines hold
+what it found instead.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar, cast
 
 from sparsecert.counts import Tally
 from sparsecert.errors import InputError
 from sparsecert.files import lock, unwritable
+from sparsecert.findings import Finding
 
 FORMAT = 1
 COMPRESSED: dict[str, tuple[bytes, Callable[[BinaryIO], Any]]] = {
@@ -31,13 +33,15 @@ COMPRESSED: dict[str, tuple[bytes, Callable[[BinaryIO], Any]]] = {
 MOST_KEPT = 20_000  # lines held in memory; of longer files each is read when it is asked for
 ANSWERS = "yes", "no", "undecided"  # to the question whether a radius is at least so much
 START = b'{"sparsecert"'  # how every records file begins; anything else is not ours to touch
+NOT_BEGUN = "{} is empty: the run that writes it has not begun"
+ATTACK = "attack"  # the kind of a run whose lines are findings
 
 
 @dataclass(frozen=True)
 class Header:
     """What a records file is about: `run` decides every vote and certificate, `environment` says where it was made."""
 
-    kind: str  # "certify" or "predict"
+    kind: str  # "certify", "predict" or "attack"
     run: dict[str, Any]
     environment: dict[str, Any]
 
@@ -119,20 +123,32 @@ class Records:
 
 
 @dataclass(frozen=True)
-class Lines(Collection[Record]):
+class Findings:
+    """The records file of an attack as read: the header and the whole lines after it."""
+
+    path: Path
+    header: Header
+    lines: Collection[Finding]
+
+
+Line = TypeVar("Line", Record, Finding)
+
+
+@dataclass(frozen=True)
+class Lines(Collection[Line]):
     """The first `count` lines of a file, read again whenever they are gone through: a long run takes no memory."""
 
     path: Path
-    classes: int
+    parse: Callable[[bytes], Line]
     count: int
 
     def __len__(self) -> int:
         return self.count
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[Line]:
         with opened(self.path) as file:
             for line in islice(file, 1, self.count + 1):
-                yield Record.from_json(line, self.classes)
+                yield self.parse(line)
 
     def __contains__(self, record: object) -> bool:
         return any(line == record for line in self)
@@ -143,14 +159,41 @@ def read(path: str | Path) -> Records:
 
     A truncated last line (of a run under way or killed) is left out.
     """
+    header, kept, count = _read(path)
+    if header.kind == ATTACK:
+        raise InputError(f"{path} holds what an attack found, not votes; name records of predict or certify")
+    lines = Lines(Path(path), lambda line: Record.from_json(line, header.run["classes"]), count)
+    return Records(Path(path), header, cast(tuple[Record, ...], kept) if len(kept) == count else lines)
+
+
+def read_findings(path: str | Path) -> Findings:
+    """Reads the records of an attack as `read` does those of votes."""
+    header, kept, count = _read(path)
+    if header.kind != ATTACK:
+        raise InputError(f"{path} holds {header.kind} records; name one of `sparsecert attack`")
+    lines = Lines(Path(path), Finding.from_json, count)
+    return Findings(Path(path), header, cast(tuple[Finding, ...], kept) if len(kept) == count else lines)
+
+
+def kind_of(path: str | Path) -> str:
+    """What kind of run a records file is of; only its first line is read."""
     path = Path(path)
-    kept: list[Record] = []
+    with opened(path) as file:
+        header = _first(path, file.readline())
+    if header is None:
+        raise InputError(NOT_BEGUN.format(path))
+    return header.kind
+
+
+def _read(path: str | Path) -> tuple[Header, tuple[Record | Finding, ...], int]:
+    """The header, the lines up to MOST_KEPT, and how many there are."""
+    path = Path(path)
+    kept: list[Record | Finding] = []
     with opened(path) as file:
         header, done, _ = _scan(path, file, kept)
     if header is None:
-        raise InputError(f"{path} is empty: the run that writes it has not begun")
-    whole = len(kept) == len(done)
-    return Records(path, header, tuple(kept) if whole else Lines(path, header.run["classes"], len(done)))
+        raise InputError(NOT_BEGUN.format(path))
+    return header, tuple(kept), len(done)
 
 
 @contextmanager
@@ -229,7 +272,7 @@ class Writer:
         if found is None:
             self._append_line(first_line)
 
-    def append(self, records: Iterable[Record]) -> None:
+    def append(self, records: Iterable[Record | Finding]) -> None:
         """Adds lines and hands them to the system; if that fails, the file ends with the last whole line."""
         for record in records:
             self._append_line(record.to_json())
@@ -254,23 +297,22 @@ class Writer:
         self._file.close()
 
 
-def _scan(path: Path, file: BinaryIO, kept: list[Record] | None = None) -> tuple[Header | None, set[int], int]:
+def _scan(
+    path: Path, file: BinaryIO, kept: list[Record | Finding] | None = None
+) -> tuple[Header | None, set[int], int]:
     """Header, the inputs of the whole lines, and where these end; no header when not even that line is whole.
 
     `kept` is filled with the lines up to MOST_KEPT.
     """
     first = file.readline()
-    if not first.startswith(START[: len(first)]):
-        raise InputError(f"{path} is not a records file; nothing was changed; name another")
-    if not first.endswith(b"\n"):
-        return None, set(), 0
-    header, done, end = _parse_header(path, first), set[int](), len(first)
+    header, done, end = _first(path, first), set[int](), len(first)
+    if header is None:
+        return None, done, 0
     for number, line in enumerate(file, start=2):
         if not line.endswith(b"\n"):
             break
         try:
-            record = Record.from_json(line, header.run["classes"])
-            _check_line(header, record)
+            record = _parse_line(header, line)
             if record.example in done:
                 raise ValueError(f"input {record.example} is there twice")
         except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
@@ -286,8 +328,28 @@ def _scan(path: Path, file: BinaryIO, kept: list[Record] | None = None) -> tuple
     return header, done, end
 
 
-def _check_line(header: Header, record: Record) -> None:
-    """Holds a line against its header: an input of the data set, a class, and as many votes as the run has copies."""
+def _first(path: Path, line: bytes) -> Header | None:
+    """The header, None where that line is not whole."""
+    if not line.startswith(START[: len(line)]):
+        raise InputError(f"{path} is not a records file; nothing was changed; name another")
+    return _parse_header(path, line) if line.endswith(b"\n") else None
+
+
+def _parse_line(header: Header, line: bytes) -> Record | Finding:
+    """The record of a line, held against its header."""
+    if header.kind == ATTACK:
+        found = Finding.from_json(line)
+        _check_line(header, found)
+        found.check(header.run)
+        return found
+    record = Record.from_json(line, header.run["classes"])
+    _check_line(header, record)
+    _check_samples(header, record)
+    return record
+
+
+def _check_line(header: Header, record: Record | Finding) -> None:
+    """Holds a line against its header: an input of the data set, a class, and the time it took."""
     run = header.run
     for name, value, most in (
         ("input", record.example, run["data"]["of"]),
@@ -297,7 +359,6 @@ def _check_line(header: Header, record: Record) -> None:
             raise ValueError(f"{name} {value!r}")
     if type(record.seconds) not in (int, float) or not 0 <= record.seconds < float("inf"):
         raise ValueError(f"seconds {record.seconds!r}")
-    _check_samples(header, record)
 
 
 def _check_samples(header: Header, record: Record) -> None:
@@ -329,7 +390,8 @@ def _parse_header(path: Path, line: bytes) -> Header:
         facts = json.loads(line)
         version, header = facts["format"], Header(facts["kind"], facts["run"], facts["environment"])
         data = header.run["data"]
-        numbers = header.run["classes"], header.run["n"], data["of"], data["inputs"]
+        samples = [] if header.kind == ATTACK else [header.run["n"]]
+        numbers = header.run["classes"], *samples, data["of"], data["inputs"]
         if not isinstance(header.environment, dict) or not all(
             type(number) is int and number > 0 for number in numbers
         ):
