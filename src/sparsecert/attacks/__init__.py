@@ -12,6 +12,7 @@ from sparsecert.attacks.common_masks import CommonMasks
 from sparsecert.attacks.defenders import ABSTAINS, Answers, Defender, Estimator, Network, SmoothedDefender
 from sparsecert.attacks.jsma import JSMA
 from sparsecert.attacks.judge import NEVER, Judge
+from sparsecert.attacks.named import ATTACKS, attack_named
 from sparsecert.attacks.noise import UniformNoise
 from sparsecert.attacks.pointwise import Pointwise
 from sparsecert.attacks.saliency import Saliency
@@ -19,6 +20,7 @@ from sparsecert.attacks.sparse_rs import SparseRS
 
 __all__ = [
     "ABSTAINS",
+    "ATTACKS",
     "JSMA",
     "NEVER",
     "Answers",
@@ -35,4 +37,5 @@ __all__ = [
     "SmoothedDefender",
     "SparseRS",
     "UniformNoise",
+    "attack_named",
 ]

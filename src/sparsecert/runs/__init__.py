@@ -1,4 +1,4 @@
-"""A data set through a smoothed classifier into records: what `sparsecert predict` and `certify` do."""
+"""A data set through a smoothed classifier into records: what `sparsecert predict`, `certify` and `attack` do."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from functools import partial
 from pathlib import Path
 
 from sparsecert.datasets import Dataset
+from sparsecert.runs.attacks import adversarial_images, attack_dataset
 from sparsecert.runs.cluster import Cluster, record_on_cluster
 from sparsecert.runs.inputs import Drawn, Limit, Shard, pixels
 from sparsecert.runs.local import Told, record_all
 from sparsecert.runs.procedures import Certify, CertifySequentially, Predict, Procedure
+from sparsecert.runs.targets import PlainTarget, SmoothedTarget, Target, target_of
 from sparsecert.sequential import Sequential
 from sparsecert.smoothed import Smoothed
 
@@ -17,15 +19,21 @@ __all__ = [
     "Cluster",
     "Drawn",
     "Limit",
+    "PlainTarget",
     "Procedure",
     "Shard",
+    "SmoothedTarget",
+    "Target",
     "Told",
+    "adversarial_images",
+    "attack_dataset",
     "certify_dataset",
     "certifying",
     "pixels",
     "predict_dataset",
     "record_all",
     "record_on_cluster",
+    "target_of",
 ]
 
 

@@ -29,6 +29,19 @@ def facts(
     settings: dict[str, Any],
 ) -> dict[str, Any]:
     """What decides the votes, but for the rounding of another torch or number of threads (see the environment)."""
+    check_classes(smoothed, data)
+    part = {} if shard is None else {"shard": {**asdict(shard), "inputs": len(indices_of(data, limit, shard))}}
+    return {
+        **model_facts(smoothed, model, data),
+        **settings,
+        "data": data_facts(data, limit),
+        **choice(limit, len(data)),
+        **part,
+    }
+
+
+def check_classes(smoothed: Smoothed, data: Dataset) -> None:
+    """Refuses a model of other classes than the data set's."""
     if smoothed.classes is not None and smoothed.classes != len(data.classes):
         raise InputError(f"the model has {smoothed.classes} classes, {data.name} has {len(data.classes)}")
     names = smoothed.facts.get("class_names")
@@ -36,7 +49,10 @@ def facts(
         raise InputError(
             f"the model was trained on other classes than {data.name} has, or on the same in another order"
         )
-    part = {} if shard is None else {"shard": {**asdict(shard), "inputs": len(indices_of(data, limit, shard))}}
+
+
+def model_facts(smoothed: Smoothed, model: str | Path, data: Dataset) -> dict[str, Any]:
+    """Which classifier it is, and how it is computed."""
     return {
         "model": {"sha256": modelfile.fingerprint(model)},
         "scheme": smoothed.scheme.config(),
@@ -44,23 +60,23 @@ def facts(
         "classes": len(data.classes),
         "precision": smoothed.precision,
         "device": smoothed.device.type,
-        **settings,
-        "data": {
-            "name": data.name,
-            "split": data.split,
-            "fingerprint": data.fingerprint(),
-            "inputs": len(indices_of(data, limit)),
-            "of": len(data),
-            **({"skipped": len(data.skipped)} if data.skipped else {}),
-        },
-        **choice(limit, len(data)),
-        **part,
     }
 
 
-def environment(smoothed: Smoothed, model: str | Path, rows: int) -> dict[str, Any]:
-    """Where and with what the run is computed."""
-    device = smoothed.device
+def data_facts(data: Dataset, limit: Limit) -> dict[str, Any]:
+    """Which inputs a run has."""
+    return {
+        "name": data.name,
+        "split": data.split,
+        "fingerprint": data.fingerprint(),
+        "inputs": len(indices_of(data, limit)),
+        "of": len(data),
+        **({"skipped": len(data.skipped)} if data.skipped else {}),
+    }
+
+
+def environment(device: torch.device, model: str | Path, rows: int | None) -> dict[str, Any]:
+    """Where and with what the run is computed; `rows` where ablated copies are."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
     return {
         "model": Path(model).name,
@@ -70,7 +86,7 @@ def environment(smoothed: Smoothed, model: str | Path, rows: int) -> dict[str, A
         "python": platform.python_version(),
         "device_name": name,
         "threads": torch.get_num_threads(),
-        "rows": rows,
+        **({} if rows is None else {"rows": rows}),
         "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
     }
 

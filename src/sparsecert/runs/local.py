@@ -35,7 +35,7 @@ def record_all(
     procedure.check(smoothed.scheme)
     run, indices = facts(smoothed, model, data, limit, shard, procedure.settings()), indices_of(data, limit, shard)
     voting = smoothed.voting(pixels(data, [0]), len(data.classes))
-    with Writer(out, Header(procedure.kind, run, environment(smoothed, model, voting.rows))) as writer:
+    with Writer(out, Header(procedure.kind, run, environment(smoothed.device, model, voting.rows))) as writer:
         check_inputs(writer, indices)
         voting.rows = rows_of(writer, smoothed.rows)
         told(len(writer.done), 0)

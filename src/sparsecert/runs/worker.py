@@ -91,7 +91,7 @@ class Worker:
             )
             self._voting = self._smoothed.voting(scaled(job.first[None].copy()), job.classes)
         self._procedure, self._rows = job.procedure, self._voting.rows
-        found = environment(self._smoothed, job.model, self._rows)
+        found = environment(self._smoothed.device, job.model, self._rows)
         return Ready(self._smoothed.device.type, found, tuple(seen))
 
     def compute(self, groups: list[Packed], rows: int) -> Answer:

@@ -1,0 +1,38 @@
+"""A defender that tells how it gets on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from sparsecert.attacks.defenders import Answers, Defender
+
+
+class Watched(Defender):
+    """Answers as another defender does, and tells `told` of every query how many evaluations it took."""
+
+    def __init__(self, defender: Defender, told: Callable[[int], None]) -> None:
+        self.defender, self.told = defender, told
+
+    def answers(
+        self, images: torch.Tensor, slots: torch.Tensor | None = None, against: torch.Tensor | None = None
+    ) -> Answers:
+        """The other's."""
+        answers = self.defender.answers(images, slots, against)
+        self.told(int(answers.evaluations.sum()))
+        return answers
+
+    def went_on(self, places: torch.Tensor) -> None:
+        """See `Defender.went_on`."""
+        self.defender.went_on(places)
+
+    def scores(self, images: torch.Tensor) -> torch.Tensor:
+        """The other's."""
+        self.told(len(images) * self.evaluations_of_scores)
+        return self.defender.scores(images)
+
+    @property
+    def evaluations_of_scores(self) -> int:
+        """The other's."""
+        return self.defender.evaluations_of_scores

@@ -1,0 +1,225 @@
+"""A data set attacked, with what was found recorded: what `sparsecert attack` does.
+
+Images are attacked side by side, in groups. Group g are the inputs at positions g * group, g * group + 1, ... of the
+run's selection; all that is left to chance in it, the attack's draws and the defender's masks, comes from the seed and
+g alone. So what is found does not depend on when a run was interrupted: a group that is not wholly recorded is attacked
+again as a whole. It does depend on the size of the groups, which is therefore a fact of the run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from sparsecert.attacks import ABSTAINS, Attack, Outcome
+from sparsecert.attacks.judge import NEVER, changed
+from sparsecert.attacks.named import config_of
+from sparsecert.attacks.watched import Watched
+from sparsecert.checks import whole
+from sparsecert.datasets import Dataset
+from sparsecert.errors import InputError
+from sparsecert.findings import Finding
+from sparsecert.records import ATTACK, Findings, Header, Writer
+from sparsecert.runs.facts import check_inputs, data_facts, environment
+from sparsecert.runs.inputs import Limit, choice, group_of, groups, indices_of, pixels
+from sparsecert.runs.local import Told
+from sparsecert.runs.procedures import Group
+from sparsecert.runs.targets import Target
+from sparsecert.schemes.philox import key_of
+
+BOUNDS = (0.0, 1.0)  # of every data set's values
+MOST_GROUP = 1 << 16
+MOST_BYTES = 1 << 30  # of a group's lines of attempts, about
+BYTES_PER_COPY, BYTES_PER_VALUE = 48, 256
+PLAIN_GROUP, CPU_GROUP, GPU_GROUP = 64, 4, 32  # enough to fill forward passes, little to lose in a kill
+OF_THE_RUN = MemoryError, torch.cuda.OutOfMemoryError, OSError  # no fault of a single image
+
+
+@dataclass(frozen=True)
+class Assault:
+    """An attack with all that decides what it finds of a group, but for the images and their number."""
+
+    attack: Attack
+    target: Target
+    budget: int | None
+    seed: int
+    told: Callable[[int], None] = lambda evaluations: None
+
+    def on(self, group: Group, number: int) -> list[Finding]:
+        """What was found of each image.
+
+        Where the model fails, each image is attacked by itself, and those that it fails on are recorded as such. If it
+        fails on all of several, the fault is not theirs: the error goes up.
+        """
+        try:
+            return self._side_by_side(group, seed_of(self.seed, number))
+        except OF_THE_RUN:
+            raise
+        except Exception as error:
+            if len(group.examples) == 1 and not isinstance(error, InputError):
+                return [failure(group, error)]
+            each = [self._alone(one, number, place) for place, one in enumerate(_ones(group))]
+            if all(finding.failed is not None for finding in each):
+                raise
+            return each
+
+    def _alone(self, group: Group, number: int, place: int) -> Finding:
+        try:
+            return self._side_by_side(group, seed_of(self.seed, number, place))[0]
+        except OF_THE_RUN:
+            raise
+        except Exception as error:
+            return failure(group, error)
+
+    def _side_by_side(self, group: Group, seed: int) -> list[Finding]:
+        defender, final = self.target.defenders(seed)
+        outcome = self.attack(
+            Watched(defender, self.told),
+            group.pixels,
+            torch.tensor(group.labels),
+            bounds=BOUNDS,
+            budget=self.budget,
+            seed=seed,
+            final=None if final is None else Watched(final, self.told),
+        )
+        return [_checked(finding, self.target) for finding in findings_of(outcome, group)]
+
+
+def attack_dataset(
+    target: Target,
+    attack: Attack,
+    data: Dataset,
+    out: str | Path,
+    *,
+    budget: int | None = None,
+    seed: int = 0,
+    limit: Limit = None,
+    group: int | None = None,
+    told: Told | None = None,
+) -> None:
+    """Attacks `limit` evenly spaced inputs (all by default) and records each group as it is done; resumes a killed run.
+
+    `budget`: the most pixels that may be changed. `limit` may be `Drawn(400, seed)`. `group`: images attacked side by
+    side; the default keeps memory bounded. `told` hears of (images, evaluations) done since it was told last.
+    """
+    told = told or (lambda inputs, evaluations: None)
+    key_of(seed)
+    shape, config = data.images.shape, config_of(attack)
+    if budget is not None:
+        budget = whole("budget", budget, 1, math.prod(shape[1:]), f"the {math.prod(shape[1:])} pixels of an image")
+    size = whole(
+        "group", group_size(target, config.get("restarts", 1), shape) if group is None else group, 1, MOST_GROUP
+    )
+    indices = indices_of(data, limit)
+    run = {
+        **target.facts(data),
+        "attack": config,
+        "bounds": list(BOUNDS),
+        "budget": budget,
+        "seed": int(seed),
+        "group": size,
+        "data": {**data_facts(data, limit), "shape": list(shape)},
+        **choice(limit, len(data)),
+    }
+    rows = target.rows(data)
+    target.defenders(seed_of(seed, 0))  # unusable settings are refused before a file is written
+    with Writer(out, Header(ATTACK, run, environment(target.device, target.model, rows))) as writer:
+        check_inputs(writer, indices)
+        assault = Assault(attack, target.resumed(writer), budget, seed, lambda evaluations: told(0, evaluations))
+        told(len(writer.done), 0)
+        for number, examples in enumerate(groups(indices, size)):
+            if writer.done.issuperset(examples):
+                continue
+            before = time.perf_counter()
+            found = assault.on(group_of(data, examples), number)
+            seconds = (time.perf_counter() - before) / len(found)
+            fresh = [replace(one, seconds=seconds) for one in found if one.example not in writer.done]
+            writer.append(fresh)
+            told(len(fresh), 0)
+
+
+def seed_of(seed: int, *place: int) -> int:
+    """The 64-bit seed of a group, or of one image of it: the SHA-256 of "seed/attack/group", "seed/attack/group/image".
+
+    Nothing else in a run draws from it, nor does a run of predict or certify with the same seed.
+    """
+    named = "/".join(map(str, (int(seed), "attack", *place)))
+    return int.from_bytes(hashlib.sha256(named.encode()).digest()[:8], "little")
+
+
+def group_size(target: Target, restarts: int, shape: tuple[int, ...]) -> int:
+    """Images to attack side by side: enough for full forward passes, as few as memory allows; a power of two.
+
+    It depends on the run's facts alone, so that the same command gives the same groups on every machine of a kind.
+    """
+    suited = PLAIN_GROUP if target.copies == 1 else CPU_GROUP if target.device.type == "cpu" else GPU_GROUP
+    line = BYTES_PER_COPY * target.copies + BYTES_PER_VALUE * math.prod(shape)
+    fitting = max(1, min(suited, MOST_BYTES // (line * restarts)))
+    return 1 << (fitting.bit_length() - 1)
+
+
+def findings_of(outcome: Outcome, group: Group) -> list[Finding]:
+    """What an attack found, as records; the seconds are not known here."""
+    differs = changed(outcome.adversarial, group.pixels)
+    found = []
+    for row, (example, true) in enumerate(zip(group.examples, group.labels, strict=True)):
+        places = differs[row].nonzero()[:, 0]
+        distance, said = int(outcome.distances[row]), int(outcome.said[row])
+        found.append(
+            Finding(
+                example=example,
+                true=true,
+                distance=None if distance == NEVER else distance,
+                said=None if said == ABSTAINS else said,
+                queries=int(outcome.queries[row]),
+                evaluations=int(outcome.evaluations[row]),
+                seconds=0.0,
+                pixels=tuple(places.tolist()),
+                values=tuple(map(tuple, outcome.adversarial[row].flatten(1)[:, places].T.tolist())),
+            )
+        )
+    return found
+
+
+def failure(group: Group, error: Exception) -> Finding:
+    """The record of a single image that the model fails on."""
+    reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+    return _failed(group.examples[0], group.labels[0], reason)
+
+
+def _failed(example: int, true: int, reason: str) -> Finding:
+    return Finding(example, true, None, None, queries=0, evaluations=0, seconds=0.0, failed=reason)
+
+
+def _checked(finding: Finding, target: Target) -> Finding:
+    """The finding, or a failure where the model gives no answer to the image as it is."""
+    if finding.distance == 0 and finding.said is None and not target.abstains:
+        return _failed(finding.example, finding.true, "the model's scores for the image are not finite")
+    return finding
+
+
+def _ones(group: Group) -> Iterable[Group]:
+    """Each image as a group of its own."""
+    for place, (example, label) in enumerate(zip(group.examples, group.labels, strict=True)):
+        yield Group(group.pixels[place : place + 1], [example], [label])
+
+
+def adversarial_images(findings: Findings, data: Dataset) -> torch.Tensor:
+    """Float[lines, c, h, w]: the images of the records' lines as the attack left them, bit for bit.
+
+    Where nothing was found, the original. `data` has to be the data set that was attacked.
+    """
+    facts = findings.header.run["data"]
+    if facts["fingerprint"] != data.fingerprint():
+        raise InputError(f"{findings.path} is of other data than {data.name} {data.split}; load what was attacked")
+    images = pixels(data, [line.example for line in findings.lines])
+    for image, line in zip(images, findings.lines, strict=True):
+        if line.pixels:
+            image.view(len(image), -1)[:, list(line.pixels)] = torch.tensor(line.values).T
+    return images

@@ -1,0 +1,167 @@
+"""Who is attacked in a run: a model with the defenders that stand for it, and the facts that go into the records."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from sparsecert import modelfile
+from sparsecert.attacks import CommonMasks, Defender, SmoothedDefender
+from sparsecert.datasets import Dataset
+from sparsecert.devices import device_named
+from sparsecert.errors import InputError
+from sparsecert.records import Writer
+from sparsecert.runs.facts import check_classes, model_facts, rows_of
+from sparsecert.runs.inputs import pixels
+from sparsecert.smoothed import Smoothed, check_settings
+
+SAMPLES, ALPHA, ERROR = 10_000, 0.05, 0.05
+
+
+class Target(Protocol):
+    """A model under attack."""
+
+    @property
+    def model(self) -> str | Path:
+        """Its file or name, as the user gave it."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where it is computed."""
+
+    @property
+    def copies(self) -> int:
+        """How many copies of an image a query may take: memory grows with them."""
+
+    @property
+    def abstains(self) -> bool:
+        """Whether no answer is one of its answers; otherwise it is a failure of the model."""
+
+    def facts(self, data: Dataset) -> dict[str, Any]:
+        """Which classifier it is and how it answers, for the header; refuses data of other classes."""
+
+    def rows(self, data: Dataset) -> int | None:
+        """How many ablated copies it classifies at a time, where it does that; refuses a model that does not fit."""
+
+    def resumed(self, writer: Writer) -> Target:
+        """The same, computed as the run in that file was begun."""
+
+    def defenders(self, seed: int) -> tuple[Defender, Defender | None]:
+        """Whom to search with, and who has the last word where that is someone else; refuses unusable settings."""
+
+
+@dataclass(frozen=True)
+class SmoothedTarget:
+    """A smoothed classifier that answers from `n` votes and abstains at `alpha`.
+
+    The search asks a likeness of it that has the same masks for all queries and decides by a test that is wrong with
+    probability at most `error` at each look; what it finds is judged anew with fresh masks and all `n` copies. With
+    `full` the search itself asks that.
+    """
+
+    smoothed: Smoothed
+    model: str | Path
+    n: int = SAMPLES
+    alpha: float = ALPHA
+    error: float = ERROR
+    full: bool = False
+    abstains = True
+
+    @property
+    def device(self) -> torch.device:
+        """The model's."""
+        return self.smoothed.device
+
+    @property
+    def copies(self) -> int:
+        """One for each sample."""
+        return self.n
+
+    def facts(self, data: Dataset) -> dict[str, Any]:
+        """Also n, alpha and how the search asks: error is None where it asks as the last word does."""
+        check_classes(self.smoothed, data)
+        search = {"masks": "fresh", "error": None} if self.full else {"masks": "common", "error": float(self.error)}
+        samples = {"n": int(self.n), "alpha": float(self.alpha)}
+        return {**model_facts(self.smoothed, self.model, data), **samples, **search}
+
+    def rows(self, data: Dataset) -> int:
+        """As the free memory suggests, or as asked."""
+        return self.smoothed.voting(pixels(data, [0]), len(data.classes)).rows
+
+    def resumed(self, writer: Writer) -> SmoothedTarget:
+        """With the rows of the run's beginning, since rounding may depend on them."""
+        smoothed = copy.copy(self.smoothed)
+        smoothed.rows = rows_of(writer, smoothed.rows)
+        return replace(self, smoothed=smoothed)
+
+    def defenders(self, seed: int) -> tuple[Defender, Defender | None]:
+        """New ones, whose masks depend on the seed alone."""
+        check_settings(self.smoothed.scheme, seed, self.alpha, n=self.n)
+        whole = SmoothedDefender(self.smoothed, self.n, self.alpha, seed)
+        if self.full:
+            return whole, None
+        return CommonMasks(self.smoothed, self.n, self.alpha, seed, error=self.error), whole
+
+
+@dataclass(frozen=True)
+class PlainTarget:
+    """A classifier without ablation, that answers each image by itself: `sha256` names it in the records."""
+
+    defender: Defender
+    model: str | Path
+    sha256: str
+    device: torch.device
+    precision: str = "fp32"
+    copies = 1
+    abstains = False
+
+    def facts(self, data: Dataset) -> dict[str, Any]:
+        """It has neither scheme nor encoding."""
+        return {
+            "model": {"sha256": self.sha256},
+            "classes": len(data.classes),
+            "precision": self.precision,
+            "device": self.device.type,
+        }
+
+    def rows(self, data: Dataset) -> None:
+        """None; refuses a model that does not give a score for each class."""
+        classes = self.defender.answers(pixels(data, [0])).scores.shape[1]
+        if classes != len(data.classes):
+            raise InputError(f"the model has {classes} classes, {data.name} has {len(data.classes)}")
+
+    def resumed(self, writer: Writer) -> PlainTarget:
+        """It is as it was."""
+        return self
+
+    def defenders(self, seed: int) -> tuple[Defender, Defender | None]:
+        """Itself: nothing about it is left to chance."""
+        return self.defender, None
+
+
+def target_of(
+    model: str,
+    device: str,
+    precision: str | None = None,
+    rows: int | None = None,
+    *,
+    n: int | None = None,
+    alpha: float | None = None,
+    error: float | None = None,
+    full: bool = False,
+) -> Target:
+    """The model of a file, of a run's folder or of a name, to be attacked; what is None is left at its default.
+
+    This is where other kinds of model than smoothed ones come in.
+    """
+    if full and error is not None:
+        raise InputError("error is of the test by which the search decides early; with full every query asks for all")
+    modelfile.located(model)
+    smoothed = Smoothed.load(model, device=device_named(device), precision=precision, rows=rows)
+    given = {"n": n, "alpha": alpha, "error": error}
+    settings: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    return SmoothedTarget(smoothed, model, full=full, **settings)
