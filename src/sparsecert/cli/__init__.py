@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import click
 
 from sparsecert import __version__
+from sparsecert.cli.attack import attack
 from sparsecert.cli.certify import certify
 from sparsecert.cli.data import data
 from sparsecert.cli.info import info
@@ -34,7 +35,7 @@ def cli() -> None:
     """
 
 
-for command in (train, predict, certify, records, report, reproduce, data, info):
+for command in (train, predict, certify, attack, records, report, reproduce, data, info):
     cli.add_command(command)
 
 

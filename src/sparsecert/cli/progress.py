@@ -76,6 +76,26 @@ def inputs_bar(
 
 
 @contextmanager
+def attack_bar(images: int) -> Iterator[Callable[[int, int], None]]:
+    """A bar over images under attack; yields what to tell (images done, evaluations done).
+
+    Images are done a group at a time; the count of evaluations shows that a group is under way.
+    """
+    bar = _bar("{task.fields[done]} of {task.total} images, {task.fields[evaluations]:,} evaluations")
+    task = bar.add_task("attacking", total=images, done=0, evaluations=0)
+    done = evaluations = 0
+
+    def told(more_images: int, more_evaluations: int) -> None:
+        nonlocal done, evaluations
+        bar.start()
+        done, evaluations = done + more_images, evaluations + more_evaluations
+        bar.update(task, completed=done, done=done, evaluations=evaluations)
+
+    with _stopping(bar):
+        yield told
+
+
+@contextmanager
 def training_bar(name: str = "training") -> Iterator[Callable[[TrainingProgress], None]]:
     """A bar over training steps with the epoch's loss and accuracy.
 

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
+
+from sparsecert.errors import InputError
+
+if TYPE_CHECKING:
+    from sparsecert.reports import AttackSummary, Gap, Summary
 
 FORMAT_NAMES = ["terminal", "markdown", "latex", "csv", "json"]
 
@@ -24,26 +32,63 @@ FORMAT_NAMES = ["terminal", "markdown", "latex", "csv", "json"]
     "--plot",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Draw the certified-accuracy curves: .png, .svg or .pdf; without an ending, both PNG and SVG.",
+    help="Draw the certified-accuracy curves, and those under attack: .png, .svg or .pdf; no ending: PNG and SVG.",
 )
+@click.option(
+    "--rho", "rhos", type=click.IntRange(min=0), multiple=True, metavar="PIXELS",
+    help="Attacks: show their success with so many changed pixels; may be given several times.",
+)  # fmt: skip
+@click.pass_context
 def report(
-    files: tuple[str, ...], form: str, alpha: float | None, bound: str | None, predictions: str | None, plot: str | None
+    context: click.Context,
+    files: tuple[str, ...],
+    form: str,
+    alpha: float | None,
+    bound: str | None,
+    predictions: str | None,
+    plot: str | None,
+    rhos: tuple[int, ...],
 ) -> None:
     """Tables and curves from records alone; no model is needed.
 
-    Several FILES make a table with a row each and one plot with a curve each.
+    Several FILES make a table with a row each and one plot with a curve each. Records of certify and of attack on the
+    same model and data are held against each other: the exit code is 1 if an attack misclassifies an image within its
+    certified radius.
 
     \b
     Examples:
       sparsecert report runs/mnist-k45/certify.jsonl --format json
       sparsecert report runs/*/certify.jsonl --bound one-sided --format markdown --plot curves.png
+      sparsecert report runs/mnist-k45/certify.jsonl runs/mnist-k45/attack-pointwise.jsonl --plot gap.png
     """
     from sparsecert import records
-    from sparsecert.reports import FORMATS, summarise, write_curves
+    from sparsecert.reports import FORMATS, alarm, attack_report, gaps_of, summarise, summarise_attack
 
+    kinds = {file: records.kind_of(file) for file in files}
+    voted = [records.read(file) for file in files if kinds[file] != records.ATTACK]
+    found = [records.read_findings(file) for file in files if kinds[file] == records.ATTACK]
+    if rhos and not found:
+        raise InputError("--rho is for records of attacks; certified accuracy is shown at every radius")
     predicted = records.read(predictions) if predictions else None
-    summaries = [summarise(records.read(file), alpha=alpha, bound=bound, predictions=predicted) for file in files]
-    drawn = write_curves(summaries, plot) if plot else []
-    click.echo(FORMATS[form](summaries))
+    summaries = [summarise(votes, alpha=alpha, bound=bound, predictions=predicted) for votes in voted]
+    attacks = [summarise_attack(findings) for findings in found]
+    certified = [(votes, one) for votes, one in zip(voted, summaries, strict=True) if one.kind == "certify"]
+    gaps = gaps_of(certified, found)
+    text = attack_report(summaries, attacks, gaps, form, rhos) if attacks else FORMATS[form](summaries)
+    drawn = _drawn(summaries, attacks, gaps, plot) if plot else []
+    click.echo(text)
     for path in drawn:
         click.echo(f"wrote {path}", err=True)
+    alarms = list(filter(None, map(alarm, gaps)))
+    for line in alarms:
+        click.echo(line, err=True)
+    context.exit(int(bool(alarms)))
+
+
+def _drawn(summaries: list[Summary], attacks: list[AttackSummary], gaps: list[Gap], plot: str) -> list[Path]:
+    """Certificates against attacks where there are both, else whichever there are."""
+    from sparsecert.reports import write_attack_curves, write_curves, write_gaps
+
+    if gaps:
+        return write_gaps(gaps, attacks, plot)
+    return write_attack_curves(attacks, plot) if attacks else write_curves(summaries, plot)

@@ -5,11 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from sparsecert.reports.attack_tables import alarm, attack_report
+from sparsecert.reports.attacks import AttackSummary, summarise_attack
+from sparsecert.reports.gap import Gap, gap_of, gaps_of
 from sparsecert.reports.medians import certified_accuracy, median_certified_robustness
 from sparsecert.reports.summary import Summary, summarise
 from sparsecert.reports.tables import FORMATS
 
-__all__ = ["FORMATS", "Summary", "certified_accuracy", "median_certified_robustness", "summarise", "write_curves"]
+__all__ = [
+    "FORMATS",
+    "AttackSummary",
+    "Gap",
+    "Summary",
+    "alarm",
+    "attack_report",
+    "certified_accuracy",
+    "gap_of",
+    "gaps_of",
+    "median_certified_robustness",
+    "summarise",
+    "summarise_attack",
+    "write_attack_curves",
+    "write_curves",
+    "write_gaps",
+]
 
 
 def write_curves(summaries: Sequence[Summary], path: str | Path) -> list[Path]:
@@ -17,3 +36,17 @@ def write_curves(summaries: Sequence[Summary], path: str | Path) -> list[Path]:
     from sparsecert.reports import curves
 
     return curves.write_curves(summaries, path)
+
+
+def write_attack_curves(attacks: Sequence[AttackSummary], path: str | Path) -> list[Path]:
+    """Draws accuracy under attack against rho, to files as `write_curves` does."""
+    from sparsecert.reports import attack_curves
+
+    return attack_curves.write_attack_curves(attacks, path)
+
+
+def write_gaps(gaps: Sequence[Gap], attacks: Sequence[AttackSummary], path: str | Path) -> list[Path]:
+    """Draws certified accuracy, accuracy under attack and the gap between them, to files as `write_curves` does."""
+    from sparsecert.reports import attack_curves
+
+    return attack_curves.write_gaps(gaps, attacks, path)

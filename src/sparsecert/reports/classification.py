@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from sparsecert.bounds import charged, predicted
 from sparsecert.certificates import certify_stopped
@@ -62,7 +63,7 @@ def check_predictions(records: Records, predictions: Records) -> None:
             f"{predictions.path} holds {predictions.header.kind} records; name one of `sparsecert predict`"
         )
     for keys in SAME_CLASSIFIER:
-        here, there = _fact(records, keys), _fact(predictions, keys)
+        here, there = fact(records.header.run, keys), fact(predictions.header.run, keys)
         if here != there:
             name = " ".join(keys)
             raise InputError(
@@ -71,8 +72,9 @@ def check_predictions(records: Records, predictions: Records) -> None:
             )
 
 
-def _fact(records: Records, keys: tuple[str, ...]) -> object:
-    value: object = records.header.run
+def fact(run: dict[str, Any], keys: tuple[str, ...]) -> object:
+    """A fact of a header, None where it has none of that name."""
+    value: object = run
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return value

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from sparsecert.errors import InputError
 from sparsecert.reports.classification import FROM_ESTIMATION
 from sparsecert.reports.summary import Summary
 
 NOT_APPLICABLE = "-"  # predictions certify nothing; "N/A" is an answer, this is the absence of the question
-WORDS = "data", "scheme", "encoding", "bound", "chosen", "precision", "device"  # facts that need no name
+WORDS = (  # facts that need no name
+    *("data", "scheme", "encoding", "bound", "chosen", "precision", "device"),
+    *("model", "attack", "budget", "search"),
+)
 MOST_RHOS = 20
 EVERY_RHO_UP_TO = 10
 
@@ -63,20 +67,31 @@ def source(summary: Summary) -> str:
 
 def shared_facts(summaries: Sequence[Summary]) -> dict[str, str]:
     """The facts that all runs have in common."""
-    if not summaries:
+    return shared([facts(summary) for summary in summaries])
+
+
+def shared(each: Sequence[dict[str, str]]) -> dict[str, str]:
+    """Of the facts of several runs, those that all have in common."""
+    if not each:
         raise InputError("summaries must hold at least one run, got none; name a records file")
-    first, *others = (facts(summary) for summary in summaries)
-    return {name: text for name, text in first.items() if all(other[name] == text for other in others)}
+    first, *others = each
+    return {name: text for name, text in first.items() if all(other.get(name) == text for other in others)}
 
 
 def labels(summaries: Sequence[Summary]) -> list[str]:
     """A name for each run, no two alike: k for a lone run, the facts in which they differ for several."""
-    shared = {} if len(summaries) == 1 else shared_facts(summaries)
-    shown = ["k"] if len(summaries) == 1 else [name for name in facts(summaries[0]) if name not in shared]
-    names = [sentence({name: facts(summary)[name] for name in shown}) or summary.kind for summary in summaries]
+    each = [facts(summary) for summary in summaries]
+    return told_apart(each, "k", [summary.kind for summary in summaries], [summary.path for summary in summaries])
+
+
+def told_apart(each: Sequence[dict[str, str]], lone: str, kinds: Sequence[str], paths: Sequence[Path]) -> list[str]:
+    """A name for each run by its facts, no two alike: `lone` names a lone run, the kind one with nothing of its own."""
+    common = {} if len(each) == 1 else shared(each)
+    shown = [lone] if len(each) == 1 else [name for name in each[0] if name not in common]
+    names = [sentence({name: known[name] for name in shown}) or kind for known, kind in zip(each, kinds, strict=True)]
     if len(set(names)) == len(names):
         return names
-    by_path = [f"{name}, {summary.path}" for name, summary in zip(names, summaries, strict=True)]
+    by_path = [f"{name}, {path}" for name, path in zip(names, paths, strict=True)]
     alike = {name for name in by_path if by_path.count(name) > 1}
     return [f"{name}, row {row}" if name in alike else name for row, name in enumerate(by_path, start=1)]
 

@@ -23,6 +23,9 @@ HEIGHT = 4.8  # inches
 MOST_RUNS_INSIDE = 8
 LONGEST_LABEL_INSIDE = 44
 NO_BREAK = "\N{NO-BREAK SPACE}"
+ACROSS = "rho: altered units that provably cannot change the answer"
+UP = "inputs certified for the true class"
+TITLE = "Certified accuracy; dots and dotted line: median"
 STYLES = "-", "--", "-.", (0, (1, 1)), (0, (5, 1, 1, 1, 1, 1))
 
 
@@ -45,8 +48,8 @@ def _figure(summaries: Sequence[Summary]) -> Figure:
     axes = figure.add_subplot()
     for place, (summary, label) in enumerate(zip(summaries, labels(summaries), strict=True)):
         _draw(axes, summary, label, place)
-    _dress(axes, max(len(summary.certified_accuracy) for summary in summaries))
-    _explain(figure, axes, _caption(summaries))
+    dress(axes, max(len(summary.certified_accuracy) for summary in summaries), ACROSS, UP)
+    explain(figure, axes, TITLE, caption(sentence(shared_facts(summaries))))
     return figure
 
 
@@ -69,7 +72,7 @@ def _draw(axes: Axes, summary: Summary, label: str, place: int) -> None:
         axes.plot(summary.median, shares[summary.median], "o", color=colour, markersize=5, zorder=4, clip_on=False)
 
 
-def _dress(axes: Axes, rhos: int) -> None:
+def dress(axes: Axes, rhos: int, across: str, up: str) -> None:
     """Axes, grid, and the line at which medians are read."""
     from matplotlib.ticker import MaxNLocator, PercentFormatter
 
@@ -79,15 +82,15 @@ def _dress(axes: Axes, rhos: int) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(nbins=16, steps=[1, 2, 5, 10], integer=True))
     axes.set_yticks(range(0, 101, 10))
     axes.yaxis.set_major_formatter(PercentFormatter(decimals=0))
-    axes.set_xlabel("rho: altered units that provably cannot change the answer")
-    axes.set_ylabel("inputs certified for the true class")
+    axes.set_xlabel(across)
+    axes.set_ylabel(up)
     axes.grid(color="0.9", linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _explain(figure: Figure, axes: Axes, caption: str) -> None:
+def explain(figure: Figure, axes: Axes, title: str, caption: str) -> None:
     """Title, legend and caption; a legend that would cover the curves goes below them, under the caption."""
-    axes.set_title("Certified accuracy; dots and dotted line: median", loc="left", fontsize=11)
+    axes.set_title(title, loc="left", fontsize=11)
     names = axes.get_legend_handles_labels()[1]
     if len(names) > MOST_RUNS_INSIDE or max(map(len, names)) > LONGEST_LABEL_INSIDE:
         figure.set_figheight(HEIGHT + 0.16 * len(names))
@@ -102,7 +105,7 @@ def _explain(figure: Figure, axes: Axes, caption: str) -> None:
         text.set_parse_math(False)  # a path or a name may hold a dollar sign
 
 
-def _caption(summaries: Sequence[Summary]) -> str:
-    """The facts that all runs share, broken between facts and never inside one."""
-    unbroken = [fact.replace(" ", NO_BREAK) for fact in sentence(shared_facts(summaries)).split(", ")]
+def caption(facts: str) -> str:
+    """Facts in a sentence, broken between facts and never inside one."""
+    unbroken = [fact.replace(" ", NO_BREAK) for fact in facts.split(", ")]
     return textwrap.fill(", ".join(unbroken), 110).replace(NO_BREAK, " ")

@@ -80,7 +80,7 @@ def terminal(summaries: Sequence[Summary], *, width: int | None = None, color: b
     text = io.StringIO()
     console = _console(text, width, color)
     if len(summaries) == 1:
-        console.print(_headline(summaries[0]))
+        console.print(_listed(_facts_of_one(summaries[0])))
     else:
         comparison = results_table(summaries)
         _print(console, comparison, [comparison.caption, *comparison.notes])
@@ -143,17 +143,27 @@ def _human_tables(summaries: Sequence[Summary]) -> list[Table]:
     return [results_table(summaries), *([accuracies] if accuracies else [])]
 
 
-def _headline(summary: Summary) -> RichTable:
-    """One run's results and facts, one to a line."""
-    from rich.table import Table as RichTable
-
+def _facts_of_one(summary: Summary) -> list[tuple[str, str]]:
+    """One run's results and facts."""
     certifies = summary.kind == "certify"
     lines = list(results(summary, certifies).items())
     if certifies:
         lines.append(("certificates", certificates(summary)))
     lines += [("samples per input", f"{summary.mean_samples:g}")]
     lines += [(name, text) for name, text in facts(summary).items() if text != NOT_APPLICABLE]
-    lines += [("records", source(summary)), *(("note", remark) for remark in remarks(summary))]
+    return [*lines, ("records", source(summary)), *(("note", remark) for remark in remarks(summary))]
+
+
+def headline(lines: Sequence[tuple[str, str]]) -> str:
+    """Names and what is said of them, one to a line, as wide as this terminal."""
+    text = io.StringIO()
+    _console(text, None, color=False).print(_listed(lines))
+    return _without_trailing_spaces(text.getvalue())
+
+
+def _listed(lines: Sequence[tuple[str, str]]) -> RichTable:
+    from rich.table import Table as RichTable
+
     grid = RichTable.grid(padding=(0, 2))
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")

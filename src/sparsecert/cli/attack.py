@@ -1,0 +1,92 @@
+"""`sparsecert attack`."""
+
+from __future__ import annotations
+
+import click
+
+from sparsecert.cli import options
+
+ATTACK_NAMES = ["pointwise", "sparse-rs", "saliency", "jsma", "carlini-wagner", "noise"]
+
+
+@click.command()
+@click.argument("model", type=click.Path())
+@options.together(
+    options.data,
+    click.option(
+        "--attack", "name", default="pointwise", show_default=True, type=click.Choice(ATTACK_NAMES),
+        help="Which attack; saliency, jsma and carlini-wagner use gradients.",
+    ),
+    click.option("--restarts", type=int, help="Pointwise and noise: the best of so many is kept (default: 10)."),
+    click.option("--budget", type=int, metavar="PIXELS", help="The most pixels that may be changed (default: any)."),
+    options.out_file,
+    options.split,
+    options.limit,
+    options.drawn,
+    click.option("--samples", type=int, help="Ablated copies per query of a smoothed model (default: 10000)."),
+    click.option("--alpha", type=float, help="At which a smoothed model abstains (default: 0.05)."),
+    click.option(
+        "--error", type=float,
+        help="How often a look at some of the copies may wrongly decide a query of the search (default: 0.05); 0: "
+        "always look at all. What is found is judged by all copies anew in any case.",
+    ),
+    click.option("--full", is_flag=True, help="Ask every query with fresh masks and all copies; slower by far."),
+    options.seed,
+    click.option(
+        "--group", type=int, help="Images attacked side by side, and recorded together (default: as memory suits)."
+    ),
+    options.data_dir,
+    options.skip_bad,
+    options.device,
+    options.precision,
+    options.rows,
+)  # fmt: skip
+def attack(
+    model: str,
+    data_name: str,
+    name: str,
+    restarts: int | None,
+    budget: int | None,
+    out: str | None,
+    split: str,
+    limit: int | None,
+    drawn: bool,
+    samples: int | None,
+    alpha: float | None,
+    error: float | None,
+    full: bool,
+    seed: int,
+    group: int | None,
+    data_dir: str | None,
+    skip_bad: bool,
+    device: str,
+    precision: str | None,
+    rows: int | None,
+) -> None:
+    """Attack a model by changing few pixels of each image, and record what was found.
+
+    MODEL is a model file, the folder of the run that trained it, or a model that ships with the package (mnist-k45,
+    mnist-k30). An image is fooled when the model answers another class or abstains. The records hold the changed
+    pixels. A run that was stopped is continued by the same command.
+
+    \b
+    Examples:
+      sparsecert attack mnist-k45 --data mnist --attack pointwise --restarts 10 --limit 275 --random
+      sparsecert attack mnist-k45 --data mnist --attack saliency --budget 20 --out runs/saliency.jsonl
+      sparsecert report runs/mnist-k45-mnist-certify.jsonl runs/mnist-k45-mnist-attack-pointwise.jsonl
+    """
+    from sparsecert import records
+    from sparsecert.attacks import attack_named
+    from sparsecert.cli.progress import attack_bar
+    from sparsecert.reports import attack_report, summarise_attack
+    from sparsecert.runs import attack_dataset, target_of
+
+    chosen = attack_named(name, restarts=restarts)
+    which = options.chosen(limit, drawn, seed)
+    out = options.records_file(out, model, f"attack-{name}", data_name)
+    target = target_of(model, device, precision, rows, n=samples, alpha=alpha, error=error, full=full)
+    data = options.load_data(data_name, split, data_dir, skip_bad)
+    with attack_bar(options.inputs(data, which, None)) as told:
+        attack_dataset(target, chosen, data, out, budget=budget, seed=seed, limit=which, group=group, told=told)
+    click.echo(attack_report([], [summarise_attack(records.read_findings(out))], [], "terminal"))
+    click.echo(f"wrote {out}")

@@ -1,0 +1,227 @@
+"""Attack runs as text, alone or beside the certificates they are held against."""
+
+from __future__ import annotations
+
+import csv as csv_module
+import io
+import json as json_module
+import math
+from collections.abc import Sequence
+
+from sparsecert.errors import InputError
+from sparsecert.reports.attacks import AttackSummary
+from sparsecert.reports.comparison import (
+    NOT_APPLICABLE,
+    Table,
+    median,
+    percent,
+    sentence,
+    shared,
+    shown_rhos,
+    told_apart,
+)
+from sparsecert.reports.gap import Gap
+from sparsecert.reports.summary import Summary
+from sparsecert.reports.tables import FORMATS, headline, table_text
+
+WATCHED = "attacks that succeed within the certified radius"
+
+
+def attack_facts(summary: AttackSummary) -> dict[str, str]:
+    """What decided the numbers of one attack run, in words."""
+    name, *settings = summary.attack.items()
+    scheme = summary.scheme or {}
+    return {
+        "data": f"{summary.data} {summary.split}",
+        "model": summary.model_file,
+        "k": str(scheme.get("keep", NOT_APPLICABLE)),
+        "attack": " ".join([str(name[1]), *(f"{key}={value}" for key, value in settings)]),
+        "budget": "no budget" if summary.budget is None else f"at most {summary.budget} pixels",
+        "n": NOT_APPLICABLE if summary.n is None else str(summary.n),
+        "alpha": NOT_APPLICABLE if summary.alpha is None else str(summary.alpha),
+        "search": _search(summary),
+        "seed": str(summary.seed),
+        "inputs": f"{summary.inputs} of {summary.expected_inputs}" if summary.incomplete else str(summary.inputs),
+        "chosen": NOT_APPLICABLE if summary.chosen is None else f"chosen at {summary.chosen}",
+        "precision": summary.precision,
+        "device": f"{summary.device} ({summary.device_name})" if summary.device_name else summary.device,
+    }
+
+
+def _search(summary: AttackSummary) -> str:
+    if summary.masks is None:
+        return NOT_APPLICABLE
+    return f"{summary.masks} masks" + ("" if summary.error is None else f" with error {summary.error} a look")
+
+
+def attack_results(summary: AttackSummary) -> dict[str, str]:
+    """The headline numbers of one attack run."""
+    abstained = NOT_APPLICABLE if summary.abstained is None else percent(summary.abstained)
+    return {
+        "clean accuracy": percent(summary.clean_accuracy),
+        "median adversarial attack magnitude": magnitude(summary.median),
+        "images fooled": f"{summary.successes} of {summary.right} answered rightly",
+        "abstentions among them": abstained,
+        "queries an image": f"{summary.mean_queries:,.0f}",
+        "evaluations an image": f"{summary.mean_evaluations:,.0f}",
+        "seconds an image": f"{summary.mean_seconds:.3g}",
+    }
+
+
+def magnitude(value: float) -> str:
+    """A median adversarial attack magnitude."""
+    return f"{value:g}" if math.isfinite(value) else "infinite"
+
+
+def attack_remarks(summary: AttackSummary) -> list[str]:
+    """What a reader of one run's numbers has to know besides its facts."""
+    found = []
+    if summary.incomplete:
+        found.append(f"incomplete, {summary.inputs} of {summary.expected_inputs} images are recorded")
+    if summary.failed:
+        found.append(f"the model gave no answer to {summary.failed} images, which are left out")
+    return found
+
+
+def attack_labels(summaries: Sequence[AttackSummary]) -> list[str]:
+    """A name for each attack run, no two alike."""
+    paths = [summary.path for summary in summaries]
+    return told_apart([attack_facts(summary) for summary in summaries], "attack", ["attack"] * len(paths), paths)
+
+
+def attack_table(summaries: Sequence[AttackSummary]) -> Table:
+    """One row per attack run."""
+    each = [attack_facts(summary) for summary in summaries]
+    common = shared(each)
+    columns = [name for name in each[0] if name not in common]
+    rows = [
+        (*(known[name] for name in columns), *attack_results(summary).values())
+        for known, summary in zip(each, summaries, strict=True)
+    ]
+    notes = ["; ".join((_source(summary), *attack_remarks(summary))) for summary in summaries]
+    return Table((*columns, *attack_results(summaries[0])), tuple(rows), sentence(common), tuple(notes))
+
+
+def rho_table(summaries: Sequence[AttackSummary], rhos: Sequence[int]) -> Table:
+    """Accuracy under attack and the attack's success rate, one row per rho; those given, or what fits."""
+    largest = max(len(summary.accuracy_under_attack) for summary in summaries) - 1
+    shown, notes = (list(rhos), ()) if rhos else shown_rhos(largest)
+    names = [""] if len(summaries) == 1 else [f", {name}" for name in attack_labels(summaries)]
+    headers = [f"{kind}{name}" for name in names for kind in ("accuracy under attack", "success rate")]
+    rows = [
+        (str(rho), *(percent(share) for one in summaries for share in (one.accuracy_at(rho), one.success_at(rho))))
+        for rho in shown
+    ]
+    caption = "success rate: of the images answered rightly as they are; to be brought to abstain counts as fooled"
+    return Table(("rho", *headers), tuple(rows), caption, notes)
+
+
+def gap_table(gaps: Sequence[Gap]) -> Table:
+    """Certificates against attacks, one row per pair of runs."""
+    rows = [
+        (
+            str(gap.certificates),
+            str(gap.attack),
+            str(len(gap.pairs)),
+            median(gap.median_certified),
+            magnitude(gap.median_attacked),
+            f"{len(gap.broken)} of {gap.certified}",
+            str(gap.abstained_within),
+        )
+        for gap in gaps
+    ]
+    medians = "median certified robustness", "median adversarial attack magnitude"
+    headers = "certificates", "attack", "images of both", *medians, WATCHED, "abstentions within it"
+    caption = "a certificate rules out other answers within its radius, not an abstention"
+    return Table(headers, tuple(rows), caption, tuple(filter(None, map(alarm, gaps))))
+
+
+def alarm(gap: Gap) -> str | None:
+    """A loud line where an attack breaks certificates; None where none does."""
+    if not gap.broken:
+        return None
+    named = ", ".join(map(str, gap.broken[:10])) + (", ..." if len(gap.broken) > 10 else "")
+    return (
+        f"NOT SOUND: {gap.attack} misclassifies {len(gap.broken)} of {gap.certified} certified images within the "
+        f"radius that {gap.certificates} proves for them (images {named}); each certificate may fail with "
+        "probability alpha, more than that is an error in one of the two"
+    )
+
+
+def attack_report(
+    summaries: Sequence[Summary],
+    attacks: Sequence[AttackSummary],
+    gaps: Sequence[Gap],
+    form: str,
+    rhos: Sequence[int] = (),
+) -> str:
+    """All of it in the format of that name: the certificates, the attacks, and the one against the other.
+
+    A csv has one kind of rows, so there certificates are refused beside attacks.
+    """
+    if form == "json":
+        return _json(summaries, attacks, gaps)
+    if form == "csv":
+        return _csv(summaries, attacks)
+    parts = [FORMATS[form](summaries)] if summaries else []
+    if form == "terminal":
+        parts += [_alone(attacks[0])] if len(attacks) == 1 else [table_text(attack_table(attacks), form)]
+        parts += [table_text(rho_table(attacks, rhos), form), *map(_in_lines, gaps)]
+    else:
+        tables = [attack_table(attacks), rho_table(attacks, rhos), *([gap_table(gaps)] if gaps else [])]
+        parts += [table_text(table, form) for table in tables]
+    return "\n".join(parts)
+
+
+def _alone(summary: AttackSummary) -> str:
+    """One attack run as a list of its facts."""
+    lines = [*attack_results(summary).items(), *attack_facts(summary).items(), ("records", _source(summary))]
+    remarks = [("note", remark) for remark in attack_remarks(summary)]
+    return headline([(name, text) for name, text in [*lines, *remarks] if text != NOT_APPLICABLE])
+
+
+def _in_lines(gap: Gap) -> str:
+    """Certificates against an attack, for reading on a screen."""
+    lines = [
+        f"{gap.certificates} against {gap.attack}: {len(gap.pairs)} images of both",
+        f"median certified robustness {median(gap.median_certified)}, "
+        f"median adversarial attack magnitude {magnitude(gap.median_attacked)}",
+        f"{WATCHED}: {len(gap.broken)} of {gap.certified}",
+    ]
+    if gap.abstained_within:
+        lines.append(f"abstentions within it, which a certificate does not rule out: {gap.abstained_within}")
+    return "\n".join([*lines, *filter(None, [alarm(gap)]), ""])
+
+
+def _source(summary: AttackSummary) -> str:
+    return f"{summary.path}, model {summary.model_file} {summary.model_sha256[:8]}"
+
+
+def _json(summaries: Sequence[Summary], attacks: Sequence[AttackSummary], gaps: Sequence[Gap]) -> str:
+    """A lone attack run as an object; otherwise lists of what there is."""
+    alone = not summaries and len(attacks) == 1
+    values = {
+        "certify": [summary.to_dict() for summary in summaries],
+        "attack": [summary.to_dict() for summary in attacks],
+        "gap": [gap.to_dict() for gap in gaps],
+    }
+    return json_module.dumps(values["attack"][0] if alone else values, indent=2, allow_nan=False) + "\n"
+
+
+def _csv(summaries: Sequence[Summary], attacks: Sequence[AttackSummary]) -> str:
+    """One row per attack run, unrounded; accuracy under attack in the columns accuracy_under_attack_0, _1, ..."""
+    if summaries:
+        raise InputError("csv has one kind of rows; name certify or attack records alone, or use --format json")
+    rhos = range(max(len(summary.accuracy_under_attack) for summary in attacks))
+    rows = []
+    for summary in attacks:
+        plain = {key: value for key, value in summary.to_dict().items() if not isinstance(value, dict | list)}
+        settings = {f"attack_{key}": value for key, value in summary.attack.items()}
+        shares = {f"accuracy_under_attack_{rho}": summary.accuracy_at(rho) for rho in rhos}
+        rows.append({**plain, **settings, **shares})
+    text = io.StringIO()
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv_module.DictWriter(text, fieldnames=names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()

@@ -1,0 +1,191 @@
+"""An attack run in numbers: the upper bounds beside the certificates' lower ones."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sparsecert.errors import InputError
+from sparsecert.records import Findings
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttackSummary:
+    """An attack run's facts, and what it found for its `attacked` images.
+
+    An image's adversarial attack magnitude is the distance of the nearest image that the defender answers wrongly or
+    not at all: 0 where it does so to the image itself, infinite where nothing was found. `accuracy_under_attack[rho]`
+    is the share of images with a larger one than rho, from 0 to the largest that was found. `failed` images, to which
+    the model gives no answer, are in none of the shares. scheme, n, alpha, masks and error are None for a model without
+    ablation; error is also None where every query asked for fresh masks.
+    """
+
+    path: Path
+    expected_inputs: int
+    model_file: str
+    model_sha256: str
+    data: str
+    split: str
+    scheme: dict[str, Any] | None
+    precision: str
+    attack: dict[str, Any]
+    n: int | None
+    alpha: float | None
+    masks: str | None
+    error: float | None
+    budget: int | None
+    seed: int
+    group: int
+    chosen: str | None
+    device: str
+    device_name: str
+    inputs: int
+    failed: int
+    accuracy_under_attack: tuple[float, ...]
+    median: float
+    right: int
+    successes: int
+    abstentions: int
+    mean_queries: float
+    mean_evaluations: float
+    mean_seconds: float
+
+    @property
+    def attacked(self) -> int:
+        """The images that the shares are of."""
+        return self.inputs - self.failed
+
+    @property
+    def clean_accuracy(self) -> float:
+        """The share of images that the defender answers rightly as they are."""
+        return self.right / self.attacked
+
+    @property
+    def abstained(self) -> float | None:
+        """The share of the attack's successes in which the defender abstains; None without any."""
+        return self.abstentions / self.successes if self.successes else None
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether the run has images that are not recorded yet."""
+        return self.inputs < self.expected_inputs
+
+    def accuracy_at(self, rho: int) -> float:
+        """The share of images for which no change of up to rho pixels was found that fools the defender."""
+        return self.accuracy_under_attack[min(rho, len(self.accuracy_under_attack) - 1)]
+
+    def success_at(self, rho: int) -> float:
+        """The share, of the images answered rightly as they are, that a change of up to rho pixels was found for."""
+        return (self.clean_accuracy - self.accuracy_at(rho)) / self.clean_accuracy if self.right else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON; nothing is rounded. An infinite median is null."""
+        return {
+            "records": str(self.path),
+            "kind": "attack",
+            "inputs": self.inputs,
+            "expected_inputs": self.expected_inputs,
+            "failed": self.failed,
+            "clean_accuracy": self.clean_accuracy,
+            "median_adversarial_attack_magnitude": self.median if math.isfinite(self.median) else None,
+            "successes": self.successes,
+            "abstentions_among_successes": self.abstained,
+            "mean_queries": self.mean_queries,
+            "mean_evaluations": self.mean_evaluations,
+            "mean_seconds": self.mean_seconds,
+            "attack": self.attack,
+            "budget": self.budget,
+            "data": self.data,
+            "split": self.split,
+            "chosen": self.chosen,
+            "model": self.model_file,
+            "model_sha256": self.model_sha256,
+            "scheme": self.scheme,
+            "n": self.n,
+            "alpha": self.alpha,
+            "masks": self.masks,
+            "error": self.error,
+            "seed": self.seed,
+            "group": self.group,
+            "precision": self.precision,
+            "device": self.device,
+            "device_name": self.device_name,
+            "accuracy_under_attack": list(self.accuracy_under_attack),
+        }
+
+
+def summarise_attack(findings: Findings) -> AttackSummary:
+    """Summarises an attack run from its records."""
+    lines = [line for line in findings.lines if line.failed is None]
+    if not lines:
+        raise InputError(f"{findings.path} holds no attacked images yet; wait for the run that writes it, or start it")
+    found = [line for line in lines if line.distance]
+    return AttackSummary(
+        **_facts(findings),
+        inputs=len(findings.lines),
+        failed=len(findings.lines) - len(lines),
+        accuracy_under_attack=accuracy_under_attack([line.distance for line in lines]),
+        median=median_magnitude([line.distance for line in lines]),
+        right=sum(line.distance != 0 for line in lines),
+        successes=len(found),
+        abstentions=sum(line.abstained for line in found),
+        mean_queries=sum(line.queries for line in lines) / len(lines),
+        mean_evaluations=sum(line.evaluations for line in lines) / len(lines),
+        mean_seconds=sum(line.seconds for line in lines) / len(lines),
+    )
+
+
+def accuracy_under_attack(distances: Sequence[int | None]) -> tuple[float, ...]:
+    """The share of images whose distance is above rho, for rho = 0, 1, ... up to the largest one; None is infinite.
+
+    >>> accuracy_under_attack([0, 1, 3, None])
+    (0.75, 0.5, 0.5, 0.25)
+    """
+    at, above, shares = Counter(distances), len(distances), []
+    for rho in range(max((distance for distance in distances if distance is not None), default=0) + 1):
+        above -= at[rho]
+        shares.append(above / len(distances))
+    return tuple(shares)
+
+
+def median_magnitude(distances: Sequence[int | None]) -> float:
+    """The median adversarial attack magnitude: the middle one, or the mean of the two; None is infinite.
+
+    >>> median_magnitude([0, 31, None]), median_magnitude([4, 5]), median_magnitude([4, None])
+    (31.0, 4.5, inf)
+    """
+    reached = sorted(math.inf if distance is None else float(distance) for distance in distances)
+    middle = len(reached) // 2
+    return reached[middle] if len(reached) % 2 else (reached[middle - 1] + reached[middle]) / 2
+
+
+def _facts(findings: Findings) -> dict[str, Any]:
+    run, environment, path = findings.header.run, findings.header.environment, findings.path
+    try:
+        return {
+            "path": path,
+            "expected_inputs": run["data"]["inputs"],
+            "model_file": environment["model"],
+            "model_sha256": run["model"]["sha256"],
+            "data": run["data"]["name"],
+            "split": run["data"]["split"],
+            "scheme": run.get("scheme"),
+            "precision": run["precision"],
+            "attack": dict(run["attack"]),
+            "n": run.get("n"),
+            "alpha": run.get("alpha"),
+            "masks": run.get("masks"),
+            "error": run.get("error"),
+            "budget": run["budget"],
+            "seed": run["seed"],
+            "group": run["group"],
+            "chosen": run["chosen"]["kind"] if "chosen" in run else None,
+            "device": run["device"],
+            "device_name": environment["device_name"],
+        }
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{path} has a damaged header, {error} cannot be read; name another file") from error

@@ -1,0 +1,155 @@
+"""Certificates and attacks of one classifier held against each other: between them lies its true robustness."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sparsecert.errors import InputError
+from sparsecert.records import Findings, Records
+from sparsecert.reports.attacks import accuracy_under_attack, median_magnitude
+from sparsecert.reports.classification import SAME_CLASSIFIER, fact
+from sparsecert.reports.medians import certified_accuracy, median_certified_robustness
+from sparsecert.reports.summary import Summary, certificates_of
+from sparsecert.schemes import from_config as scheme_from_config
+
+SAME_IMAGES = (("data", "split"), *SAME_CLASSIFIER)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One image: its certified radius, None where it is not certified for the true class, and the attack's distance."""
+
+    example: int
+    radius: int | None
+    distance: int | None
+    abstained: bool
+
+    @property
+    def within(self) -> bool:
+        """Whether what the attack found lies within the certified radius."""
+        return self.radius is not None and self.distance is not None and self.distance <= self.radius
+
+    @property
+    def broken(self) -> bool:
+        """Whether it is a misclassification, which the certificate rules out; it does not rule out an abstention."""
+        return self.within and not self.abstained
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Certificates against an attack, over the images that both runs have.
+
+    At each rho the accuracy of the classifier under the worst change of rho pixels lies between `certified_accuracy`
+    and `accuracy_under_attack`, but that an abstention counts as a success of the attack.
+    """
+
+    certificates: Path
+    attack: Path
+    pairs: tuple[Pair, ...]
+
+    @property
+    def certified_accuracy(self) -> tuple[float, ...]:
+        """See `certified_accuracy`."""
+        return certified_accuracy([pair.radius for pair in self.pairs])
+
+    @property
+    def accuracy_under_attack(self) -> tuple[float, ...]:
+        """See `accuracy_under_attack`."""
+        return accuracy_under_attack([pair.distance for pair in self.pairs])
+
+    @property
+    def median_certified(self) -> int | None:
+        """The median certified robustness."""
+        return median_certified_robustness([pair.radius for pair in self.pairs])
+
+    @property
+    def median_attacked(self) -> float:
+        """The median adversarial attack magnitude."""
+        return median_magnitude([pair.distance for pair in self.pairs])
+
+    @property
+    def certified(self) -> int:
+        """The images with a certificate for the true class."""
+        return sum(pair.radius is not None for pair in self.pairs)
+
+    @property
+    def broken(self) -> tuple[int, ...]:
+        """The images misclassified within their certified radius: there must be none."""
+        return tuple(pair.example for pair in self.pairs if pair.broken)
+
+    @property
+    def abstained_within(self) -> int:
+        """The images brought to an abstention within their certified radius."""
+        return sum(pair.within and pair.abstained for pair in self.pairs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON; an infinite median is null."""
+        attacked = self.median_attacked
+        return {
+            "certificates": str(self.certificates),
+            "attack": str(self.attack),
+            "images": len(self.pairs),
+            "certified": self.certified,
+            "attacks_within_certified_radius": len(self.broken),
+            "broken_certificates": list(self.broken),
+            "abstentions_within_certified_radius": self.abstained_within,
+            "median_certified_robustness": self.median_certified,
+            "median_adversarial_attack_magnitude": None if attacked == float("inf") else attacked,
+            "certified_accuracy": list(self.certified_accuracy),
+            "accuracy_under_attack": list(self.accuracy_under_attack),
+        }
+
+
+def gap_of(records: Records, findings: Findings, summary: Summary) -> Gap:
+    """Certificates, drawn again from the votes at the alpha and by the bound of `summary`, against what was found.
+
+    Refuses runs of different models, data or splits, and runs that have no image in common.
+    """
+    check_same_images(records, findings)
+    assert summary.bound is not None
+    scheme = scheme_from_config(summary.scheme)
+    found = {line.example: line for line in findings.lines if line.failed is None}
+    pairs = []
+    for line, certificate in certificates_of(records, scheme, summary.alpha, summary.bound):
+        against = found.get(line.example)
+        if against is not None:
+            radius = certificate.radius if certificate.label == line.true else None
+            pairs.append(Pair(line.example, radius, against.distance, against.abstained))
+    if not pairs:
+        raise InputError(
+            f"{records.path} and {findings.path} have no image in common; attack images that are certified"
+        )
+    return Gap(records.path, findings.path, tuple(pairs))
+
+
+def check_same_images(records: Records, findings: Findings) -> None:
+    """Refuses an attack on another classifier than the one certified, or on other data."""
+    differing = difference(records, findings)
+    if differing is not None:
+        name, there, here = differing
+        raise InputError(
+            f"{findings.path} does not belong to {records.path}: its {name} is {there}, not {here}; "
+            "name certificates and attacks of the same model, data and split"
+        )
+
+
+def difference(records: Records, findings: Findings) -> tuple[str, object, object] | None:
+    """The first fact in which the two are of different classifiers or data: its name, the attack's, the other's."""
+    for keys in SAME_IMAGES:
+        there, here = fact(findings.header.run, keys), fact(records.header.run, keys)
+        if there != here:
+            return " ".join(keys), there, here
+    return None
+
+
+def gaps_of(certified: list[tuple[Records, Summary]], attacks: list[Findings]) -> list[Gap]:
+    """Each attack against the certificates of the classifier it attacked; refuses one that has none among these."""
+    gaps = []
+    for findings in attacks:
+        fitting = [pair for pair in certified if difference(pair[0], findings) is None]
+        if certified and not fitting:
+            check_same_images(certified[0][0], findings)
+        gaps += [gap_of(records, findings, summary) for records, summary in fitting]
+    return gaps
