@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 ACROSS = "rho: pixels that may be changed"
 BROKEN = "#C00000"
 LEAST_AREA, MOST_AREA = 8.0, 300.0  # of a bubble, in square points
+MARKERS = "filled: misclassified, hollow: abstained\ntriangles: never fooled, red crosses: not sound"
 OFF = -1  # where images without a certificate for the true class stand
 
 
@@ -57,7 +58,7 @@ def _attacks(attacks: Sequence[AttackSummary]) -> Figure:
 
 def _steps(axes: Axes, shares: Sequence[float], rhos: int, label: str, place: int, style: object) -> list[float]:
     """Steps as wide as the rho they stand over, the last height going on to the end; that height at each rho."""
-    heights = [100 * share for share in shares] + [100 * shares[-1]] * (rhos + 1 - len(shares))
+    heights = [100 * share for share in shares] + [100 * shares[-1]] * (rhos + 2 - len(shares))
     axes.step(
         range(-1, len(heights)),
         [heights[0], *heights],
@@ -85,7 +86,8 @@ def _gaps(gaps: Sequence[Gap], attacks: Sequence[AttackSummary]) -> Figure:
     dress(left, rhos, ACROSS, "images")
     _dress_images(right, gaps)
     facts = sentence(shared([attack_facts(known[gap.attack]) for gap in gaps]))
-    explain(figure, left, "Certified accuracy and accuracy under attack", caption(facts))
+    images = " or ".join(dict.fromkeys(f"{len(gap.pairs)}" for gap in gaps))
+    explain(figure, left, f"Certified accuracy and accuracy under attack, {images} images of both", caption(facts))
     return figure
 
 
@@ -96,7 +98,15 @@ def _between(axes: Axes, gap: Gap, name: str, rhos: int, place: int) -> None:
     above = _steps(axes, gap.accuracy_under_attack, rhos, attacked, place, "--")
     below = _steps(axes, [*gap.certified_accuracy, 0.0], rhos, certified, place, "-")
     colour = COLOURS[place % len(COLOURS)]
-    axes.fill_between(range(len(above)), above, below[: len(above)], step="mid", color=colour, alpha=0.15, linewidth=0)
+    axes.fill_between(
+        range(-1, rhos + 1),
+        above[:1] + above[: rhos + 1],
+        below[:1] + below[: rhos + 1],
+        step="mid",
+        color=colour,
+        alpha=0.15,
+        linewidth=0,
+    )
 
 
 def _image_by_image(axes: Axes, gap: Gap, place: int, beyond: int) -> None:
@@ -138,17 +148,14 @@ def _dress_images(axes: Axes, gaps: Sequence[Gap]) -> None:
 
     radius = max([0, *(pair.radius for gap in gaps for pair in gap.pairs if pair.radius is not None)])
     highest = max(len(gap.accuracy_under_attack) for gap in gaps)
-    axes.fill_between([-0.5, radius + 0.5], [0, radius + 1], color="0.88", linewidth=0, zorder=0)
+    radii = range(radius + 1)
+    axes.bar(radii, [one + 1 for one in radii], width=1.0, bottom=-0.5, color="0.88", linewidth=0, zorder=0)
     axes.axvline(-0.5, color="0.6", linewidth=0.8, zorder=1)
     axes.set_xlim(OFF - 0.5, radius + 0.5)
     axes.set_ylim(-0.5, highest + 1)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(nbins=12, steps=[1, 2, 5, 10], integer=True))
-    axes.set_xlabel(f"certified radius ({OFF}: not certified for the true class)")
+    axes.set_xlabel(f"certified radius ({OFF}: not certified for the true class)\n{MARKERS}", fontsize=8)
     axes.set_ylabel("pixels that the attack changed")
     axes.set_title("Image by image; grey: ruled out by the certificates", loc="left", fontsize=11)
-    axes.text(
-        0.99, 0.01, "filled: misclassified; hollow: abstained; triangles: never fooled; red crosses: not sound",
-        transform=axes.transAxes, ha="right", va="bottom", fontsize=7, color="0.35",
-    )  # fmt: skip
     axes.spines[["top", "right"]].set_visible(False)

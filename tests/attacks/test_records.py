@@ -1,0 +1,306 @@
+"""Attack runs: recorded, resumed to the same findings, and the images they found given back bit for bit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from sparsecert import datasets
+from sparsecert.attacks import ATTACKS, Attack, Network, Pointwise, SmoothedDefender, SparseRS, UniformNoise
+from sparsecert.attacks import attack_named as named
+from sparsecert.attacks.judge import NEVER, changed
+from sparsecert.attacks.named import config_of
+from sparsecert.cli.attack import ATTACK_NAMES
+from sparsecert.datasets import ArrayImages, Dataset
+from sparsecert.errors import InputError
+from sparsecert.findings import Finding
+from sparsecert.records import ATTACK, Findings, Header, Writer, kind_of, read, read_findings
+from sparsecert.runs import Drawn, PlainTarget, SmoothedTarget, adversarial_images, attack_dataset, pixels
+from sparsecert.runs.attacks import group_size, seed_of
+from sparsecert.smoothed import Smoothed
+
+from .linear import Linear
+
+CPU = torch.device("cpu")
+
+
+def _data(count: int = 12, channels: int = 3, size: int = 6) -> Dataset:
+    """Noise in two classes, labelled as `_linear` answers it."""
+    images = np.random.default_rng(0).integers(0, 256, (count, channels, size, size), dtype=np.uint8)
+    labels = _linear(torch.from_numpy(images).float() / 255).argmax(dim=1).numpy()
+    none, one = (0.0,) * channels, (1.0,) * channels
+    return Dataset("made", "test", ArrayImages(images), labels, ("a", "b"), none, one)
+
+
+def _linear(images: torch.Tensor) -> torch.Tensor:
+    weights = torch.randn(images.shape[1:], generator=torch.Generator().manual_seed(1))
+    return Linear(weights, -float(weights.sum() / 2))(images)
+
+
+def _plain(model: Callable[[torch.Tensor], torch.Tensor] = _linear) -> PlainTarget:
+    return PlainTarget(Network(model), "linear", "ab" * 32, CPU)
+
+
+def _content(path: Path) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines[0]["environment"].pop("started")
+    return [lines[0], *({k: v for k, v in line.items() if k != "seconds"} for line in lines[1:])]
+
+
+def _attack(out: Path, attack: Attack | None = None, **changes: Any) -> Findings:
+    settings = {"group": 4, "seed": 3, **changes}
+    target, data = settings.pop("target", _plain()), settings.pop("data", _data())
+    attack_dataset(target, attack or UniformNoise(restarts=3), data, out, **settings)
+    return read_findings(out)
+
+
+def test_the_registry_and_the_command_name_the_same_attacks() -> None:
+    assert list(ATTACKS) == ATTACK_NAMES
+    assert named("pointwise", restarts=3) == Pointwise(restarts=3)
+    assert named("sparse-rs", restarts=None, steps=7) == SparseRS(steps=7)
+    assert config_of(named("noise")) == {"name": "noise", "restarts": 10}
+    for name, wanted in ATTACKS.items():
+        assert type(named(name)) is wanted.kind
+        assert set(config_of(named(name))) == {"name", *wanted.settings}
+    with pytest.raises(InputError, match="attack must be one of pointwise"):
+        named("pointless")
+    with pytest.raises(InputError, match="restarts is no setting of the jsma attack, which has most; leave it out"):
+        named("jsma", restarts=3)
+    with pytest.raises(InputError, match="restarts must be a whole number between 1"):
+        named("noise", restarts=0)
+
+
+def test_records_are_what_the_attack_returns(tmp_path: Path) -> None:
+    """Group by group, with the seed of each; the original and the changes are the adversarial image bit for bit."""
+    data, target = _data(), _plain()
+    found = _attack(tmp_path / "a.jsonl", limit=10)
+    assert kind_of(found.path) == "attack"
+    indices = data.spaced(10).tolist()
+    assert [line.example for line in found.lines] == indices
+    rebuilt, lines = adversarial_images(found, data), list(found.lines)
+    assert rebuilt.dtype == torch.float32
+    for number, start in enumerate(range(0, 10, 4)):
+        part = indices[start : start + 4]
+        images, labels = pixels(data, part), torch.from_numpy(data.labels[part])
+        outcome = UniformNoise(restarts=3)(target.defender, images, labels, seed=seed_of(3, number))
+        assert torch.equal(rebuilt[start : start + 4].view(torch.int32), outcome.adversarial.view(torch.int32))
+        for row, line in enumerate(lines[start : start + 4]):
+            assert (NEVER if line.distance is None else line.distance) == int(outcome.distances[row])
+            assert (line.queries, line.evaluations) == (int(outcome.queries[row]), int(outcome.evaluations[row]))
+            assert (line.true, line.said) == (int(labels[row]), int(outcome.said[row]))
+    assert {line.distance is None for line in lines} == {True, False}
+    assert changed(rebuilt, pixels(data, indices)).sum(dim=1).tolist() == [line.distance or 0 for line in lines]
+    fooled = target.defender.answers(rebuilt).labels != torch.from_numpy(data.labels[indices])
+    assert fooled.tolist() == [line.distance is not None for line in lines]
+    run = found.header.run
+    assert run["attack"] == {"name": "noise", "restarts": 3}
+    assert (run["seed"], run["group"], run["budget"], run["bounds"]) == (3, 4, None, [0, 1])
+    assert run["data"]["fingerprint"] == data.fingerprint()
+    assert "scheme" not in run
+
+
+def test_images_of_other_data_are_not_rebuilt(tmp_path: Path) -> None:
+    found = _attack(tmp_path / "a.jsonl", limit=2)
+    with pytest.raises(InputError, match="is of other data than made test"):
+        adversarial_images(found, _data(count=11))
+
+
+@pytest.mark.parametrize("share", [0.02, 0.3, 0.5, 0.9])
+def test_a_run_cut_anywhere_ends_with_the_same_content(tmp_path: Path, share: float) -> None:
+    whole, cut = tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
+    _attack(whole)
+    data = whole.read_bytes()
+    cut.write_bytes(data[: int(len(data) * share)])
+    told: list[tuple[int, int]] = []
+    _attack(cut, told=lambda images, evaluations: told.append((images, evaluations)))
+    assert _content(cut) == _content(whole)
+    assert sum(images for images, _ in told) == 12
+    assert sum(evaluations for _, evaluations in told) > 0
+    before = cut.read_bytes()
+    _attack(cut)
+    assert cut.read_bytes() == before
+
+
+def test_a_smoothed_classifier_is_attacked_and_resumed(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Searched with common masks, judged by fresh ones; a run cut within a group ends as one that was not."""
+    data, target = datasets.load("digits"), SmoothedTarget(Smoothed.load(trained), trained, n=60)
+    judged: list[int] = []
+    answers = SmoothedDefender.answers
+
+    def watched(self: SmoothedDefender, images: torch.Tensor, *more: Any, **named: Any) -> Any:
+        judged.append(len(images))
+        return answers(self, images, *more, **named)
+
+    monkeypatch.setattr(SmoothedDefender, "answers", watched)
+    settings: dict[str, Any] = {"target": target, "data": data, "limit": Drawn(5, seed=1), "group": 2}
+    found = _attack(tmp_path / "whole.jsonl", UniformNoise(restarts=1), **settings)
+    assert judged
+    run = found.header.run
+    assert (run["n"], run["alpha"], run["masks"], run["error"]) == (60, 0.05, "common", 0.05)
+    assert run["scheme"] == {"kind": "uniform", "units": 64, "keep": 16}
+    assert run["chosen"] == {"kind": "random", "seed": 1}
+    assert target.smoothed.rows is None
+    lines = found.path.read_bytes().splitlines(keepends=True)
+    (tmp_path / "cut.jsonl").write_bytes(b"".join(lines[:4]) + lines[4][:30])
+    again = _attack(tmp_path / "cut.jsonl", UniformNoise(restarts=1), **settings)
+    assert _content(again.path) == _content(found.path)
+    full = replace(target, full=True)
+    whole = _attack(tmp_path / "full.jsonl", UniformNoise(restarts=1), **{**settings, "target": full})
+    assert (whole.header.run["masks"], whole.header.run["error"]) == ("fresh", None)
+    assert all(line.evaluations == 60 * line.queries for line in whole.lines)
+
+
+def test_a_run_with_other_settings_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "a.jsonl"
+    _attack(out)
+    before = out.read_bytes()
+    for changes, message in (
+        ({"seed": 1}, "seed is 3 there, 1 here"),
+        ({"group": 2}, "group is 4 there, 2 here"),
+        ({"budget": 5}, "budget is null there, 5 here"),
+        ({"attack": UniformNoise(restarts=2)}, "attack is .*3} there, .*2} here"),
+        ({"target": PlainTarget(Network(_linear), "linear", "cd" * 32, CPU)}, "model is"),
+        ({"data": _data(11)}, "data is"),
+    ):
+        with pytest.raises(InputError, match=f"holds another run: {message}"):
+            _attack(out, **changes)
+    assert out.read_bytes() == before
+
+
+def test_a_file_has_one_writer_and_votes_are_not_findings(tmp_path: Path) -> None:
+    found = _attack(tmp_path / "a.jsonl", limit=4)
+    with Writer(found.path, found.header), pytest.raises(InputError, match="is being written by another run"):
+        _attack(found.path, limit=4)
+    with pytest.raises(InputError, match="holds what an attack found, not votes"):
+        read(found.path)
+    votes = Header("predict", {"classes": 2, "n": 5, "data": {"of": 1, "inputs": 1}}, {})
+    with Writer(tmp_path / "p.jsonl", votes):
+        pass
+    with pytest.raises(InputError, match="holds predict records; name one of `sparsecert attack`"):
+        read_findings(tmp_path / "p.jsonl")
+
+
+def test_unusable_settings_are_refused_before_a_file_is_written(trained: Path, tmp_path: Path) -> None:
+    smoothed = SmoothedTarget(Smoothed.load(trained), trained)
+    digits = {"data": datasets.load("digits")}
+    for changes, message in (
+        ({"budget": 0}, "budget must be a whole number between 1 and the 36 pixels"),
+        ({"budget": 37}, "budget must be"),
+        ({"group": 0}, "group must be a whole number between 1"),
+        ({"seed": -1}, "seed must be"),
+        ({"limit": 0}, "limit must be at least 1"),
+        ({"target": replace(smoothed, n=0), **digits}, "n must be a whole number"),
+        ({"target": replace(smoothed, alpha=1.0), **digits}, "alpha must be between"),
+        ({"target": replace(smoothed, error=-1.0), **digits}, "error must be"),
+        ({"target": smoothed}, "the model has 10 classes, made has 2"),
+        ({"target": _plain(lambda images: torch.zeros(len(images), 7))}, "the model has 7 classes, made has 2"),
+    ):
+        with pytest.raises(InputError, match=message):
+            _attack(tmp_path / "a.jsonl", **changes)
+    assert not any(tmp_path.iterdir())
+
+
+def test_an_image_that_the_model_fails_on_is_recorded_and_the_others_go_on(tmp_path: Path) -> None:
+    """One image makes the model raise, another gives scores that are not finite; both are found out alone."""
+    data = _data()
+    bad, odd = pixels(data, [5, 10])
+
+    def brittle(images: torch.Tensor) -> torch.Tensor:
+        if (images == bad).flatten(1).all(dim=1).any():
+            raise RuntimeError("no such\nimage")
+        scores = _linear(images)
+        scores[(images == odd).flatten(1).all(dim=1)] = float("nan")
+        return scores
+
+    found = _attack(tmp_path / "a.jsonl", target=_plain(brittle))
+    reasons = {line.example: line.failed for line in found.lines if line.failed is not None}
+    assert reasons == {5: "RuntimeError: no such image", 10: "the model's scores for the image are not finite"}
+    assert sum(line.distance is not None for line in found.lines) == 10
+    assert torch.equal(adversarial_images(found, data)[5], bad)
+    sound = {line.example: line for line in _attack(tmp_path / "b.jsonl").lines}
+    assert {e: replace(line, seconds=0) for e, line in sound.items() if e < 4} == {
+        line.example: replace(line, seconds=0) for line in found.lines if line.example < 4
+    }
+    assert len(_content(tmp_path / "a.jsonl")) == 13
+
+
+def test_a_fault_that_all_images_share_is_no_finding(tmp_path: Path) -> None:
+    def broken(images: torch.Tensor) -> torch.Tensor:
+        if len(images) == 1 and not images.requires_grad and broken.looked < 1:  # type: ignore[attr-defined]
+            broken.looked += 1  # type: ignore[attr-defined]
+            return _linear(images)
+        raise RuntimeError("always")
+
+    broken.looked = 0  # type: ignore[attr-defined]
+    with pytest.raises(RuntimeError, match="always"):
+        _attack(tmp_path / "a.jsonl", target=_plain(broken))
+    assert len(read_findings(tmp_path / "a.jsonl").lines) == 0
+
+
+def test_a_budget_is_kept(tmp_path: Path) -> None:
+    lines = list(_attack(tmp_path / "a.jsonl", Pointwise(restarts=2), budget=2).lines)
+    assert all(line.distance is None or line.distance <= 2 for line in lines)
+    assert {line.said == line.true for line in lines if line.distance is None} <= {True}
+    assert all(line.pixels == () for line in lines if line.distance is None)
+
+
+def test_groups_are_sized_by_what_a_line_of_attempts_takes(trained: Path) -> None:
+    plain, smoothed = _plain(), SmoothedTarget(Smoothed.load(trained), trained)
+    assert group_size(plain, 10, (1, 28, 28)) == 64
+    assert group_size(smoothed, 10, (1, 28, 28)) == 4
+    for restarts in (1, 10, 1000):
+        lines = group_size(plain, restarts, (3, 224, 224)) * restarts
+        assert lines == restarts or lines * 3 * 224 * 224 * 256 <= 1 << 30
+    assert group_size(plain, 10**6, (3, 224, 224)) == 1
+
+
+RUN = {
+    "classes": 3,
+    "bounds": [0.0, 1.0],
+    "budget": 3,
+    "data": {"of": 9, "inputs": 4, "shape": [2, 2, 3]},
+}
+GOOD = Finding(0, 1, 2, None, 7, 9, 0.5, (1, 4), ((0.1, 1.0), (0.0, 0.25)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"distance": 1}, "2 changed pixels at distance 1"),
+        ({"distance": None}, "2 changed pixels at distance None"),
+        ({"pixels": (4, 1)}, "in order"),
+        ({"pixels": (1, 6)}, "numbers of the image's"),
+        ({"values": ((0.1, 1.0), (0.0, 1.25))}, "2 values each from 0.0 to 1.0"),
+        ({"values": ((0.1, 1.0), (0.0,))}, "2 values each"),
+        ({"values": ((0.1, 1.0),)}, "2 values each"),
+        ({"said": 3}, "said 3"),
+        ({"said": 1}, "says the true label 1"),
+        ({"queries": 0}, "queries 0"),
+        ({"evaluations": 1.5}, "evaluations 1.5"),
+        ({"seconds": -1}, "seconds -1"),
+        ({"true": 3}, "true label 3"),
+        ({"example": 9}, "input 9"),
+        ({"distance": 4, "pixels": (0, 1, 2, 3), "values": ((0.0, 0.0),) * 4}, "beyond the budget"),
+    ],
+)
+def test_a_line_that_does_not_fit_its_header_is_named(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    path = tmp_path / "a.jsonl"
+    with Writer(path, Header(ATTACK, RUN, {})) as writer:
+        writer.append([GOOD, replace(GOOD, example=1, distance=0, said=2, pixels=(), values=())])
+        writer.append([Finding(2, 0, None, None, 0, 0, 0.1, failed="for a reason")])
+    found = read_findings(path)
+    assert next(iter(found.lines)) == GOOD
+    assert [line.abstained for line in found.lines] == [True, False, False]
+    with Writer(path, Header(ATTACK, RUN, {})) as writer:
+        writer.append([replace(GOOD, **{"example": 3, **changes})])
+    with pytest.raises(InputError, match=rf"line 5 is damaged \(.*{message}"):
+        read_findings(path)

@@ -1,0 +1,257 @@
+"""Reports of attacks against hand-made records, and the watch over certificates that an attack breaks."""
+
+from __future__ import annotations
+
+import csv
+import doctest
+import io
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from sparsecert.errors import InputError
+from sparsecert.findings import Finding
+from sparsecert.records import ATTACK, Findings, Header, Writer
+from sparsecert.reports import (
+    alarm,
+    attack_report,
+    attacks,
+    gap_of,
+    gaps_of,
+    summarise,
+    summarise_attack,
+    write_attack_curves,
+    write_gaps,
+)
+from sparsecert.reports.attack_curves import _attacks, _gaps
+
+from .made import ABSTAINED, AT_4, AT_6, AT_12, certified, header
+
+SMOOTHED: dict[str, Any] = {"masks": "common", "error": 0.05}
+
+
+def made(
+    found: list[tuple[int | None, int | None]],
+    *,
+    path: str = "runs/made/attack.jsonl",
+    inputs: int | None = None,
+    failed: int = 0,
+    **changes: Any,
+) -> Findings:
+    """Findings of (distance, said) for images 0, 3, 6, ..., all of class 0."""
+    base = header("predict", inputs=inputs or len(found) + failed).run
+    facts = {"attack": {"name": "pointwise", "restarts": 10}, "bounds": [0.0, 1.0], "budget": None, "group": 4}
+    run = {**base, **SMOOTHED, **facts, "data": {**base["data"], "shape": [1, 10, 10]}, **changes}
+    lines = [
+        Finding(3 * i, 0, distance, said, 10 + i, 100 * (i + 1), 0.5, *_pixels(distance or 0))
+        for i, (distance, said) in enumerate(found)
+    ]
+    lines += [Finding(900 + i, 0, None, None, 0, 0, 0.1, failed="a reason") for i in range(failed)]
+    return Findings(Path(path), Header(ATTACK, run, {"model": "model.safetensors", "device_name": "slow"}), lines)
+
+
+def _pixels(distance: int) -> tuple[tuple[int, ...], tuple[tuple[float], ...]]:
+    return tuple(range(distance)), ((1.0,),) * distance
+
+
+# One answered wrongly as it is, one misclassified and two brought to abstain, one never fooled.
+FOUND: list[tuple[int | None, int | None]] = [(0, 2), (9, 1), (13, None), (7, None), (None, 0)]
+VOTES = [AT_6, AT_6, AT_12, AT_6, ABSTAINED]  # radii 6, 6, 12, 6, none
+
+
+def test_the_numbers_of_an_attack() -> None:
+    found = summarise_attack(made(FOUND, failed=2))
+    assert (found.inputs, found.failed, found.attacked, found.incomplete) == (7, 2, 5, False)
+    assert found.clean_accuracy == 4 / 5
+    assert found.median == 9
+    assert (found.right, found.successes, found.abstained) == (4, 3, 2 / 3)
+    assert found.mean_queries == 12
+    assert found.mean_evaluations == 300
+    assert [found.accuracy_at(rho) for rho in (0, 6, 7, 8, 9, 12, 13, 99)] == [0.8, 0.8, 0.6, 0.6, 0.4, 0.4, 0.2, 0.2]
+    assert [found.success_at(rho) for rho in (0, 7, 13)] == pytest.approx([0, 1 / 4, 3 / 4])
+    assert len(found.accuracy_under_attack) == 14
+
+
+def test_the_median_counts_every_image() -> None:
+    assert summarise_attack(made([(None, 0), (None, 0), (3, 1)])).median == math.inf
+    assert summarise_attack(made([(0, 1), (0, 2), (3, 1)])).median == 0
+    assert summarise_attack(made([(4, 1), (5, 1)])).median == 4.5
+    assert summarise_attack(made([(None, 0)])).to_dict()["median_adversarial_attack_magnitude"] is None
+    with pytest.raises(InputError, match="holds no attacked images yet"):
+        summarise_attack(made([], inputs=3))
+    results = doctest.testmod(attacks)
+    assert results.attempted >= 2
+    assert results.failed == 0
+
+
+def test_certificates_against_an_attack_that_breaks_none() -> None:
+    records = certified([AT_4, *VOTES[1:]])
+    gap = gap_of(records, made([(5, None), *FOUND[1:]]), summarise(records))
+    assert [(pair.radius, pair.distance) for pair in gap.pairs] == [(4, 5), (6, 9), (12, 13), (6, 7), (None, None)]
+    assert (gap.certified, gap.broken, gap.abstained_within) == (4, (), 0)
+    assert alarm(gap) is None
+    assert gap.median_certified == 6
+    assert gap.median_attacked == 9
+    for rho, (low, high) in enumerate(zip(gap.certified_accuracy, gap.accuracy_under_attack, strict=False)):
+        assert low <= high, rho
+    text = attack_report([summarise(records)], [summarise_attack(made(FOUND))], [gap], "terminal")
+    assert "attacks that succeed within the certified radius: 0 of 4" in text.splitlines()
+    assert "NOT SOUND" not in text
+
+
+@pytest.mark.parametrize(
+    ("found", "broken", "abstained"),
+    [
+        ((6, 1), (3,), 0),  # at the radius
+        ((7, 1), (), 0),  # beyond
+        ((6, None), (), 1),  # an abstention is outside the certificate
+        ((0, 2), (3,), 0),  # misclassified as it is, though certified
+        ((None, 0), (), 0),
+    ],
+)
+def test_an_attack_within_the_certified_radius_is_flagged(
+    found: tuple[int | None, int | None], broken: tuple[int, ...], abstained: int
+) -> None:
+    records = certified([AT_12, AT_6])
+    gap = gap_of(records, made([(20, 1), found]), summarise(records))
+    assert (gap.broken, gap.abstained_within) == (broken, abstained)
+    told = alarm(gap)
+    assert (told is not None) == bool(broken)
+    if told is not None:
+        assert told.startswith("NOT SOUND: runs/made/attack.jsonl misclassifies 1 of 2 certified images")
+        assert "(images 3)" in told
+
+
+def test_a_certificate_for_a_wrong_class_is_not_watched() -> None:
+    """The attack compares with the true label, the certificate holds for its own."""
+    records = certified([AT_12, AT_12], [1, 0])
+    gap = gap_of(records, made([(0, 2), (20, 1)]), summarise(records))
+    assert (gap.certified, gap.broken) == (1, ())
+
+
+def test_only_images_of_both_runs_count() -> None:
+    records = certified([AT_12] * 4)
+    gap = gap_of(records, made([(14, 1), (15, 1)], failed=1), summarise(records))
+    assert [pair.example for pair in gap.pairs] == [0, 3]
+    lone = certified([AT_12])
+    none = Findings(Path("a"), made([(5, 1)]).header, [Finding(4, 0, None, 0, 1, 1, 0.1)])
+    with pytest.raises(InputError, match="have no image in common"):
+        gap_of(lone, none, summarise(lone))
+
+
+def test_another_alpha_moves_the_radii() -> None:
+    records, findings = certified([AT_6]), made([(6, 1)])
+    assert gap_of(records, findings, summarise(records)).broken == (0,)
+    assert gap_of(records, findings, summarise(records, alpha=1e-12)).broken == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model": {"sha256": "b" * 64}}, "its model sha256 is b"),
+        ({"precision": "bf16"}, "its precision is bf16, not fp32"),
+        ({"data": {**header().run["data"], "split": "train", "shape": [1, 10, 10]}}, "its data split is train, not"),
+        ({"data": {**header().run["data"], "fingerprint": "e", "shape": [1, 10, 10]}}, "its data fingerprint is e"),
+        ({"scheme": None}, "its scheme is None"),
+    ],
+)
+def test_runs_of_other_models_and_data_are_refused(changes: dict[str, Any], message: str) -> None:
+    records = certified([AT_12])
+    with pytest.raises(InputError, match=f"attack.jsonl does not belong to runs/made/certify.jsonl: {message}"):
+        gaps_of([(records, summarise(records))], [made([(13, 1)], **changes)])
+
+
+def test_each_attack_meets_the_certificates_of_its_own_model() -> None:
+    model = {"model": {"sha256": "b" * 64}}
+    pairs = [(records, summarise(records)) for records in (certified([AT_12]), certified([AT_6], path="b", **model))]
+    gaps = gaps_of(pairs, [made([(13, 1)], path="x"), made([(7, 1)], path="y", **model), made([(8, 1)], path="z")])
+    assert [(str(gap.certificates), str(gap.attack)) for gap in gaps] == [
+        ("runs/made/certify.jsonl", "x"),
+        ("b", "y"),
+        ("runs/made/certify.jsonl", "z"),
+    ]
+    assert gaps_of([], [made([(13, 1)])]) == []
+
+
+@pytest.mark.parametrize("form", ["terminal", "markdown", "latex"])
+def test_every_form_tells_the_same(form: str) -> None:
+    records, findings = certified(VOTES), made(FOUND)
+    summary, attack = summarise(records), summarise_attack(findings)
+    gap = gap_of(records, findings, summary)
+    alone = attack_report([], [attack], [], form, [7, 50])
+    for text in ("80.00%", "median adversarial attack magnitude", "9", "pointwise restarts=10", "no budget", "60.00"):
+        assert text.replace("%", "\\%" if form == "latex" else "%") in alone
+    assert "50" in alone
+    both = attack_report([summary], [attack, summarise_attack(made(FOUND, budget=20))], [gap], form)
+    assert "certified accuracy" in both
+    assert "at most 20 pixels" in both
+    assert "NOT SOUND" in both  # image 0 is misclassified as it is, and certified at 6
+    assert "1 of 4" in both
+
+
+def test_json_and_csv() -> None:
+    records, findings = certified(VOTES), made(FOUND, failed=1)
+    summary, attack = summarise(records), summarise_attack(findings)
+    one = json.loads(attack_report([], [attack], [], "json"))
+    assert one == json.loads(json.dumps(attack.to_dict()))
+    assert (one["kind"], one["clean_accuracy"], one["failed"]) == ("attack", 0.8, 1)
+    all_of_it = json.loads(attack_report([summary], [attack], [gap_of(records, findings, summary)], "json"))
+    assert list(all_of_it) == ["certify", "attack", "gap"]
+    assert all_of_it["gap"][0]["attacks_within_certified_radius"] == 1
+    assert all_of_it["gap"][0]["broken_certificates"] == [0]
+    plain = summarise_attack(made([(2, 1)], attack={"name": "jsma", "most": 0.1}, scheme=None, n=None, masks=None))
+    rows = list(csv.DictReader(io.StringIO(attack_report([], [attack, plain], [], "csv"))))
+    assert [row["attack_name"] for row in rows] == ["pointwise", "jsma"]
+    assert float(rows[0]["accuracy_under_attack_7"]) == 0.6
+    assert float(rows[1]["accuracy_under_attack_7"]) == 0
+    with pytest.raises(InputError, match="csv has one kind of rows"):
+        attack_report([summary], [attack], [], "csv")
+
+
+def test_what_is_drawn(tmp_path: Path) -> None:
+    records, findings = certified([*VOTES]), made(FOUND)
+    attack, gap = summarise_attack(findings), gap_of(records, findings, summarise(records))
+    (axes,) = _attacks([attack, summarise_attack(made([(3, 1)], seed=9))]).axes
+    steps = [line for line in axes.lines if line.get_drawstyle() == "steps-mid"]
+    assert len(steps) == 2
+    drawn = dict(zip(steps[0].get_xdata(), steps[0].get_ydata(), strict=True))
+    assert all(drawn[rho] == 100 * attack.accuracy_at(rho) for rho in range(14))
+    left, right = _gaps([gap], [attack]).axes
+    above, below = [line for line in left.lines if line.get_drawstyle() == "steps-mid"]
+    heights = [dict(zip(line.get_xdata(), line.get_ydata(), strict=True)) for line in (above, below)]
+    assert [heights[0][rho] for rho in (0, 7, 13)] == [80, 60, 20]
+    assert [heights[1][rho] for rho in (0, 6, 7, 12, 13)] == [80, 80, 20, 20, 0]
+    assert len(left.collections) == 1
+    spots = {tuple(spot) for dots in right.collections for spot in np.asarray(dots.get_offsets()).tolist()}
+    assert spots == {(6, 0), (6, 9), (12, 13), (6, 7), (-1, 14)}
+    assert write_attack_curves([attack], tmp_path / "a") == [tmp_path / "a.png", tmp_path / "a.svg"]
+    assert ElementTree.parse(tmp_path / "a.svg").getroot().tag == "{http://www.w3.org/2000/svg}svg"
+    for name in "gh":
+        write_gaps([gap, gap], [attack], tmp_path / f"{name}.png")
+    assert (tmp_path / "g.png").read_bytes() == (tmp_path / "h.png").read_bytes()
+    with Image.open(tmp_path / "g.png") as image:
+        assert (np.asarray(image.convert("RGB")) == (0x00, 0x72, 0xB2)).all(axis=2).sum() > 500
+
+
+def test_a_report_of_attacks_needs_no_torch(tmp_path: Path) -> None:
+    findings = made(FOUND)
+    with Writer(tmp_path / "a.jsonl", findings.header) as writer:
+        writer.append(findings.lines)
+    program = (
+        "import sys; from sparsecert.reports import attack_report, summarise_attack, write_attack_curves\n"
+        "from sparsecert.records import read_findings\n"
+        "attacks = [summarise_attack(read_findings(sys.argv[1]))]\n"
+        "write_attack_curves(attacks, sys.argv[2]); attack_report([], attacks, [], 'terminal')\n"
+        "print(sorted({'matplotlib.pyplot', 'torch'} & sys.modules.keys()))"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "a.jsonl"), str(tmp_path / "c.svg")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
