@@ -53,7 +53,14 @@ def test_certifying_old_votes_again_needs_no_torch() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["certify", "--help"], ["data", "get", "--help"], ["records", "merge", "--help"], ["--version"]],
+    [
+        ["--help"],
+        ["certify", "--help"],
+        ["attack", "--help"],
+        ["data", "get", "--help"],
+        ["records", "merge", "--help"],
+        ["--version"],
+    ],
 )
 def test_help_imports_neither_torch_nor_anything_slow(arguments: list[str]) -> None:
     code = ["from sparsecert.cli import main", "try:", f"    main({arguments!r})", "except SystemExit as end:"]

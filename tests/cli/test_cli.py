@@ -35,6 +35,7 @@ VERBS = [
     "train",
     "predict",
     "certify",
+    "attack",
     "report",
     "reproduce",
     "data",

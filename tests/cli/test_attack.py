@@ -1,0 +1,169 @@
+"""`sparsecert attack` and `report` on its records, as a person types them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from sparsecert.cli import main
+from sparsecert.findings import Finding
+from sparsecert.records import Writer, read, read_findings
+
+SMALL = ["--data", "digits", "--limit", "6", "--samples", "60", "--device", "cpu"]
+NOISE = ["--attack", "noise", "--restarts", "1", "--group", "2"]
+
+
+def _command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "sparsecert", *map(str, arguments)]
+
+
+def _sparsecert(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(_command(*arguments), capture_output=True, text=True, check=False, cwd=cwd)
+
+
+def _called(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as end:
+        main(list(map(str, arguments)))
+    assert isinstance(end.value.code, int)
+    return end.value.code
+
+
+@pytest.fixture(scope="module")
+def run(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a model, its certificates and an attack on it."""
+    folder = tmp_path_factory.mktemp("attacked") / "run"
+    folder.mkdir()
+    (folder / "model.safetensors").write_bytes((trained / "model.safetensors").read_bytes())
+    done = _sparsecert("attack", "run", *SMALL, *NOISE, cwd=folder.parent)
+    assert done.returncode == 0, done.stderr
+    assert "median adversarial attack magnitude" in done.stdout
+    assert "6 of 6 images" in done.stderr
+    assert done.stdout.endswith("wrote run/attack-noise.jsonl\n")
+    assert _called("certify", folder, "--data", "digits", "--limit", 12, "--n0", 50, "--n", 300, "--device", "cpu") == 0
+    return folder
+
+
+def test_a_stopped_attack_goes_on_where_it_was(run: Path, tmp_path: Path) -> None:
+    """By Ctrl-C: one line, and nothing of what was finished is lost."""
+    out, settings = tmp_path / "a.jsonl", [*SMALL, *NOISE, "--limit", 40, "--samples", 400]
+    process = subprocess.Popen(
+        _command("attack", run, *settings, "--out", out), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 120
+    while (not out.exists() or out.read_bytes().count(b"\n") < 3) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    os.kill(process.pid, signal.SIGINT)
+    _, said = process.communicate()
+    assert process.returncode == 130
+    assert said.splitlines()[-1].startswith("stopped; what was finished is kept")
+    assert "Traceback" not in said
+    kept = [line.example for line in read_findings(out).lines]
+    assert 2 <= len(kept) < 40
+    assert _called("attack", run, *settings, "--out", out) == 0
+    whole = [line.example for line in read_findings(out).lines]
+    assert (len(whole), len(set(whole))) == (40, 40)
+    assert whole[: len(kept)] == kept
+
+
+def test_options_reach_the_header(run: Path, tmp_path: Path) -> None:
+    settings = [*SMALL, "--attack", "saliency", "--budget", 3, "--limit", 2, "--random", "--seed", 4, "--full"]
+    assert _called("attack", run, *settings, "--alpha", 0.1, "--out", tmp_path / "a.jsonl") == 0
+    facts = read_findings(tmp_path / "a.jsonl").header.run
+    assert facts["attack"]["name"] == "saliency"
+    assert (facts["budget"], facts["seed"], facts["alpha"], facts["n"]) == (3, 4, 0.1, 60)
+    assert (facts["masks"], facts["error"], facts["chosen"]["kind"]) == ("fresh", None, "random")
+
+
+def test_a_report_of_certificates_and_attack(run: Path, tmp_path: Path) -> None:
+    both = run / "certify.jsonl", run / "attack-noise.jsonl"
+    done = _sparsecert("report", *both, "--plot", tmp_path / "gap")
+    assert done.returncode == 0, done.stderr
+    assert "6 images of both" in done.stdout
+    assert "attacks that succeed within the certified radius: 0 of " in done.stdout
+    assert (tmp_path / "gap.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (tmp_path / "gap.svg").read_text()
+
+
+def test_a_report_of_an_attack_alone(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    attack = run / "attack-noise.jsonl"
+    assert _called("report", attack, "--format", "json", "--plot", tmp_path / "a.svg") == 0
+    found = json.loads(capsys.readouterr().out)
+    lines = read_findings(attack).lines
+    assert found["clean_accuracy"] == sum(line.distance != 0 for line in lines) / 6
+    assert found["mean_queries"] == sum(line.queries for line in lines) / 6
+    assert (tmp_path / "a.svg").exists()
+    assert _called("report", attack, "--rho", 1, "--rho", 60) == 0
+    shown = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.rstrip().endswith("%")][-2:]
+    assert shown == ["1", "60"]
+
+
+def test_an_unsound_certificate_is_told_loudly(run: Path, tmp_path: Path) -> None:
+    """Records of an attack that misclassifies a certified image without changing it."""
+    attack = read_findings(run / "attack-noise.jsonl")
+    certified = {line.example: line for line in read(run / "certify.jsonl").lines}
+    target = next(
+        certified[line.example]
+        for line in attack.lines
+        if certified[line.example].radius is not None and certified[line.example].label == line.true
+    )
+    with Writer(tmp_path / "a.jsonl", attack.header) as writer:
+        writer.append([Finding(target.example, target.true, 0, (target.true + 1) % 10, 1, 1, 0.1)])
+    done = _sparsecert("report", run / "certify.jsonl", tmp_path / "a.jsonl")
+    assert done.returncode == 1
+    assert "attacks that succeed within the certified radius: 1 of 1" in done.stdout
+    assert done.stderr.startswith(f"NOT SOUND: {tmp_path}/a.jsonl misclassifies 1 of 1 certified images")
+
+
+MISTAKES = {
+    "restarts": (["--attack", "saliency", "--restarts", "3"], "restarts is no setting of the saliency attack"),
+    "restarts 0": (["--restarts", "0"], "restarts must be a whole number between 1"),
+    "attack": (["--attack", "none"], "'none' is not one of"),
+    "budget": (["--budget", "65"], "budget must be a whole number between 1 and the 64 pixels of an image, got 65"),
+    "group": (["--group", "0"], "group must be a whole number between 1"),
+    "samples": (["--samples", "0"], "n must be a whole number between 1"),
+    "alpha": (["--alpha", "1"], "alpha must be between 0 and 1"),
+    "error": (["--error", "0.7"], "error must be"),
+    "error full": (["--error", "0.1", "--full"], "error is of the test by which the search decides early"),
+    "limit": (["--limit", "0"], "limit must be at least 1"),
+    "other run": (["--attack", "noise", "--out", "{run}/attack-noise.jsonl"], "holds another run: n is 60 there"),
+    "certificates": (["--out", "{run}/certify.jsonl"], "holds another run: kind is"),
+}
+
+
+@pytest.mark.parametrize("name", list(MISTAKES))
+def test_a_mistake_is_one_clear_line(name: str, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments, message = MISTAKES[name]
+    before = {path: path.read_bytes() for path in run.iterdir()}
+    settings = ["--data", "digits", "--device", "cpu", "--out", tmp_path / "a.jsonl"]
+    assert _called("attack", run, *settings, *(argument.format(run=run) for argument in arguments)) == 2
+    said = capsys.readouterr()
+    assert said.err.startswith("Error: ")
+    assert said.err.count("\n") == 1
+    assert message in said.err
+    assert said.out == ""
+    assert not any(tmp_path.iterdir())
+    assert {path: path.read_bytes() for path in run.iterdir()} == before
+
+
+def test_reports_refuse_what_does_not_fit(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    attack, certify = run / "attack-noise.jsonl", run / "certify.jsonl"
+    other = tmp_path / "other.jsonl"
+    other.write_text(attack.read_text().replace('"model": {"sha256": "', '"model": {"sha256": "00'))
+    for arguments, message in (
+        ([certify, other], "does not belong to"),
+        ([certify, attack, "--format", "csv"], "csv has one kind of rows"),
+        ([certify, "--rho", 3], "--rho is for records of attacks"),
+        ([attack, "--plot", tmp_path / "a.gif"], "must end in one of .png"),
+        ([certify, "--predictions", attack], "holds what an attack found, not votes"),
+    ):
+        assert _called("report", *arguments) == 2
+        said = capsys.readouterr()
+        assert message in said.err
+        assert said.out == ""
