@@ -133,8 +133,9 @@ def _short(kind: str) -> PlainRecipe:
     return replace(plain_recipe("digits", kind), epochs=2, batch=40, ramp=0.3 if kind == "robust" else 0.0)
 
 
-def _stop_after(last: int) -> Callable[[Progress], None]:
+def _stop_after(last: int, heard: list[Progress]) -> Callable[[Progress], None]:
     def told(now: Progress) -> None:
+        heard.append(now)
         if now.step >= last:
             raise Stop
 
@@ -145,14 +146,17 @@ def _stop_after(last: int) -> Callable[[Progress], None]:
 def test_a_run_that_was_stopped_ends_in_the_same_weights(
     few: Dataset, test: Dataset, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is stopped after the second of its four batches of the first epoch, and again in the second epoch."""
+    """It is stopped in the middle of the first epoch of four batches, at its end, and in the second."""
     monkeypatch.setattr("sparsecert.plain.training.TOLD_EVERY", 0.0)
-    train_plain(few, test, _short(kind), tmp_path / "whole", seed=4)
-    for last in (2, 5):
+    wanted: list[Progress] = []
+    train_plain(few, test, _short(kind), tmp_path / "whole", seed=4, told=wanted.append)
+    heard: list[Progress] = []
+    for last in (2, 4, 5):
         with pytest.raises(Stop):
-            train_plain(few, test, _short(kind), tmp_path / "stopped", seed=4, told=_stop_after(last))
+            train_plain(few, test, _short(kind), tmp_path / "stopped", seed=4, told=_stop_after(last, heard))
         assert modelfile.read(tmp_path / "stopped" / "checkpoint.safetensors")[1]["step"] == last
-    train_plain(few, test, _short(kind), tmp_path / "stopped", seed=4, checkpoint_seconds=0)
+    train_plain(few, test, _short(kind), tmp_path / "stopped", seed=4, checkpoint_seconds=0, told=heard.append)
+    assert heard == wanted
     assert not (tmp_path / "stopped" / "checkpoint.safetensors").exists()
     whole, stopped = (tmp_path / name / "model.safetensors" for name in ("whole", "stopped"))
     assert whole.read_bytes() == stopped.read_bytes()

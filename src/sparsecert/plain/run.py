@@ -160,15 +160,12 @@ class PlainRun:
                     self.optimizer.state[parameter][name] = self._placed(name, tensor, parameter)
         self.step = header["step"]
         self.clock.fill_(self.step)
-        self._order_again()
-        self.sums.copy_(tensors["sums"])
+        if self.step % self.epoch_steps:  # in the middle of an epoch, of which the rest is as it would have been
+            self.prepare()
+            self.sums.copy_(tensors["sums"])
 
     def _placed(self, name: str, tensor: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
         """Adam's state as Adam would have made it: in the parameter's memory format, counts on the CPU but on a GPU."""
         if name == "step":
             return tensor.to(self.device) if self.device.type == "cuda" else tensor
         return torch.empty_like(parameter).copy_(tensor)
-
-    def _order_again(self) -> None:
-        if self.step < self.steps:
-            self.prepare()
