@@ -27,7 +27,7 @@ class PlainNetwork(Network):
     """
 
     def __init__(self, model: torch.nn.Module, device: str | torch.device = "cpu") -> None:
-        model = model.to(device).eval().requires_grad_(False)
+        model = model.eval().to(device).requires_grad_(False)
         self.binarized = isinstance(model, Binarized)
         super().__init__(_in_pieces(model), device)
 
