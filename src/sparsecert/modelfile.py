@@ -17,6 +17,7 @@ from sparsecert.files import write_atomically
 KEY = "sparsecert"
 FORMAT = 1
 MODEL_NAME = "model.safetensors"
+PLAIN = "plain"  # the kind of a network that answers for itself; the file of a smoothed classifier names no kind
 SHIPPED = Path(__file__).parent / "shipped"
 NOT_WHOLE = "{} is not a whole model file ({}); copy it again or train the model anew"
 
@@ -112,6 +113,15 @@ def located(path: str | Path) -> Path:
 def shipped() -> dict[str, Path]:
     """The models that ship with the package, by name."""
     return {file.stem: file for file in sorted(SHIPPED.glob("*.safetensors"))}
+
+
+def refuse_plain(path: str | Path, header: dict[str, Any]) -> None:
+    """Says what to do with the file of a plain network where a smoothed classifier is needed."""
+    if header.get("kind") == PLAIN:
+        raise InputError(
+            f"{path} holds a plain network, which has no scheme and nothing to certify; train a base classifier on "
+            f"ablated inputs instead: sparsecert train without --plain"
+        )
 
 
 def fingerprint(path: str | Path) -> str:

@@ -300,6 +300,7 @@ class Smoothed:
         rows: int | None,
     ) -> Smoothed:
         """The classifier of a model file's tensors and header."""
+        modelfile.refuse_plain(path, header)
         if header.get("half"):
             tensors = {name: t.float() if t.dtype == torch.float16 else t for name, t in tensors.items()}
         try:

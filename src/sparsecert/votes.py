@@ -108,18 +108,20 @@ class Voting:
         """How single copies are classified: int64[rows], row r being inputs[which[r]] ablated by the mask of
         (seed, examples[r], draws[r]); the number of classes where its scores are not finite. All on the device.
         """
-        found = torch.empty_like(which)
-        with on_device(self.ablation.device), in_eval_mode(self.ablation.model), torch.no_grad():
+        found, device = torch.empty_like(which), self.ablation.device
+        with on_device(device), in_eval_mode(self.ablation.model), torch.no_grad():
             position = 0
             while position < len(which):
-                part = slice(position, min(position + self.rows, len(which)))
+                rows = min(self.rows, len(which) - position)
+                taken = torch.arange(position, position + even(rows, self.rows, device), device=device)
+                taken.clamp_(max=len(which) - 1)
                 try:
-                    scores = self._scores(inputs, which[part], seed, examples[part], draws[part])
+                    scores = self._scores(inputs, which[taken], seed, examples[taken], draws[taken])
                 except RuntimeError as error:
                     self.rows = _smaller(self.rows, error)
                     continue
-                found[part] = self._voted(scores)
-                position = part.stop
+                found[position : position + rows] = self._voted(scores)[:rows]
+                position += rows
         return found
 
     def _voted(self, scores: torch.Tensor) -> torch.Tensor:

@@ -107,7 +107,9 @@ def test_attacks_that_need_gradients_say_so(attack: Attack) -> None:
     model, images, labels = made(images=3)
 
     class Closed(Defender):
-        def answers(self, images: torch.Tensor, slots: torch.Tensor | None = None) -> Answers:
+        def answers(
+            self, images: torch.Tensor, slots: torch.Tensor | None = None, against: torch.Tensor | None = None
+        ) -> Answers:
             return Network(model).answers(images)
 
     if isinstance(attack, ASKED_ONLY):

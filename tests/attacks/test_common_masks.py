@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from sparsecert.attacks import ABSTAINS, CommonMasks, Pointwise, SmoothedDefender
-from sparsecert.bounds.prediction import predicted
+from sparsecert.bounds import charged, predicted
 from sparsecert.counts import Tally
 from sparsecert.schemes import ATTACK
 from sparsecert.smoothed import Smoothed
@@ -24,7 +24,7 @@ def _by_all_copies(defender: CommonMasks, image: torch.Tensor) -> tuple[list[int
     copies = smoothed.encoding(image[None].expand(len(masks), *image.shape), masks)
     with torch.no_grad():
         votes = torch.bincount(smoothed.model(copies).argmax(1), minlength=10).tolist()  # type: ignore[operator]
-    answer = predicted(Tally(tuple(votes)), defender.level)
+    answer = predicted(Tally(tuple(votes)), charged(defender.alpha, smoothed.scheme, defender.n))
     return votes, ABSTAINS if answer is None else answer
 
 

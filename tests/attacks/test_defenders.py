@@ -96,7 +96,9 @@ def test_the_gradient_of_a_smoothed_classifier_is_that_of_its_mean_probabilities
 
 def test_abstaining_is_a_success_of_the_attack() -> None:
     class Shy(Network):
-        def answers(self, images: torch.Tensor, slots: torch.Tensor | None = None) -> Answers:
+        def answers(
+            self, images: torch.Tensor, slots: torch.Tensor | None = None, against: torch.Tensor | None = None
+        ) -> Answers:
             answers = super().answers(images)
             shy = leads(answers.scores, answers.labels) < 2
             return Answers(torch.where(shy, ABSTAINS, answers.labels), answers.scores, answers.evaluations)

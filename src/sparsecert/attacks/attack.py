@@ -19,13 +19,15 @@ class Outcome:
 
     adversarial: the images that fool the defender, the original where none was found. distances: int64[b], pixels
     changed, 0 where the defender was wrong about the original, NEVER where nothing was found. queries, evaluations:
-    int64[b], what that took, the first look at the original included.
+    int64[b], what that took, the first look at the original included. said: int64[b], what the defender (`final`, where
+    there is one) answers to the adversarial image, ABSTAINS where it gives none; the true label where none was found.
     """
 
     adversarial: torch.Tensor
     distances: torch.Tensor
     queries: torch.Tensor
     evaluations: torch.Tensor
+    said: torch.Tensor
 
     @property
     def succeeded(self) -> torch.Tensor:
@@ -55,15 +57,21 @@ class Attack(ABC):
         bounds: tuple[float, float] = (0.0, 1.0),
         budget: int | None = None,
         seed: int = 0,
+        final: Defender | None = None,
     ) -> Outcome:
-        """Attacks each image, whose true label is given; `budget`: the most pixels that may be changed."""
+        """Attacks each image, whose true label is given.
+
+        `budget`: the most pixels that may be changed. `final`: who has the last word, where the defender is a cheaper
+        likeness of whom to fool, such as `CommonMasks`; what is returned fooled that one when it was asked.
+        """
         images, labels = images.detach().cpu(), torch.as_tensor(labels).cpu()
         check(images, labels, bounds, budget)
-        judge = Judge(defender, images, labels, bounds, budget)
-        right = (~judge.fooled(images, torch.arange(len(images)))).nonzero()[:, 0]
+        judge = Judge(defender, images, labels, bounds, budget, final)
+        right = judge.right()
         if len(right):
             self.run(judge, right, torch.Generator().manual_seed(seed))
-        return Outcome(judge.best, judge.distances, judge.queries, judge.evaluations)
+        judge.confirm()
+        return Outcome(judge.best, judge.distances, judge.queries, judge.evaluations, judge.said)
 
     @abstractmethod
     def run(self, judge: Judge, which: torch.Tensor, generator: torch.Generator) -> None:

@@ -2,78 +2,167 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import numpy as np
 import torch
 
-from sparsecert.attacks.defenders import ABSTAINS, Answers, Defender
-from sparsecert.attacks.judge import changed
-from sparsecert.bounds import charged, predicted
-from sparsecert.counts import Counts
+from sparsecert.attacks.defenders import ABSTAINS, Answers, SmoothedDefender
+from sparsecert.attacks.settled import Bool, Int64, least_leads, settled
+from sparsecert.bounds import charged
+from sparsecert.errors import InputError
 from sparsecert.schemes import ATTACK
 from sparsecert.smoothed import Smoothed
 from sparsecert.votes import Voting
 
+LOOKS = 16, 8, 4, 2, 1  # after n / 16 copies, n / 8, ...
 
-class CommonMasks(Defender):
-    """Predicts as `SmoothedDefender` does, but with the same `n` masks for every query.
+
+@dataclass
+class Lines:
+    """Where each line of attempts stands. Copies whose masks met a change since they were classified are not known."""
+
+    images: torch.Tensor  # float[lines, ...]
+    votes: torch.Tensor  # int16[lines, n]
+    known: torch.Tensor  # bool[lines, n]
+
+    def reaching(self, slots: int) -> Lines:
+        """The same with room for so many."""
+        more = slots - len(self.images)
+        return self if more <= 0 else Lines(*(_longer(part, more) for part in (self.images, self.votes, self.known)))
+
+
+class CommonMasks(SmoothedDefender):
+    """Predicts as `SmoothedDefender` does, but with the same `n` masks for every query, of which it uses what it needs.
 
     A copy looks the same before and after a change that its mask does not meet. So within a line of attempts (a slot)
-    only the copies whose masks meet a pixel that differs from where the line stands are classified again: k / d of them
-    for one pixel, 5.7% on MNIST at k = 45. The answer is exactly the one that all `n` copies would give. What an attack
-    finds is tuned to these masks: judge it again by a `SmoothedDefender`, which draws fresh ones.
+    only the copies whose masks met a pixel that was changed since are classified again: k / d of them for one pixel,
+    5.7% on MNIST at k = 45. With `error` = 0 the answer is exactly the one that all `n` copies give.
+
+    Where the asker wants to know of one label only (`against`), it is decided after the first n / 16, n / 8, n / 4 or
+    n / 2 copies if these settle it: see `settled`, a test that is wrong with probability at most `error` at each look.
+
+    What an attack finds is tuned to these masks: it has to be judged again by a `SmoothedDefender`, which draws fresh
+    ones.
     """
 
-    def __init__(self, smoothed: Smoothed, n: int = 10_000, alpha: float = 0.05, seed: int = 0) -> None:
-        self.smoothed, self.n, self.seed = smoothed, n, seed
-        self.level = charged(alpha, smoothed.scheme, n)
+    def __init__(
+        self,
+        smoothed: Smoothed,
+        n: int = 10_000,
+        alpha: float = 0.05,
+        seed: int = 0,
+        error: float = 0.05,
+        copies: int = 128,
+    ) -> None:
+        super().__init__(smoothed, n, alpha, seed, copies)
+        if not 0 <= error < 0.5:
+            raise InputError(f"error must be from 0 (all copies, always) to below 0.5, got {error!r}")
+        self.error = error
+        self.needs = least_leads(n, charged(alpha, smoothed.scheme, n))
         self.masks = smoothed.scheme.masks(seed, [0], range(ATTACK, ATTACK + n), smoothed.device)[0]
-        self._met = self.masks.float().T.contiguous()  # [pixels, n]
+        self.looks = [-(-n // part) for part in (LOOKS if error else (1,))]
+        meeting = self.masks.T.contiguous()  # [pixels, n]
+        self._meeting = meeting.half() if meeting.is_cuda else meeting.float()
         self._voting: Voting | None = None
-        self._lines: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # slot: where it stands, and all its votes
-        self._last: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = None
+        self._lines: Lines | None = None
+        self._last: tuple[torch.Tensor, Lines] | None = None
 
-    def answers(self, images: torch.Tensor, slots: torch.Tensor | None = None) -> Answers:
-        """Scores are shares of the votes. The first image of a slot is where its line begins."""
-        numbers = [None] * len(images) if slots is None else slots.tolist()
-        again, votes = self._before(images, numbers)
-        pairs = again.nonzero()
-        votes[again] = self._labels(images, pairs[:, 0], pairs[:, 1])
+    def answers(
+        self, images: torch.Tensor, slots: torch.Tensor | None = None, against: torch.Tensor | None = None
+    ) -> Answers:
+        """Scores are shares of the votes looked at. The first image of a slot is where its line begins."""
+        inputs = images.to(self.smoothed.device)
+        voting = self._voting = self._voting or self.smoothed.voting(inputs[:1])
+        asked, met = self._begun(inputs, slots)
+        before = asked.known.clone()
+        labels, tables = np.empty(len(images), dtype=np.int64), np.empty((len(images), voting.classes))
+        left = np.arange(len(images))
+        for look in self.looks if against is not None else self.looks[-1:]:
+            rows = torch.from_numpy(left).to(inputs.device)
+            self._classify(voting, asked, rows, look)
+            table = counted(asked.votes[rows, :look], voting.classes)
+            own = _leaders(table) if against is None else against.numpy()[left]
+            done, answered = self._decided(table, own, look)
+            places = left[done]
+            others = np.where(_leaders(table) == own, ABSTAINS, _leaders(table))
+            labels[places] = np.where(answered, own, ABSTAINS if against is None else others)[done]
+            tables[places] = table[done, :-1] / look
+            left = left[~done]
         if slots is not None:
-            self._last = images, slots, votes
-            self.went_on(torch.tensor([row for row, slot in enumerate(numbers) if slot not in self._lines]).long())
-        return self._counted(votes, again.sum(dim=1).cpu())
+            self._learn(slots, asked, met)
+        evaluations = (asked.known & ~before).sum(dim=1).cpu()
+        return Answers(torch.from_numpy(labels), torch.from_numpy(tables).float(), evaluations)
 
     def went_on(self, places: torch.Tensor) -> None:
         """See `Defender.went_on`."""
         if self._last is None:
             return
-        images, slots, votes = self._last
-        for place in places.tolist():
-            self._lines[int(slots[place])] = images[place], votes[place].clone()
+        slots, asked = self._last
+        assert self._lines is not None
+        places = places.to(slots.device)
+        to = slots[places]
+        self._lines.images[to] = asked.images[places]
+        self._lines.votes[to] = asked.votes[places]
+        self._lines.known[to] = asked.known[places]
 
-    def _before(self, images: torch.Tensor, slots: list[int | None]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Bool[b, n], which copies have to be classified, and int64[b, n], how they were where their line stands."""
-        again = torch.ones(len(images), self.n, dtype=torch.bool, device=self.masks.device)
-        votes = torch.zeros(len(images), self.n, dtype=torch.int64, device=self.masks.device)
-        rows = [row for row, slot in enumerate(slots) if slot in self._lines]
-        if rows:
-            stands, known = zip(*(self._lines[slots[row]] for row in rows), strict=True)  # type: ignore[index]
-            differs = changed(images[rows], torch.stack(stands)).to(self.masks.device)
-            again[rows] = differs.float() @ self._met > 0
-            votes[rows] = torch.stack(known)
-        return again, votes
+    def _begun(self, inputs: torch.Tensor, slots: torch.Tensor | None) -> tuple[Lines, torch.Tensor]:
+        """The images with what is known of their copies from where their lines stand; Bool[b, n]: which are met."""
+        shape, device = (len(inputs), len(self.masks)), inputs.device
+        if slots is None:
+            votes = torch.zeros(shape, dtype=torch.int16, device=device)
+            return Lines(inputs, votes, votes.bool()), ~votes.bool()
+        if self._lines is None:
+            none = torch.zeros(0, shape[1], dtype=torch.int16, device=device)
+            self._lines = Lines(inputs[:0], none, none.bool())
+        if len(set(slots.tolist())) != len(slots):
+            raise ValueError("two images of one query are in the same slot")
+        at, before = slots.to(device), len(self._lines.images)
+        self._lines = self._lines.reaching(int(slots.max()) + 1)
+        self._lines.images[at[at >= before]] = inputs[at >= before]
+        met = self._met(inputs, self._lines.images[at])
+        return Lines(inputs, self._lines.votes[at], self._lines.known[at] & ~met), met
 
-    def _labels(self, images: torch.Tensor, which: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        if self._voting is None:
-            self._voting = self.smoothed.voting(images[:1])
-        inputs = images.to(self.smoothed.device)
-        return self._voting.labels(inputs, which, torch.zeros_like(mask), mask + ATTACK, self.seed)
+    def _met(self, images: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
+        """Bool[b, n]: the masks that retain a pixel in which they differ."""
+        differs = images != others
+        differs = (differs if differs.ndim == 2 else differs.any(dim=1)).flatten(1)
+        return differs.to(self._meeting) @ self._meeting > 0
 
-    def _counted(self, votes: torch.Tensor, evaluations: torch.Tensor) -> Answers:
-        assert self._voting is not None
-        classes = self._voting.classes
-        table = torch.zeros(len(votes), classes + 1, dtype=torch.int64, device=votes.device)
-        table.scatter_add_(1, votes, torch.ones_like(votes))
-        counts = Counts(*(part.cpu().numpy() for part in (table[:, :classes], table[:, classes])))
-        said = [predicted(counts[row], self.level) for row in range(len(votes))]
-        labels = torch.tensor([ABSTAINS if label is None else label for label in said])
-        return Answers(labels, torch.from_numpy(counts.votes / self.n).float(), evaluations)
+    def _classify(self, voting: Voting, asked: Lines, rows: torch.Tensor, look: int) -> None:
+        """Makes the first `look` votes of these rows known."""
+        pairs = (~asked.known[rows, :look]).nonzero()
+        which, mask = rows[pairs[:, 0]], pairs[:, 1]
+        found = voting.labels(asked.images, which, torch.zeros_like(mask), mask + ATTACK, self.seed)
+        asked.votes[which, mask] = found.to(torch.int16)
+        asked.known[which, mask] = True
+
+    def _decided(self, table: Int64, own: Int64, look: int) -> tuple[Bool, Bool]:
+        rows = np.arange(len(table))
+        others = table[:, :-1].copy()
+        others[rows, own] = -1
+        return settled(table[rows, own], others.max(axis=1) + table[:, -1], look, self.needs, self.error)
+
+    def _learn(self, slots: torch.Tensor, asked: Lines, met: torch.Tensor) -> None:
+        """What was found of copies that do not meet the change holds for where the line stands as well."""
+        assert self._lines is not None
+        at = slots.to(asked.votes.device)
+        holds = asked.known & ~met
+        self._lines.votes[at] = torch.where(holds, asked.votes, self._lines.votes[at])
+        self._lines.known[at] |= holds
+        self._last = at, asked
+
+
+def counted(votes: torch.Tensor, classes: int) -> Int64:
+    """int64[b, classes + 1], the last for votes that are not valid."""
+    table = torch.zeros(len(votes), classes + 1, dtype=torch.int64, device=votes.device)
+    return table.scatter_add_(1, votes.long(), torch.ones_like(votes, dtype=torch.int64)).cpu().numpy()
+
+
+def _leaders(table: Int64) -> Int64:
+    leaders: Int64 = table[:, :-1].argmax(axis=1)
+    return leaders
+
+
+def _longer(part: torch.Tensor, more: int) -> torch.Tensor:
+    return torch.cat((part, part.new_zeros(more, *part.shape[1:])))

@@ -46,11 +46,14 @@ class Defender(ABC):
     """Answers images; one query is one image."""
 
     @abstractmethod
-    def answers(self, images: torch.Tensor, slots: torch.Tensor | None = None) -> Answers:
+    def answers(
+        self, images: torch.Tensor, slots: torch.Tensor | None = None, against: torch.Tensor | None = None
+    ) -> Answers:
         """Its answers to images [b, channels, *places], or [b, features], on the CPU.
 
-        `slots`, one number for each, names the line of attempts that an image belongs to: images of a line are alike,
-        which some defenders can save work by.
+        Two hints by which some defenders save work. `slots`, one number for each image: the line of attempts that it
+        belongs to; images of a line are alike. `against`, one label for each image: the asker wants to know whether
+        that is the answer, and nothing else.
         """
 
     def went_on(self, places: torch.Tensor) -> None:  # noqa: B027, most defenders save nothing by it
@@ -72,7 +75,9 @@ class Network(Defender):
     def __init__(self, model: Callable[[torch.Tensor], torch.Tensor], device: str | torch.device = "cpu") -> None:
         self.model, self.device = model, torch.device(device)
 
-    def answers(self, images: torch.Tensor, slots: torch.Tensor | None = None) -> Answers:
+    def answers(
+        self, images: torch.Tensor, slots: torch.Tensor | None = None, against: torch.Tensor | None = None
+    ) -> Answers:
         """Never abstains; a score that is not finite is no answer."""
         with torch.no_grad():
             scores = self.model(images.to(self.device)).detach().float().cpu()
@@ -95,7 +100,9 @@ class Estimator(Defender):
             raise InputError(f"the estimator's classes must be 0, 1, 2, ..., got {known[:10]}")
         self.estimator, self.classes = estimator, len(known)
 
-    def answers(self, images: torch.Tensor, slots: torch.Tensor | None = None) -> Answers:
+    def answers(
+        self, images: torch.Tensor, slots: torch.Tensor | None = None, against: torch.Tensor | None = None
+    ) -> Answers:
         """Scores are probabilities where the estimator has them, else 1 for its answer and 0 for the others."""
         rows = images.flatten(1).numpy()
         labels = torch.from_numpy(np.asarray(self.estimator.predict(rows), dtype=np.int64))
@@ -120,7 +127,9 @@ class SmoothedDefender(Defender):
         self.smoothed, self.n, self.alpha, self.seed, self.copies = smoothed, n, alpha, seed, copies
         self._asked = 0
 
-    def answers(self, images: torch.Tensor, slots: torch.Tensor | None = None) -> Answers:
+    def answers(
+        self, images: torch.Tensor, slots: torch.Tensor | None = None, against: torch.Tensor | None = None
+    ) -> Answers:
         """Scores are shares of the votes."""
         examples = range(self._asked, self._asked + len(images))
         self._asked += len(images)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -17,12 +18,24 @@ def changed(images: torch.Tensor, originals: torch.Tensor) -> torch.Tensor:
     return (differs if differs.ndim == 2 else differs.any(dim=1)).flatten(1)
 
 
+@dataclass(frozen=True)
+class Found:
+    """An attempt that fooled the defender: the image, how many pixels it changes, and what the defender said."""
+
+    image: torch.Tensor
+    distance: int
+    said: int
+
+
 class Judge:
     """The only way for an attack to the defender.
 
     An attempt succeeds when the defender does not answer the true label: it answers another, or abstains. Of the
     successful ones within the budget, the one of each image with the fewest changed pixels is kept. Attempts outside
     the bounds are refused: they are a mistake of the attack, not a finding.
+
+    `final`, where given, has the last word, on the originals and on what was found: an image that it is not fooled by
+    is no finding, and the next best that fools it is.
     """
 
     def __init__(
@@ -32,11 +45,12 @@ class Judge:
         labels: torch.Tensor,
         bounds: tuple[float, float],
         budget: int | None,
+        final: Defender | None = None,
     ) -> None:
         self.defender, self.images, self.labels = defender, images, labels
-        self.bounds, self.budget = bounds, budget
-        self.best = images.clone()
-        self.distances = torch.full((len(images),), NEVER, dtype=torch.int64)
+        self.bounds, self.budget, self.final = bounds, budget, final
+        self.trails: list[list[Found]] = [[] for _ in images]  # of each image, each nearer than the one before
+        self.wrong: set[int] = set()  # the images about which the defender is wrong as they are
         self.queries = torch.zeros(len(images), dtype=torch.int64)
         self.evaluations = torch.zeros(len(images), dtype=torch.int64)
 
@@ -45,12 +59,40 @@ class Judge:
         """How many an image has."""
         return changed(self.images[:1], self.images[:1]).shape[1]
 
+    @property
+    def distances(self) -> torch.Tensor:
+        """int64[b]: pixels changed in the nearest image found; NEVER where none was."""
+        return torch.tensor([trail[-1].distance if trail else NEVER for trail in self.trails])
+
+    @property
+    def best(self) -> torch.Tensor:
+        """The nearest images found; the original where none was."""
+        found = [trail[-1].image if trail else image for trail, image in zip(self.trails, self.images, strict=True)]
+        return torch.stack(found)
+
+    @property
+    def said(self) -> torch.Tensor:
+        """int64[b]: what was answered to the nearest images found; the true label where none was."""
+        return torch.tensor(
+            [trail[-1].said if trail else int(label) for trail, label in zip(self.trails, self.labels, strict=True)]
+        )
+
+    def right(self) -> torch.Tensor:
+        """int64: the images about which the defender is right; of the others, the original is what fools it."""
+        everyone = torch.arange(len(self.images))
+        answers = self._answers(self.final or self.defender, self.images, everyone)
+        fooled = answers.labels != self.labels
+        for image in fooled.nonzero()[:, 0].tolist():
+            self.trails[image] = [Found(self.images[image], 0, int(answers.labels[image]))]
+        self.wrong = set(fooled.nonzero()[:, 0].tolist())
+        return (~fooled).nonzero()[:, 0]
+
     def fooled(self, attempts: torch.Tensor, which: torch.Tensor, slots: torch.Tensor | None = None) -> torch.Tensor:
         """Bool[m]: whether attempts[j], made from image which[j], fools the defender.
 
         `slots` names the lines of attempts that they belong to, where each goes on from the last that succeeded.
         """
-        fooled, _ = self.asked(attempts, which, slots)
+        fooled, _ = self._asked(attempts, which, slots, self.labels[which])
         if slots is not None:
             self.defender.went_on(fooled.nonzero()[:, 0])
         return fooled
@@ -58,16 +100,8 @@ class Judge:
     def asked(
         self, attempts: torch.Tensor, which: torch.Tensor, slots: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, Answers]:
-        """The same, with all that the defender said."""
-        low, high = self.bounds
-        if not ((attempts >= low) & (attempts <= high)).all():
-            raise ValueError(f"an attempt has values outside {low} to {high}")
-        answers = self.defender.answers(attempts, slots)
-        self.queries.index_add_(0, which, torch.ones_like(which))
-        self.evaluations.index_add_(0, which, answers.evaluations)
-        fooled = answers.labels != self.labels[which]
-        self._keep(attempts, which, fooled)
-        return fooled, answers
+        """The same, with all that the defender says; no line goes on."""
+        return self._asked(attempts, which, slots, None)
 
     def gradients(
         self, attempts: torch.Tensor, which: torch.Tensor, goal: Callable[[torch.Tensor], torch.Tensor]
@@ -84,10 +118,81 @@ class Judge:
         self.evaluations.index_add_(0, which, torch.full_like(which, self.defender.evaluations_of_scores))
         return gradients
 
-    def _keep(self, attempts: torch.Tensor, which: torch.Tensor, fooled: torch.Tensor) -> None:
+    def confirm(self) -> None:
+        """Leaves, of each image's findings, the nearest that fools `final`, looked for backwards from the nearest.
+
+        The steps back double until one fools it, and the gap to the last that did not is then halved: some finding
+        between them may fool it too, but what is left has. Each is asked about once.
+        """
+        if self.final is None:
+            return
+        searches = {
+            image: Backwards(len(trail)) for image, trail in enumerate(self.trails) if trail and image not in self.wrong
+        }
+        while asked := {image: search.place for image, search in searches.items() if search.place is not None}:
+            attempts = torch.stack([self.trails[image][place].image for image, place in asked.items()])
+            answers = self._answers(self.final, attempts, torch.tensor(list(asked)))
+            for (image, place), said in zip(asked.items(), answers.labels.tolist(), strict=True):
+                self.trails[image][place] = replace(self.trails[image][place], said=said)
+                searches[image].answered(said != int(self.labels[image]))
+        for image, search in searches.items():
+            self.trails[image] = self.trails[image][: search.good + 1]
+
+    def _asked(
+        self, attempts: torch.Tensor, which: torch.Tensor, slots: torch.Tensor | None, against: torch.Tensor | None
+    ) -> tuple[torch.Tensor, Answers]:
+        low, high = self.bounds
+        if not ((attempts >= low) & (attempts <= high)).all():
+            raise ValueError(f"an attempt has values outside {low} to {high}")
+        answers = self._answers(self.defender, attempts, which, slots, against)
+        fooled = answers.labels != self.labels[which]
+        self._keep(attempts, which, fooled, answers.labels)
+        return fooled, answers
+
+    def _answers(
+        self,
+        defender: Defender,
+        attempts: torch.Tensor,
+        which: torch.Tensor,
+        slots: torch.Tensor | None = None,
+        against: torch.Tensor | None = None,
+    ) -> Answers:
+        """What the defender says, counted."""
+        answers = defender.answers(attempts, slots, against)
+        self.queries.index_add_(0, which, torch.ones_like(which))
+        self.evaluations.index_add_(0, which, answers.evaluations)
+        return answers
+
+    def _keep(self, attempts: torch.Tensor, which: torch.Tensor, fooled: torch.Tensor, said: torch.Tensor) -> None:
         distances = changed(attempts, self.images[which]).sum(dim=1)
-        good = fooled if self.budget is None else fooled & (distances <= self.budget)
+        nearest = self.distances[which]
+        good = fooled & ((nearest == NEVER) | (distances < nearest))
+        if self.budget is not None:
+            good &= distances <= self.budget
         for place in good.nonzero()[:, 0].tolist():
-            image, distance = int(which[place]), int(distances[place])
-            if self.distances[image] == NEVER or distance < self.distances[image]:
-                self.best[image], self.distances[image] = attempts[place], distance
+            trail, distance = self.trails[int(which[place])], int(distances[place])
+            if not trail or distance < trail[-1].distance:
+                trail.append(Found(attempts[place].clone(), distance, int(said[place])))
+
+
+class Backwards:
+    """Looks for the last good place of a row by asking about few of them, from the end."""
+
+    def __init__(self, places: int) -> None:
+        self.good, self.bad, self.step = -1, places, 1
+
+    @property
+    def place(self) -> int | None:
+        """What to ask about next; None when the search is over."""
+        if self.bad - self.good <= 1:
+            return None
+        return max(0, self.bad - self.step) if self.good < 0 else (self.good + self.bad) // 2
+
+    def answered(self, good: bool) -> None:
+        """What was said about `place`."""
+        place = self.place
+        assert place is not None
+        if good:
+            self.good = place
+        else:
+            self.bad, self.step = place, 2 * self.step

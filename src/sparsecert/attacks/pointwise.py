@@ -59,7 +59,7 @@ def _salted_once(
         if not len(left):
             break
         attempts = mixed(images[left], noise[left], turn[left] < level / NOISE_LEVELS)
-        fooled, _ = judge.asked(attempts, which[left], slots[left])
+        fooled = judge.fooled(attempts, which[left], slots[left])
         judge.defender.went_on(torch.arange(len(left)))
         result[left[fooled]], found[left[fooled]] = attempts[fooled], True
     return result, found

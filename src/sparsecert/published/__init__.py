@@ -10,7 +10,7 @@ from typing import Any
 from sparsecert.errors import InputError
 
 FOLDER = Path(__file__).parent
-CERTIFICATES, BASE_ACCURACY = "certificates", "base-accuracy"  # the kinds of tables
+CERTIFICATES, BASE_ACCURACY, ATTACKS = "certificates", "base-accuracy", "attacks"  # the kinds of tables
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,38 @@ class PublishedBaseAccuracy:
     rows: tuple[PublishedBaseRow, ...]
 
 
+@dataclass(frozen=True)
+class PublishedAttackedRow:
+    """One row as printed: accuracy in percent, and the median number of pixels that fooled the classifier.
+
+    model: how this package names a classifier of that kind, None where it has none. keep: of a smoothed one.
+    """
+
+    printed: str
+    model: str | None
+    accuracy: float
+    median: float
+    measured_by: str
+    keep: int | None = None
+
+
+@dataclass(frozen=True)
+class PublishedAttacks:
+    """A published table of attacked classifiers: where it stands, what it is of, and how its own row was attacked."""
+
+    name: str
+    source: str
+    about: str
+    data: str
+    attack: str
+    restarts: int
+    images: int
+    predict_n: int
+    alpha: float
+    rows: tuple[PublishedAttackedRow, ...]
+    remarks: tuple[str, ...] = ()
+
+
 def published(name: str) -> Published:
     """The published table of certificates of that name."""
     table = _table(name, CERTIFICATES)
@@ -85,6 +117,13 @@ def published_base_accuracy(name: str) -> PublishedBaseAccuracy:
     """The published table of base classifiers of that name."""
     table = _table(name, BASE_ACCURACY)
     return PublishedBaseAccuracy(rows=tuple(PublishedBaseRow(**row) for row in table.pop("rows")), **table)
+
+
+def published_attacks(name: str) -> PublishedAttacks:
+    """The published table of attacked classifiers of that name."""
+    table = _table(name, ATTACKS)
+    settings, rows = table.pop("settings"), tuple(PublishedAttackedRow(**row) for row in table.pop("rows"))
+    return PublishedAttacks(rows=rows, remarks=tuple(table.pop("remarks", ())), **settings, **table)
 
 
 def names(kind: str = CERTIFICATES) -> list[str]:

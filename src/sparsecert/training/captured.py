@@ -3,10 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import torch
 
 from sparsecert.training.run import Run
+
+
+class Steps(Protocol):
+    """What is asked of a run whose steps are taken here; see `Run`."""
+
+    step: int
+
+    @property
+    def batch(self) -> int:
+        """How many inputs the next step takes."""
+
+    def prepare(self) -> None:
+        """What the next step needs of the host."""
+
+    def take(self, batch: int) -> None:
+        """The step, on the device alone."""
+
 
 Stepper = Callable[[Sequence[Run]], None]
 Kind = tuple[tuple[int, int], ...]  # of each run: which it is, its batch size
@@ -20,7 +38,7 @@ def stepper(runs: Sequence[Run]) -> Stepper:
     return one_by_one
 
 
-def one_by_one(runs: Sequence[Run]) -> None:
+def one_by_one(runs: Sequence[Steps]) -> None:
     """A step of each run."""
     for run in runs:
         run.prepare()
@@ -41,7 +59,7 @@ class Captured:
         self.graphs: dict[Kind, torch.cuda.CUDAGraph | None] = {}
         self.streams: dict[int, torch.cuda.Stream] = {}
 
-    def __call__(self, runs: Sequence[Run]) -> None:
+    def __call__(self, runs: Sequence[Steps]) -> None:
         """A step of each run."""
         precision, tried = torch.get_float32_matmul_precision(), torch.backends.cudnn.benchmark
         torch.set_float32_matmul_precision("high")
@@ -57,14 +75,14 @@ class Captured:
         for run in runs:
             run.step += 1
 
-    def _take(self, kind: Kind, runs: Sequence[Run]) -> None:
+    def _take(self, kind: Kind, runs: Sequence[Steps]) -> None:
         if kind not in self.graphs:
             self._branches(runs)
             self.graphs[kind] = None
         else:
             self._graph(kind, runs).replay()
 
-    def _graph(self, kind: Kind, runs: Sequence[Run]) -> torch.cuda.CUDAGraph:
+    def _graph(self, kind: Kind, runs: Sequence[Steps]) -> torch.cuda.CUDAGraph:
         graph = self.graphs[kind]
         if graph is None:
             graph = torch.cuda.CUDAGraph()
@@ -73,7 +91,7 @@ class Captured:
             self.graphs[kind] = graph
         return graph
 
-    def _branches(self, runs: Sequence[Run]) -> None:
+    def _branches(self, runs: Sequence[Steps]) -> None:
         """Each run's step on a stream of its own, begun after and joined by the current one."""
         current = torch.cuda.current_stream(self.device)
         for run in runs:

@@ -1,0 +1,111 @@
+"""Recipes of plain networks: how each is trained."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from sparsecert.errors import InputError
+from sparsecert.recipes import PRECISIONS
+
+KINDS = "cnn", "binarized", "robust"
+
+
+@dataclass(frozen=True)
+class PlainRecipe:
+    """Adam on whole images, or on their worst neighbours within `eps` in L-infinity.
+
+    The learning rate rises linearly to `rate` over the share `warm_up` of all steps and falls linearly to zero.
+    binarized: values are compared with 0.5 first. eps: 0 trains on the images themselves; otherwise each is replaced by
+    what `ascent_steps` steps of size `ascent_step` of projected gradient ascent, from a random start, make of it, and
+    `eps` and `ascent_step` rise linearly from 0 over the share `ramp` of all steps. precision: of the products of that
+    ascent; the step on the weights is always in fp32 (on a GPU in TF32).
+    """
+
+    name: str
+    source: str
+    network: str
+    epochs: int
+    batch: int
+    rate: float
+    warm_up: float = 0.2
+    binarized: bool = False
+    eps: float = 0.0
+    ascent_step: float = 0.0
+    ascent_steps: int = 0
+    ramp: float = 0.0
+    precision: str = "fp32"
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("warm_up", "ramp"):
+            if not 0 <= getattr(self, name) < 1:
+                raise InputError(f"{name} must be in [0, 1), got {getattr(self, name)}")
+        if not self.rate > 0:
+            raise InputError(f"rate must be positive, got {self.rate}")
+        if self.precision not in PRECISIONS:
+            raise InputError(f"precision must be one of {', '.join(PRECISIONS)}, got {self.precision!r}")
+        if not 0 <= self.eps <= 1 or (self.eps and not (self.ascent_step > 0 and self.ascent_steps > 0)):
+            raise InputError(f"eps must be 0, or at most 1 with steps to take, got {self.eps}")
+        if self.eps and self.binarized:
+            raise InputError("a binarized network has no gradient to be trained against; set eps to 0")
+
+    @property
+    def adversarial(self) -> bool:
+        """Whether it trains on changed images."""
+        return self.eps > 0
+
+    def rate_at(self, done: float) -> float:
+        """The learning rate when this share of all steps is done."""
+        return self.rate * (done / self.warm_up if done < self.warm_up else (1 - done) / (1 - self.warm_up))
+
+    def eps_at(self, done: float) -> float:
+        """How far an image may be moved when this share of all steps is done."""
+        return self.eps * (min(1.0, done / self.ramp) if self.ramp else 1.0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values, for headers."""
+        return asdict(self)
+
+
+_CNN = PlainRecipe(
+    name="cnn",
+    source="this package; Adam with one cycle of the rate",
+    network="four-convolutions",
+    epochs=6,
+    batch=100,
+    rate=0.003,
+)
+_ROBUST = PlainRecipe(
+    name="robust",
+    source="network, eps, steps and random start of Madry et al. 2018 for MNIST; this package's are a batch of 500 "
+    "(not 50), 40 epochs (not 83), one cycle of the rate (not 0.0001 throughout) and an eps that rises at first",
+    network="two-convolutions",
+    epochs=40,
+    batch=500,
+    rate=0.001,
+    eps=0.3,
+    ascent_step=0.01,
+    ascent_steps=40,
+    ramp=0.1,
+)
+_MNIST = (_CNN, replace(_CNN, name="binarized", binarized=True), _ROBUST)
+_DIGITS = (
+    replace(_CNN, network="digits-cnn", epochs=30, batch=64),
+    replace(_CNN, name="binarized", binarized=True, network="digits-cnn", epochs=30, batch=64),
+    replace(_ROBUST, source="this package", network="digits-cnn", batch=64, eps=0.1, ascent_step=0.025, ascent_steps=7),
+)
+PLAIN_RECIPES = {
+    data: {recipe.name: recipe for recipe in recipes} for data, recipes in {"mnist": _MNIST, "digits": _DIGITS}.items()
+}
+
+
+def plain_recipe(data: str, kind: str) -> PlainRecipe:
+    """How the network of that kind is trained on the data set."""
+    if data not in PLAIN_RECIPES:
+        raise InputError(f"plain networks are trained on {' or '.join(PLAIN_RECIPES)}, got {data!r}")
+    if kind not in KINDS:
+        raise InputError(f"a plain network must be one of {', '.join(KINDS)}, got {kind!r}")
+    return PLAIN_RECIPES[data][kind]

@@ -1,0 +1,171 @@
+"""One training run of a plain network: its settings, its state, and what a step does."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from sparsecert import modelfile
+from sparsecert.datasets import Dataset
+from sparsecert.datasets.dataset import ArrayImages
+from sparsecert.errors import InputError
+from sparsecert.plain.networks import build, check_fit
+from sparsecert.plain.projected_gradient import projected_gradient, random_starts
+from sparsecert.plain.recipes import PlainRecipe
+from sparsecert.schemes.philox import key_of
+from sparsecert.training import generator
+from sparsecert.training.run import check_same
+
+ADAM_STATE = "exp_avg", "exp_avg_sq", "step"
+
+
+@dataclass(eq=False)
+class PlainRun:
+    """A training run of a plain network, and the state that a checkpoint holds.
+
+    The order of an epoch and where each ascent starts depend on seed and epoch alone. As in `training.Run`, `prepare`
+    does what a step needs of the host and `take` is the step itself, reading its number, rate and eps from the device,
+    so that on a GPU it can be captured once, ascent and all, and replayed.
+    """
+
+    data: Dataset
+    recipe: PlainRecipe
+    seed: int
+    device: torch.device
+    step: int = 0
+
+    def __post_init__(self) -> None:
+        key_of(self.seed)
+        if not isinstance(self.data.images, ArrayImages):
+            raise InputError(f"plain networks are trained on data in memory, {self.data.name} is an image folder")
+        shape, classes = self.data.images.shape, len(self.data.classes)
+        self.architecture = {
+            "network": self.recipe.network,
+            "channels": shape[0],
+            "classes": classes,
+            "binarized": self.recipe.binarized,
+        }
+        self.model = build(self.recipe.network, shape[0], classes, self.recipe.binarized, self.seed).to(self.device)
+        check_fit(self.model, self.recipe.network, shape, classes)
+        cuda = self.device.type == "cuda"
+        if cuda:
+            self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.rate = torch.zeros((), device=self.device)  # on the device, a captured step can follow it
+        self.eps = torch.zeros((), device=self.device)
+        self.optimizer = torch.optim.Adam(
+            self.model.parameters(), lr=self.rate if cuda else 0.0, fused=cuda, capturable=cuda
+        )
+        self.pixels = torch.from_numpy(self.data.images.pixels).to(self.device)
+        self.labels = torch.from_numpy(self.data.labels).to(self.device)
+        self.order = torch.zeros(len(self.data), dtype=torch.int64, device=self.device)  # of this epoch
+        self.clock = torch.zeros(1, dtype=torch.int64, device=self.device)  # the step's number, on the device
+        self.sums = torch.zeros(3, device=self.device)  # loss, correct, inputs of this epoch
+        self.epoch_steps = -(-len(self.data) // self.recipe.batch)
+        self._ordered: int | None = None  # the epoch of the order
+
+    @property
+    def steps(self) -> int:
+        """How many steps the whole run takes."""
+        return self.recipe.epochs * self.epoch_steps
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the next step, counted from 0."""
+        return self.step // self.epoch_steps
+
+    @property
+    def batch(self) -> int:
+        """How many images the next step takes: the last of an epoch takes what is left."""
+        return min(self.recipe.batch, len(self.data) - self.step % self.epoch_steps * self.recipe.batch)
+
+    def settings(self) -> dict[str, Any]:
+        """What decides the weights."""
+        data = {"name": self.data.name, "split": self.data.split, "fingerprint": self.data.fingerprint()}
+        return {"kind": modelfile.PLAIN, "recipe": self.recipe.to_dict(), "seed": self.seed, "data": data}
+
+    def prepare(self) -> None:
+        """Puts onto the device what the next step reads there: order, rate, eps."""
+        if self._ordered != self.epoch:
+            order = torch.randperm(len(self.data), generator=generator(self.seed, "order", self.epoch))
+            self.order.copy_(order)
+            self.sums.zero_()
+            self._ordered = self.epoch
+        done = (self.step + 0.5) / self.steps
+        self.eps.fill_(self.recipe.eps_at(done))
+        self.rate.fill_(self.recipe.rate_at(done))
+        for group in self.optimizer.param_groups:
+            if not isinstance(group["lr"], torch.Tensor):
+                group["lr"] = self.recipe.rate_at(done)
+
+    def take(self, batch: int) -> None:
+        """One step on `batch` images."""
+        first = self.clock % self.epoch_steps * self.recipe.batch
+        chosen = self.order[first + torch.arange(batch, device=self.device)]
+        labels = self.labels[chosen]
+        scores = self.model(self._shown(chosen, labels))
+        loss = cross_entropy(scores, labels, reduction="sum")
+        self.optimizer.zero_grad(set_to_none=True)
+        (loss / batch).backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+        correct = (scores.detach().argmax(dim=1) == labels).sum()
+        self.sums += torch.stack((loss.detach(), correct, torch.full_like(loss, batch)))
+        self.clock += 1
+
+    def _shown(self, chosen: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """The images that the step trains on."""
+        images = self.pixels[chosen].float() / 255
+        if self.device.type == "cuda":
+            images = images.to(memory_format=torch.channels_last)
+        if not self.recipe.adversarial:
+            return images
+        starts = random_starts(self.seed, chosen, self.clock // self.epoch_steps, self.data.images.shape)
+        step = self.eps * (self.recipe.ascent_step / self.recipe.eps)
+        return projected_gradient(
+            self.model, images, labels, starts, self.eps, step, self.recipe.ascent_steps, self.recipe.precision
+        )
+
+    def seen(self) -> tuple[float, float]:
+        """Mean loss and accuracy of this epoch so far, on the images trained on; waits for the device."""
+        loss, correct, inputs = self.sums.tolist()
+        if not math.isfinite(loss):
+            raise InputError(f"training diverged in epoch {self.epoch + 1}: the loss is {loss}; lower the rate")
+        return loss / inputs, correct / inputs
+
+    def save_checkpoint(self, path: Path) -> None:
+        """Writes everything `resume` needs, whole or not at all."""
+        tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
+        for number, parameter in enumerate(self.model.parameters()):
+            for name, tensor in self.optimizer.state[parameter].items():
+                tensors[f"adam.{number}.{name}"] = tensor
+        modelfile.write(path, {**tensors, "sums": self.sums}, {"settings": self.settings(), "step": self.step})
+
+    def resume(self, path: Path) -> None:
+        """Takes up the state of a checkpoint, if there is one; refuses that of another run."""
+        if not path.exists():
+            return
+        tensors, header = modelfile.read(path)
+        if not {"settings", "step"} <= header.keys() or "sums" not in tensors:
+            raise InputError(f"{path} is not a checkpoint of a plain network; delete it or use another --out folder")
+        check_same(path, header["settings"], self.settings())
+        self.model.load_state_dict({k.removeprefix("model."): t for k, t in tensors.items() if k.startswith("model.")})
+        for number, parameter in enumerate(self.model.parameters()):
+            state = {name: tensors.get(f"adam.{number}.{name}") for name in ADAM_STATE}
+            for name, tensor in state.items():
+                if tensor is not None:
+                    self.optimizer.state[parameter][name] = self._placed(name, tensor, parameter)
+        self.step = header["step"]
+        self.clock.fill_(self.step)
+        if self.step % self.epoch_steps:  # in the middle of an epoch, of which the rest is as it would have been
+            self.prepare()
+            self.sums.copy_(tensors["sums"])
+
+    def _placed(self, name: str, tensor: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
+        """Adam's state as Adam would have made it: in the parameter's memory format, counts on the CPU but on a GPU."""
+        if name == "step":
+            return tensor.to(self.device) if self.device.type == "cuda" else tensor
+        return torch.empty_like(parameter).copy_(tensor)

@@ -1,0 +1,110 @@
+"""Training a plain network from start to end, in a folder of its own."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+from sparsecert.datasets import Dataset
+from sparsecert.errors import InputError
+from sparsecert.files import sole_writer
+from sparsecert.modelfile import MODEL_NAME
+from sparsecert.plain.evaluation import tested
+from sparsecert.plain.files import save
+from sparsecert.plain.recipes import PlainRecipe
+from sparsecert.plain.run import PlainRun
+from sparsecert.training import Progress, Stop
+from sparsecert.training.captured import Captured, one_by_one
+from sparsecert.training.run import CHECKPOINT_NAME, finished
+from sparsecert.training.together import TOLD_EVERY, Told
+
+
+def train_plain(
+    data: Dataset,
+    test: Dataset,
+    recipe: PlainRecipe,
+    out: str | Path,
+    *,
+    seed: int = 0,
+    device: str | torch.device = "cpu",
+    checkpoint_seconds: float = 60.0,
+    told: Told | None = None,
+) -> Path:
+    """Trains a plain network on `data` and writes OUT/model.safetensors; returns its path.
+
+    The file says how often the network is right on `test`, which has no part in the training. A run that was stopped
+    resumes from its checkpoint, on the CPU to the same weights; a finished one is left as it is; a folder that holds
+    another run is refused.
+    """
+    if data.images.shape != test.images.shape or data.classes != test.classes:
+        raise InputError(f"{test.name} has other images or classes than {data.name}, on which the network is trained")
+    run, out = PlainRun(data, recipe, seed, torch.device(device)), Path(out)
+    with sole_writer(out, (MODEL_NAME, CHECKPOINT_NAME)):
+        if not finished(out / MODEL_NAME, run.settings(), half=False):
+            run.resume(out / CHECKPOINT_NAME)
+            _take_all_steps(run, out, checkpoint_seconds, told)
+            _save(run, test, out / MODEL_NAME)
+            (out / CHECKPOINT_NAME).unlink(missing_ok=True)
+    return out / MODEL_NAME
+
+
+def _save(run: PlainRun, test: Dataset, path: Path) -> None:
+    facts = {
+        "data": run.data.name,
+        "shape": list(run.data.images.shape),
+        "class_names": list(run.data.classes),
+        "test": tested(run.model, test, run.recipe, run.device, run.seed),
+        "training": {"settings": run.settings()},
+    }
+    save(path, run.model, run.architecture, facts)
+
+
+def _take_all_steps(run: PlainRun, out: Path, checkpoint_seconds: float, told: Told | None) -> None:
+    saved = time.monotonic()
+    for progress in _steps(run):
+        try:
+            if told is not None:
+                told(progress)
+        except Stop:
+            run.save_checkpoint(out / CHECKPOINT_NAME)
+            raise
+        if time.monotonic() - saved >= checkpoint_seconds:
+            run.save_checkpoint(out / CHECKPOINT_NAME)
+            saved = time.monotonic()
+
+
+def _steps(run: PlainRun) -> Iterator[Progress]:
+    """Takes every remaining step; yields now and then, and at the end of each epoch."""
+    take_step = Stepper(run.device)
+    run.model.train()
+    told = time.monotonic()
+    while run.step < run.steps:
+        take_step(run)
+        if run.step % run.epoch_steps == 0 or time.monotonic() - told >= TOLD_EVERY:
+            yield Progress(run.step, run.steps, (run.step - 1) // run.epoch_steps + 1, *run.seen())
+            told = time.monotonic()
+
+
+class Stepper:
+    """Takes the steps of a run: on a GPU as a captured graph, elsewhere, and where that fails, one kernel at a time."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.captured = Captured(device) if device.type == "cuda" else None
+
+    def __call__(self, run: PlainRun) -> None:
+        """One step."""
+        if self.captured is not None:
+            try:
+                self.captured([run])
+                return
+            except torch.OutOfMemoryError:
+                raise
+            except RuntimeError as error:
+                reason = (str(error).splitlines() or [""])[0]
+                warnings.warn(f"a step cannot be captured here ({reason}); training goes on slower", stacklevel=2)
+                self.captured = None
+        one_by_one([run])
