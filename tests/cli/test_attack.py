@@ -8,10 +8,12 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from sparsecert import datasets
 from sparsecert.cli import main
 from sparsecert.findings import Finding
 from sparsecert.records import Writer, read, read_findings
@@ -81,6 +83,31 @@ def test_options_reach_the_header(run: Path, tmp_path: Path) -> None:
     assert (facts["masks"], facts["error"], facts["chosen"]["kind"]) == ("fresh", None, "random")
 
 
+def test_plain_models_are_attacked_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A network of `train --plain` and the nearest neighbour, reported side by side."""
+    from sparsecert.plain import plain_recipe, train_plain
+
+    cnn, neighbour = tmp_path / "cnn", tmp_path / "neighbour.jsonl"
+    train, test = datasets.load("digits", "train"), datasets.load("digits", "test")
+    train_plain(train, test, replace(plain_recipe("digits", "cnn"), epochs=1), cnn)
+    settings = ["--data", "digits", "--limit", 6, "--restarts", 2, "--device", "cpu"]
+    assert _called("attack", cnn, *settings) == 0
+    assert _called("attack", "nearest-neighbour", *settings, "--out", neighbour) == 0
+    for model in (cnn, "nearest-neighbour"):
+        for option in (["--samples", 5], ["--alpha", 0.1], ["--error", 0.1], ["--full"], ["--precision", "bf16"]):
+            assert _called("attack", model, *settings, *option, "--out", tmp_path / "x") == 2
+            assert "is a setting of smoothed classifiers" in capsys.readouterr().err
+    assert not (tmp_path / "x").exists()
+    capsys.readouterr()
+    assert _called("report", cnn / "attack-pointwise.jsonl", neighbour) == 0
+    text = capsys.readouterr().out
+    assert "nearest-neighbour" in text
+    run = read_findings(neighbour).header.run
+    assert run["model"] == {"sha256": train.fingerprint()}
+    assert "n" not in run
+    assert all(line.said is not None for line in read_findings(neighbour).lines)
+
+
 def test_a_report_of_certificates_and_attack(run: Path, tmp_path: Path) -> None:
     both = run / "certify.jsonl", run / "attack-noise.jsonl"
     done = _sparsecert("report", *both, "--plot", tmp_path / "gap")
@@ -100,7 +127,7 @@ def test_a_report_of_an_attack_alone(run: Path, tmp_path: Path, capsys: pytest.C
     assert found["mean_queries"] == sum(line.queries for line in lines) / 6
     assert (tmp_path / "a.svg").exists()
     assert _called("report", attack, "--rho", 1, "--rho", 60) == 0
-    shown = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.rstrip().endswith("%")][-2:]
+    shown = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.endswith("%)")][-2:]
     assert shown == ["1", "60"]
 
 

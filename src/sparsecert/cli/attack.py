@@ -23,7 +23,9 @@ ATTACK_NAMES = ["pointwise", "sparse-rs", "saliency", "jsma", "carlini-wagner", 
     options.split,
     options.limit,
     options.drawn,
-    click.option("--samples", type=int, help="Ablated copies per query of a smoothed model (default: 10000)."),
+    click.option(
+        "--samples", "--n", "samples", type=int, help="Ablated copies per query of a smoothed model (default: 10000)."
+    ),
     click.option("--alpha", type=float, help="At which a smoothed model abstains (default: 0.05)."),
     click.option(
         "--error", type=float,
@@ -65,9 +67,9 @@ def attack(
 ) -> None:
     """Attack a model by changing few pixels of each image, and record what was found.
 
-    MODEL is a model file, the folder of the run that trained it, or a model that ships with the package (mnist-k45,
-    mnist-k30). An image is fooled when the model answers another class or abstains. The records hold the changed
-    pixels. A run that was stopped is continued by the same command.
+    MODEL is the model file or run folder of a smoothed classifier or of a plain network, a model that ships with the
+    package (mnist-k45, mnist-k30), or nearest-neighbour. An image is fooled when the model answers another class or
+    abstains. The records hold the changed pixels. A run that was stopped is continued by the same command.
 
     \b
     Examples:
@@ -84,8 +86,11 @@ def attack(
     chosen = attack_named(name, restarts=restarts)
     which = options.chosen(limit, drawn, seed)
     out = options.records_file(out, model, f"attack-{name}", data_name)
-    target = target_of(model, device, precision, rows, n=samples, alpha=alpha, error=error, full=full)
     data = options.load_data(data_name, split, data_dir, skip_bad)
+    target = target_of(
+        model, data, device, data_dir,
+        precision=precision, rows=rows, n=samples, alpha=alpha, error=error, full=full,
+    )  # fmt: skip
     with attack_bar(options.inputs(data, which, None)) as told:
         attack_dataset(target, chosen, data, out, budget=budget, seed=seed, limit=which, group=group, told=told)
     click.echo(attack_report([], [summarise_attack(records.read_findings(out))], [], "terminal"))

@@ -51,7 +51,7 @@ def attack_facts(summary: AttackSummary) -> dict[str, str]:
 def _search(summary: AttackSummary) -> str:
     if summary.masks is None:
         return NOT_APPLICABLE
-    return f"{summary.masks} masks" + ("" if summary.error is None else f" with error {summary.error} a look")
+    return f"{summary.masks} masks" + ("" if summary.error is None else f" (error {summary.error})")
 
 
 def attack_results(summary: AttackSummary) -> dict[str, str]:
@@ -60,10 +60,9 @@ def attack_results(summary: AttackSummary) -> dict[str, str]:
     return {
         "clean accuracy": percent(summary.clean_accuracy),
         "median adversarial attack magnitude": magnitude(summary.median),
-        "images fooled": f"{summary.successes} of {summary.right} answered rightly",
-        "abstentions among them": abstained,
-        "queries an image": f"{summary.mean_queries:,.0f}",
-        "evaluations an image": f"{summary.mean_evaluations:,.0f}",
+        "fooled, of those answered rightly": f"{summary.successes} of {summary.right}",
+        "by abstention": abstained,
+        "queries (evaluations) an image": f"{summary.mean_queries:,.0f} ({summary.mean_evaluations:,.0f})",
         "seconds an image": f"{summary.mean_seconds:.3g}",
     }
 
@@ -84,35 +83,45 @@ def attack_remarks(summary: AttackSummary) -> list[str]:
 
 
 def attack_labels(summaries: Sequence[AttackSummary]) -> list[str]:
-    """A name for each attack run, no two alike."""
-    paths = [summary.path for summary in summaries]
-    return told_apart([attack_facts(summary) for summary in summaries], "attack", ["attack"] * len(paths), paths)
+    """A name for each attack run, no two alike: model or attack where those differ, else all that does."""
+    each = [attack_facts(summary) for summary in summaries]
+    for names in (["attack"], ["model"], ["model", "attack"]):
+        short = [", ".join(known[name] for name in names) for known in each]
+        if len(set(short)) == len(short):
+            return short
+    return told_apart(each, "attack", ["attack"] * len(each), [summary.path for summary in summaries])
 
 
 def attack_table(summaries: Sequence[AttackSummary]) -> Table:
-    """One row per attack run."""
-    each = [attack_facts(summary) for summary in summaries]
-    common = shared(each)
-    columns = [name for name in each[0] if name not in common]
+    """One row per attack run, by its name; in what else they differ is said below."""
+    each, names = [attack_facts(summary) for summary in summaries], attack_labels(summaries)
+    common, several = shared(each), len(summaries) > 1
     rows = [
-        (*(known[name] for name in columns), *attack_results(summary).values())
-        for known, summary in zip(each, summaries, strict=True)
+        (*([name] if several else []), *attack_results(summary).values())
+        for name, summary in zip(names, summaries, strict=True)
     ]
-    notes = ["; ".join((_source(summary), *attack_remarks(summary))) for summary in summaries]
-    return Table((*columns, *attack_results(summaries[0])), tuple(rows), sentence(common), tuple(notes))
+    notes = []
+    for name, known, summary in zip(names, each, summaries, strict=True):
+        own = sentence({fact: text for fact, text in known.items() if fact not in common})
+        note = "; ".join(filter(None, [own, _source(summary), *attack_remarks(summary)]))
+        notes.append(f"{name}: {note}" if several else note)
+    headers = (*(["attack run"] if several else []), *attack_results(summaries[0]))
+    return Table(headers, tuple(rows), sentence(common), tuple(notes))
 
 
 def rho_table(summaries: Sequence[AttackSummary], rhos: Sequence[int]) -> Table:
-    """Accuracy under attack and the attack's success rate, one row per rho; those given, or what fits."""
+    """Accuracy under attack (the attack's success rate in brackets), one row per rho; those given, or what fits."""
     largest = max(len(summary.accuracy_under_attack) for summary in summaries) - 1
     shown, notes = (list(rhos), ()) if rhos else shown_rhos(largest)
-    names = [""] if len(summaries) == 1 else [f", {name}" for name in attack_labels(summaries)]
-    headers = [f"{kind}{name}" for name in names for kind in ("accuracy under attack", "success rate")]
+    headers = ["accuracy under attack (success rate)"] if len(summaries) == 1 else attack_labels(summaries)
     rows = [
-        (str(rho), *(percent(share) for one in summaries for share in (one.accuracy_at(rho), one.success_at(rho))))
+        (str(rho), *(f"{percent(one.accuracy_at(rho))} ({percent(one.success_at(rho))})" for one in summaries))
         for rho in shown
     ]
-    caption = "success rate: of the images answered rightly as they are; to be brought to abstain counts as fooled"
+    caption = (
+        "accuracy under attack by changes of up to rho pixels, abstentions counting as fooled "
+        "(the attack's success rate, of the images answered rightly as they are)"
+    )
     return Table(("rho", *headers), tuple(rows), caption, notes)
 
 

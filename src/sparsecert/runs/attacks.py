@@ -38,11 +38,12 @@ MOST_GROUP = 1 << 16
 MOST_BYTES = 1 << 30  # of a group's lines of attempts, about
 BYTES_PER_COPY, BYTES_PER_VALUE = 48, 256
 PLAIN_GROUP, CPU_GROUP, GPU_GROUP = 64, 4, 32  # enough to fill forward passes, little to lose in a kill
+TOO_LARGE = "the device has too little memory for {} images side by side; give a smaller group, to another file"
 OF_THE_RUN = MemoryError, torch.cuda.OutOfMemoryError, OSError  # no fault of a single image
 
 
 @dataclass(frozen=True)
-class Assault:
+class GroupAttack:
     """An attack with all that decides what it finds of a group, but for the images and their number."""
 
     attack: Attack
@@ -59,6 +60,8 @@ class Assault:
         """
         try:
             return self._side_by_side(group, seed_of(self.seed, number))
+        except torch.cuda.OutOfMemoryError as error:
+            raise InputError(TOO_LARGE.format(len(group.examples))) from error
         except OF_THE_RUN:
             raise
         except Exception as error:
@@ -131,13 +134,13 @@ def attack_dataset(
     target.defenders(seed_of(seed, 0))  # unusable settings are refused before a file is written
     with Writer(out, Header(ATTACK, run, environment(target.device, target.model, rows))) as writer:
         check_inputs(writer, indices)
-        assault = Assault(attack, target.resumed(writer), budget, seed, lambda evaluations: told(0, evaluations))
+        each = GroupAttack(attack, target.resumed(writer), budget, seed, lambda evaluations: told(0, evaluations))
         told(len(writer.done), 0)
         for number, examples in enumerate(groups(indices, size)):
             if writer.done.issuperset(examples):
                 continue
             before = time.perf_counter()
-            found = assault.on(group_of(data, examples), number)
+            found = each.on(group_of(data, examples), number)
             seconds = (time.perf_counter() - before) / len(found)
             fresh = [replace(one, seconds=seconds) for one in found if one.example not in writer.done]
             writer.append(fresh)

@@ -9,11 +9,13 @@ from typing import Any, Protocol
 
 import torch
 
-from sparsecert import modelfile
+from sparsecert import datasets, modelfile
 from sparsecert.attacks import CommonMasks, Defender, SmoothedDefender
 from sparsecert.datasets import Dataset
 from sparsecert.devices import device_named
 from sparsecert.errors import InputError
+from sparsecert.plain.defenders import NEAREST_NEIGHBOUR, TRAINED_ON, defender_for
+from sparsecert.plain.files import is_plain
 from sparsecert.records import Writer
 from sparsecert.runs.facts import check_classes, model_facts, rows_of
 from sparsecert.runs.inputs import pixels
@@ -145,23 +147,41 @@ class PlainTarget:
 
 def target_of(
     model: str,
-    device: str,
+    data: Dataset,
+    device: str = "auto",
+    data_dir: str | None = None,
+    *,
     precision: str | None = None,
     rows: int | None = None,
-    *,
     n: int | None = None,
     alpha: float | None = None,
     error: float | None = None,
     full: bool = False,
 ) -> Target:
-    """The model of a file, of a run's folder or of a name, to be attacked; what is None is left at its default.
+    """Whom to attack with the images of `data`; what is None is left at its default.
 
-    This is where other kinds of model than smoothed ones come in.
+    `model` is the file or run folder of a smoothed classifier or of a plain network, the name of a model that ships
+    with the package, or `nearest-neighbour`, whose training images are looked for in `data_dir`. Settings of a smoothed
+    classifier are refused for the others.
     """
+    smoothing: dict[str, Any] = {"precision": precision, "rows": rows, "n": n, "alpha": alpha, "error": error}
+    given = {name: value for name, value in smoothing.items() if value is not None}
+    if model == NEAREST_NEIGHBOUR or is_plain(model):
+        for name in [*given, *(["full"] if full else [])]:
+            raise InputError(f"{name} is a setting of smoothed classifiers, {model} is none; leave it out")
+        return _plain(model, data, torch.device(device_named(device)), data_dir)
     if full and error is not None:
         raise InputError("error is of the test by which the search decides early; with full every query asks for all")
-    modelfile.located(model)
     smoothed = Smoothed.load(model, device=device_named(device), precision=precision, rows=rows)
-    given = {"n": n, "alpha": alpha, "error": error}
-    settings: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    settings = {name: value for name, value in given.items() if name in ("n", "alpha", "error")}
     return SmoothedTarget(smoothed, model, full=full, **settings)
+
+
+def _plain(model: str, data: Dataset, device: torch.device, data_dir: str | None) -> PlainTarget:
+    """The nearest neighbour goes by the fingerprint of its training images, a network by that of its file."""
+    defender = defender_for(model, data, device, data_dir)
+    if model == NEAREST_NEIGHBOUR:
+        known = datasets.load(TRAINED_ON.get(data.name, data.name), "train", data_dir).fingerprint()
+    else:
+        known = modelfile.fingerprint(model)
+    return PlainTarget(defender, model, known, device)
