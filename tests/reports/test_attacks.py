@@ -32,6 +32,7 @@ from sparsecert.reports import (
     write_gaps,
 )
 from sparsecert.reports.attack_curves import _attacks, _gaps
+from sparsecert.reports.attack_tables import rho_table
 
 from .made import ABSTAINED, AT_4, AT_6, AT_12, certified, header
 
@@ -195,6 +196,16 @@ def test_every_form_tells_the_same(form: str) -> None:
     assert "at most 20 pixels" in both
     assert "NOT SOUND" in both  # image 0 is misclassified as it is, and certified at 6
     assert "1 of 4" in both
+
+
+@pytest.mark.parametrize("largest", [0, 1, 19, 20, 21, 128, 784])
+def test_the_table_spreads_its_rows_over_all_rhos(largest: int) -> None:
+    table = rho_table([summarise_attack(made([(largest, 1)]))], [])
+    rhos = [int(row[0]) for row in table.rows]
+    assert (rhos[0], rhos[-1]) == (0, largest)
+    assert rhos == sorted(set(rhos))
+    assert len(rhos) <= 21
+    assert bool(table.notes) == (len(rhos) < largest + 1)
 
 
 def test_json_and_csv() -> None:

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from sparsecert.errors import InputError
 from sparsecert.reports.attacks import AttackSummary
 from sparsecert.reports.comparison import (
+    MOST_RHOS,
     NOT_APPLICABLE,
     Table,
     median,
     percent,
     sentence,
     shared,
-    shown_rhos,
     told_apart,
 )
 from sparsecert.reports.gap import Gap
@@ -112,7 +112,7 @@ def attack_table(summaries: Sequence[AttackSummary]) -> Table:
 def rho_table(summaries: Sequence[AttackSummary], rhos: Sequence[int]) -> Table:
     """Accuracy under attack (the attack's success rate in brackets), one row per rho; those given, or what fits."""
     largest = max(len(summary.accuracy_under_attack) for summary in summaries) - 1
-    shown, notes = (list(rhos), ()) if rhos else shown_rhos(largest)
+    shown, notes = (list(rhos), ()) if rhos else _spread(largest)
     headers = ["accuracy under attack (success rate)"] if len(summaries) == 1 else attack_labels(summaries)
     rows = [
         (str(rho), *(f"{percent(one.accuracy_at(rho))} ({percent(one.success_at(rho))})" for one in summaries))
@@ -123,6 +123,13 @@ def rho_table(summaries: Sequence[AttackSummary], rhos: Sequence[int]) -> Table:
         "(the attack's success rate, of the images answered rightly as they are)"
     )
     return Table(("rho", *headers), tuple(rows), caption, notes)
+
+
+def _spread(largest: int) -> tuple[list[int], tuple[str, ...]]:
+    """The rhos a table shows, evenly spread up to the largest, and the note that says what was left out."""
+    step = max(1, -(-largest // (MOST_RHOS - 1)))
+    note = f"rho: in steps of {step}, and {largest}; --rho shows others, csv and json have them all"
+    return [*range(0, largest, step), largest], (note,) if step > 1 else ()
 
 
 def gap_table(gaps: Sequence[Gap]) -> Table:
