@@ -52,7 +52,7 @@ class Scores(nn.Module):
         self.slopes = SmoothedDefender(smoothed, n, alpha, seed, whole("copies", copies, 1, MOST_ROWS))
         self.defender = self.slopes if fresh else CommonMasks(smoothed, n, alpha, seed)
         self.batch, self.abstains = whole("batch", batch, 1, MOST_ROWS), abstains
-        self.eval()  # the base classifier is put into eval mode for each query, and this says so to the library
+        self.train(False)  # the base classifier is put into eval mode for each query, and libraries look here for it
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """The scores, on the images' device and of their dtype."""
