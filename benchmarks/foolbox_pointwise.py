@@ -2,9 +2,9 @@
 
 Trains the paper's MNIST network, without ablation, and looks for the fewest changed pixels that fool it. Both attacks
 are given as many restarts, of which the best counts. Foolbox starts each from its own salt-and-pepper noise, the least
-of a thousand draws; ours starts from one draw and renews its noise in rounds, which the published attack does not. Prints the
-median and mean number of changed pixels, failures, and how many images each had the network classify. Images of one
-channel only: Foolbox counts the values that differ, which are then the pixels.
+of a thousand draws; ours starts from one draw and renews its noise in rounds, which the published attack does not.
+Prints the median and mean number of changed pixels, failures, and how many images each had the network classify. Images
+of one channel only: Foolbox counts the values that differ, which are then the pixels.
 """
 
 from __future__ import annotations
