@@ -125,8 +125,8 @@ def test_the_pointwise_attack_takes_a_fraction_of_the_evaluations(trained: Path,
     smoothed, (images, labels) = Smoothed.load(trained), digits
     right = smoothed.predict(images[:12], n=2_000).labels == labels[:12].numpy()
     images, labels = images[:12][right], labels[:12][right]
-    common = Pointwise(restarts=2)(CommonMasks(smoothed, n=1_000), images, labels)
-    fresh = Pointwise(restarts=2)(SmoothedDefender(smoothed, n=1_000), images, labels)
+    common = Pointwise(restarts=2, rounds=0)(CommonMasks(smoothed, n=1_000), images, labels)
+    fresh = Pointwise(restarts=2, rounds=0)(SmoothedDefender(smoothed, n=1_000), images, labels)
     assert common.succeeded.all()
     share = (common.evaluations / common.queries).mean() / 1_000
     assert share < 0.3
