@@ -64,8 +64,7 @@ def _salted_once(
         if not len(left):
             break
         attempts = mixed(images[left], noise[left], turn[left] < level / NOISE_LEVELS)
-        fooled = judge.fooled(attempts, which[left], slots[left])
-        judge.defender.went_on(torch.arange(len(left)))
+        fooled = judge.fooled(attempts, which[left], slots[left], onward=True)
         result[left[fooled]], found[left[fooled]] = attempts[fooled], True
     return result, found
 
