@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -25,6 +25,10 @@ from sparsecert.schemes.philox import key_of
 from sparsecert.sequential import Sequential
 from sparsecert.votes import Progress, Voting
 from sparsecert.work import Work, finished
+
+if TYPE_CHECKING:
+    from art.estimators.classification import PyTorchClassifier
+    from foolbox import PyTorchModel
 
 MOST_ROWS = 1 << 24
 
@@ -319,6 +323,46 @@ class Smoothed:
         except RuntimeError as error:
             raise InputError(f"{path} does not fit the model: {' '.join(str(error).split())}") from error
         return cls(model.to(device), scheme, encoding, classes=classes, precision=precision, rows=rows, facts=facts)
+
+    def as_foolbox(
+        self,
+        n: int = 10_000,
+        alpha: float = 0.05,
+        seed: int = 0,
+        *,
+        batch: int = 64,
+        copies: int = 128,
+        abstains: bool = True,
+        fresh: bool = True,
+    ) -> PyTorchModel:
+        """This classifier as a model of Foolbox, whose attacks fool it where `predict` does not answer the true label.
+
+        Scores are shares of the votes, and an abstention is a last class of its own, unless `abstains` is False; each
+        query has masks of its own, unless `fresh` is False. `adapters.scores` says all of what attacks see.
+        """
+        from sparsecert.adapters.foolbox import foolbox_model
+        from sparsecert.adapters.scores import Scores
+
+        return foolbox_model(Scores(self, n, alpha, seed, batch=batch, copies=copies, abstains=abstains, fresh=fresh))
+
+    def as_art(
+        self,
+        n: int = 10_000,
+        alpha: float = 0.05,
+        seed: int = 0,
+        *,
+        shape: Sequence[int] | None = None,
+        batch: int = 64,
+        copies: int = 128,
+        abstains: bool = True,
+        fresh: bool = True,
+    ) -> PyTorchClassifier:
+        """The same for the Adversarial Robustness Toolbox; `shape` of one image, where no model file says it."""
+        from sparsecert.adapters.art import art_classifier
+        from sparsecert.adapters.scores import Scores
+
+        scores = Scores(self, n, alpha, seed, batch=batch, copies=copies, abstains=abstains, fresh=fresh)
+        return art_classifier(scores, shape)
 
     def check(self, x: torch.Tensor) -> torch.Tensor:
         """The inputs in the model's dtype, or a refusal that says what is wrong with them."""

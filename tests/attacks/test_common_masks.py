@@ -11,6 +11,7 @@ import torch
 from sparsecert.attacks import ABSTAINS, CommonMasks, Pointwise, SmoothedDefender
 from sparsecert.bounds import charged, predicted
 from sparsecert.counts import Tally
+from sparsecert.errors import InputError
 from sparsecert.schemes import ATTACK
 from sparsecert.smoothed import Smoothed
 
@@ -58,6 +59,56 @@ def test_a_line_of_changes_is_answered_as_by_all_copies(trained: Path, digits: D
         current[taken.long()] = attempts[taken.long()]
 
 
+def test_what_was_left_open_is_made_up_for(trained: Path, digits: Digits) -> None:
+    """Steps decided by some copies leave others out of date; all copies, asked for later, are as if none were."""
+    defender = CommonMasks(Smoothed.load(trained), n=640, seed=5, error=0.2)
+    generator = torch.Generator().manual_seed(1)
+    current, labels, slots = digits[0][:3].clone(), digits[1][:3], torch.arange(3)
+    spent = 0
+    for step in range(30):
+        attempts = current.clone()
+        for row in range(3):
+            y, x = torch.randint(0, 8, (2,), generator=generator).tolist()
+            attempts[row, 0, y, x] = float(torch.rand(1, generator=generator))
+        spent += int(defender.answers(attempts, slots, labels).evaluations.sum())
+        taken = torch.tensor([row for row in range(3) if (step + row) % 3])
+        defender.went_on(taken)
+        current[taken] = attempts[taken]
+        if step % 10 == 9:
+            said = defender.answers(current, slots)
+            for row in range(3):
+                votes, answer = _by_all_copies(defender, current[row])
+                moved = np.abs(said.scores[row].numpy() * 640 - votes).sum() / 2
+                assert moved <= 2  # the engine rounds otherwise
+                assert int(said.labels[row]) == answer or moved
+    assert spent < 0.1 * 30 * 3 * 640
+
+
+def test_without_error_the_answer_to_one_label_is_that_of_all_copies(trained: Path, digits: Digits) -> None:
+    exact = CommonMasks(Smoothed.load(trained), n=400, error=0)
+    images, labels = digits[0][:20], digits[1][:20]
+    full = exact.answers(images)
+    asked = exact.answers(images, against=labels)
+    assert torch.equal(asked.labels == labels, full.labels == labels)
+    assert (asked.evaluations == 400).all()
+
+
+def test_few_copies_settle_what_is_clear(trained: Path, digits: Digits) -> None:
+    """And say the same of nearly all images."""
+    quick, images, labels = CommonMasks(Smoothed.load(trained), n=1_600), *digits
+    full, asked = quick.answers(images), quick.answers(images, against=labels)
+    assert ((asked.labels == labels) == (full.labels == labels)).sum() >= 19
+    assert asked.evaluations.float().mean() < 800
+    assert set(asked.evaluations.tolist()) <= {100, 200, 400, 800, 1_600}
+
+
+def test_two_images_in_one_slot_are_refused(trained: Path, digits: Digits) -> None:
+    with pytest.raises(ValueError, match="same slot"):
+        CommonMasks(Smoothed.load(trained), n=100).answers(digits[0][:2], torch.tensor([1, 1]))
+    with pytest.raises(InputError, match="error must be"):
+        CommonMasks(Smoothed.load(trained), n=100, error=0.5)
+
+
 def test_one_pixel_costs_the_masks_that_retain_it(trained: Path, digits: Digits) -> None:
     defender = CommonMasks(Smoothed.load(trained), n=500)
     image, slot = digits[0][:1], torch.tensor([0])
@@ -74,8 +125,8 @@ def test_the_pointwise_attack_takes_a_fraction_of_the_evaluations(trained: Path,
     smoothed, (images, labels) = Smoothed.load(trained), digits
     right = smoothed.predict(images[:12], n=2_000).labels == labels[:12].numpy()
     images, labels = images[:12][right], labels[:12][right]
-    common = Pointwise(restarts=2)(CommonMasks(smoothed, n=1_000), images, labels)
-    fresh = Pointwise(restarts=2)(SmoothedDefender(smoothed, n=1_000), images, labels)
+    common = Pointwise(restarts=2, rounds=0)(CommonMasks(smoothed, n=1_000), images, labels)
+    fresh = Pointwise(restarts=2, rounds=0)(SmoothedDefender(smoothed, n=1_000), images, labels)
     assert common.succeeded.all()
     share = (common.evaluations / common.queries).mean() / 1_000
     assert share < 0.3

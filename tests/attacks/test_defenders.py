@@ -64,7 +64,7 @@ def test_a_smoothed_classifier_answers_as_it_predicts(trained: Path, digits: tup
     assert first.labels.tolist() == np.where(said.abstained, ABSTAINS, said.labels).tolist()
     assert first.scores.numpy() == pytest.approx(said.counts / 200)
     assert not torch.equal(first.scores, second.scores)  # masks of its own for each query
-    found = Pointwise(restarts=1)(SmoothedDefender(smoothed, n=50), images[:2], labels[:2])
+    found = Pointwise(restarts=1, rounds=0)(SmoothedDefender(smoothed, n=50), images[:2], labels[:2])
     assert torch.equal(found.evaluations, 50 * found.queries)
 
 

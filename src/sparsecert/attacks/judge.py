@@ -87,14 +87,17 @@ class Judge:
         self.wrong = set(fooled.nonzero()[:, 0].tolist())
         return (~fooled).nonzero()[:, 0]
 
-    def fooled(self, attempts: torch.Tensor, which: torch.Tensor, slots: torch.Tensor | None = None) -> torch.Tensor:
+    def fooled(
+        self, attempts: torch.Tensor, which: torch.Tensor, slots: torch.Tensor | None = None, onward: bool = False
+    ) -> torch.Tensor:
         """Bool[m]: whether attempts[j], made from image which[j], fools the defender.
 
-        `slots` names the lines of attempts that they belong to, where each goes on from the last that succeeded.
+        `slots` names the lines of attempts that they belong to. Each goes on from the last that succeeded, or
+        `onward`, from the last one whether or not it did.
         """
         fooled, _ = self._asked(attempts, which, slots, self.labels[which])
         if slots is not None:
-            self.defender.went_on(fooled.nonzero()[:, 0])
+            self.defender.went_on(torch.arange(len(attempts)) if onward else fooled.nonzero()[:, 0])
         return fooled
 
     def asked(

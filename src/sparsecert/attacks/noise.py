@@ -30,7 +30,7 @@ class UniformNoise(Attack):
         left = torch.arange(len(which))
         for count in _counts(judge.pixels):
             attempts = mixed(images[left], noise[left].to(images), turn[left] < count)
-            left = left[~judge.fooled(attempts, which[left])]
+            left = left[~judge.fooled(attempts, which[left], left, onward=True)]
             if not len(left):
                 break
 

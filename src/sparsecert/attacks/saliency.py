@@ -38,8 +38,8 @@ class Saliency(Attack):
             best = torch.zeros_like(falls, dtype=torch.bool)
             best.scatter_(1, falls.topk(self.at_once, dim=1).indices, True)
             current[left] = mixed(current[left], ends, best)
-            done[left] = judge.fooled(current[left], which[left])
-        take_back(judge, current[done], which[done], generator)
+            done[left] = judge.fooled(current[left], which[left], left, onward=True)
+        take_back(judge, current[done], which[done], generator, done.nonzero()[:, 0])
 
 
 def promised(

@@ -38,8 +38,9 @@ class SparseRS(Attack):
         if not len(which):
             return
         current = starts[found]
-        take_back(judge, current, which, generator)
-        search = _Search(judge, which, current, generator)
+        slots = found.nonzero()[:, 0]
+        take_back(judge, current, which, generator, slots)
+        search = _Search(judge, which, current, generator, slots)
         for step in range(self.steps):
             search.step(self._share(step))
 
@@ -51,8 +52,15 @@ class SparseRS(Attack):
 class _Search:
     """The state of all images' searches: each image's set, its values, and the lead that it leaves the defender."""
 
-    def __init__(self, judge: Judge, which: torch.Tensor, current: torch.Tensor, generator: torch.Generator) -> None:
-        self.judge, self.which, self.generator = judge, which, generator
+    def __init__(
+        self,
+        judge: Judge,
+        which: torch.Tensor,
+        current: torch.Tensor,
+        generator: torch.Generator,
+        slots: torch.Tensor,
+    ) -> None:
+        self.judge, self.which, self.generator, self.slots = judge, which, generator, slots
         self.images, self.current = judge.images[which], current
         self.leads = torch.full((len(which),), torch.inf)
         self.chosen = changed(self.current, self.images)
@@ -70,9 +78,11 @@ class _Search:
         live = (sizes > 0).nonzero()[:, 0]
         if not len(live):
             return
-        fooled, answers = self.judge.asked(attempts[live], self.which[live])
+        fooled, answers = self.judge.asked(attempts[live], self.which[live], self.slots[live])
         left = leads(answers.scores, self.judge.labels[self.which[live]])
-        better = live[left <= self.leads[live]]
+        lower = left <= self.leads[live]
+        self.judge.defender.went_on(lower.nonzero()[:, 0])
+        better = live[lower]
         self.current[better], self.chosen[better] = attempts[better], chosen[better]
         self.leads[live] = torch.minimum(left, self.leads[live])
         won = torch.zeros(len(self.which), dtype=torch.bool)

@@ -1,0 +1,81 @@
+"""What is kept, and who has the last word."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from sparsecert.attacks import ABSTAINS, NEVER, Answers, Attack, Defender, Judge
+from sparsecert.attacks.judge import Backwards
+
+
+class Counting(Defender):
+    """Answers 0 to images with fewer bright pixels than it takes, else 1."""
+
+    def __init__(self, bright: int, other: int = 1) -> None:
+        self.bright, self.other = bright, other
+
+    def answers(
+        self, images: torch.Tensor, slots: torch.Tensor | None = None, against: torch.Tensor | None = None
+    ) -> Answers:
+        """One evaluation each."""
+        labels = torch.where(images.flatten(1).sum(dim=1) >= self.bright, self.other, 0)
+        scores = torch.nn.functional.one_hot(labels.clamp(min=0), 2).float()
+        return Answers(labels, scores, torch.ones(len(images), dtype=torch.int64))
+
+
+class Brightening(Attack):
+    """All pixels, then one fewer at a time."""
+
+    def run(self, judge: Judge, which: torch.Tensor, generator: torch.Generator) -> None:
+        """See the class."""
+        for count in range(judge.pixels, 0, -1):
+            attempts = torch.zeros_like(judge.images[which])
+            attempts.flatten(1)[:, :count] = 1
+            judge.fooled(attempts, which)
+
+
+BLACK = torch.zeros(3, 1, 4, 4)
+ZERO = torch.zeros(3, dtype=torch.int64)
+
+
+@pytest.mark.parametrize("needed", [3, 5, 8, 15, 16])
+def test_the_final_defender_has_the_last_word(needed: int) -> None:
+    """The cheap one is fooled by 3 pixels, the final one by more; the nearest finding that fools it is kept."""
+    found = Brightening()(Counting(3), BLACK, ZERO, final=Counting(needed, ABSTAINS))
+    assert found.distances.tolist() == [needed] * 3
+    assert found.adversarial.flatten(1).sum(dim=1).tolist() == [needed] * 3
+    assert found.said.tolist() == [ABSTAINS] * 3
+    assert (found.queries == found.evaluations).all()
+    assert int(found.queries[0]) <= 1 + 16 + 9  # the original, the search, and few looks back
+
+
+def test_nothing_is_found_where_the_final_defender_is_not_fooled() -> None:
+    found = Brightening()(Counting(3), BLACK, ZERO, final=Counting(17))
+    assert found.distances.tolist() == [NEVER] * 3
+    assert torch.equal(found.adversarial, BLACK)
+    assert found.said.tolist() == [0] * 3
+
+
+def test_who_is_wrong_about_the_original_is_not_asked_again() -> None:
+    found = Brightening()(Counting(3), BLACK, ZERO, final=Counting(0))
+    assert found.distances.tolist() == [0] * 3
+    assert found.said.tolist() == [1] * 3
+    assert found.queries.tolist() == [1] * 3
+
+
+def test_the_budget_holds_for_what_the_final_defender_confirms() -> None:
+    found = Brightening()(Counting(3), BLACK, ZERO, final=Counting(6), budget=5)
+    assert found.distances.tolist() == [NEVER] * 3
+    assert Brightening()(Counting(3), BLACK, ZERO, final=Counting(5), budget=5).distances.tolist() == [5] * 3
+
+
+@pytest.mark.parametrize("places", range(1, 40))
+def test_backwards_finds_the_last_good_place_where_all_before_it_are_good(places: int) -> None:
+    for last in range(-1, places):
+        search, asked = Backwards(places), 0
+        while (place := search.place) is not None:
+            search.answered(place <= last)
+            asked += 1
+        assert search.good == last
+        assert asked <= 2 * (places - 1 - last).bit_length() + 1
