@@ -47,7 +47,24 @@ def test_the_final_defender_has_the_last_word(needed: int) -> None:
     assert found.adversarial.flatten(1).sum(dim=1).tolist() == [needed] * 3
     assert found.said.tolist() == [ABSTAINS] * 3
     assert (found.queries == found.evaluations).all()
-    assert int(found.queries[0]) <= 1 + 16 + 9  # the original, the search, and few looks back
+    assert int(found.queries[0]) <= 1 + 16 + 2 * 9  # the original, the search, and few looks back
+
+
+def test_who_answers_at_random_has_to_be_fooled_twice_in_a_row() -> None:
+    """Fooled by every other answer to whatever it is shown, it is not taken to be fooled."""
+
+    class Wavering(Counting):
+        asked = 0
+
+        def answers(
+            self, images: torch.Tensor, slots: torch.Tensor | None = None, against: torch.Tensor | None = None
+        ) -> Answers:
+            self.asked += 1
+            self.bright = 1 if self.asked % 2 == 0 else 17
+            return super().answers(images, slots, against)
+
+    found = Brightening()(Counting(3), BLACK, ZERO, final=Wavering(1))
+    assert found.distances.tolist() == [NEVER] * 3
 
 
 def test_nothing_is_found_where_the_final_defender_is_not_fooled() -> None:

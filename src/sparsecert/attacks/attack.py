@@ -62,7 +62,7 @@ class Attack(ABC):
         """Attacks each image, whose true label is given.
 
         `budget`: the most pixels that may be changed. `final`: who has the last word, where the defender is a cheaper
-        likeness of whom to fool, such as `CommonMasks`; what is returned fooled that one when it was asked.
+        likeness of whom to fool, such as `CommonMasks`; what is returned fooled that one twice in a row.
         """
         images, labels = images.detach().cpu(), torch.as_tensor(labels).cpu()
         check(images, labels, bounds, budget)

@@ -43,7 +43,8 @@ class CommonMasks(SmoothedDefender):
     n / 2 copies if these settle it: see `settled`, a test that is wrong with probability at most `error` at each look.
 
     What an attack finds is tuned to these masks: it has to be judged again by a `SmoothedDefender`, which draws fresh
-    ones.
+    ones. For that to go well an attack aims further: `tie`, asked about one label, is whether it leads at all, not
+    whether by enough to be answered.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class CommonMasks(SmoothedDefender):
         alpha: float = 0.05,
         seed: int = 0,
         error: float = 0.05,
+        tie: bool = True,
         copies: int = 128,
     ) -> None:
         super().__init__(smoothed, n, alpha, seed, copies)
@@ -60,6 +62,7 @@ class CommonMasks(SmoothedDefender):
             raise InputError(f"error must be from 0 (all copies, always) to below 0.5, got {error!r}")
         self.error = error
         self.needs = least_leads(n, charged(alpha, smoothed.scheme, n))
+        self.leads = np.arange(n + 1) // 2 + 1 if tie else self.needs
         self.masks = smoothed.scheme.masks(seed, [0], range(ATTACK, ATTACK + n), smoothed.device)[0]
         self.looks = [-(-n // part) for part in (LOOKS if error else (1,))]
         meeting = self.masks.T.contiguous()  # [pixels, n]
@@ -83,7 +86,7 @@ class CommonMasks(SmoothedDefender):
             self._classify(voting, asked, rows, look)
             table = counted(asked.votes[rows, :look], voting.classes)
             own = _leaders(table) if against is None else against.numpy()[left]
-            done, answered = self._decided(table, own, look)
+            done, answered = self._decided(table, own, look, self.needs if against is None else self.leads)
             places = left[done]
             others = np.where(_leaders(table) == own, ABSTAINS, _leaders(table))
             labels[places] = np.where(answered, own, ABSTAINS if against is None else others)[done]
@@ -137,11 +140,11 @@ class CommonMasks(SmoothedDefender):
         asked.votes[which, mask] = found.to(torch.int16)
         asked.known[which, mask] = True
 
-    def _decided(self, table: Int64, own: Int64, look: int) -> tuple[Bool, Bool]:
+    def _decided(self, table: Int64, own: Int64, look: int, needs: Int64) -> tuple[Bool, Bool]:
         rows = np.arange(len(table))
         others = table[:, :-1].copy()
         others[rows, own] = -1
-        return settled(table[rows, own], others.max(axis=1) + table[:, -1], look, self.needs, self.error)
+        return settled(table[rows, own], others.max(axis=1) + table[:, -1], look, needs, self.error)
 
     def _learn(self, slots: torch.Tensor, asked: Lines, met: torch.Tensor) -> None:
         """What was found of copies that do not meet the change holds for where the line stands as well."""

@@ -125,7 +125,8 @@ class Judge:
         """Leaves, of each image's findings, the nearest that fools `final`, looked for backwards from the nearest.
 
         The steps back double until one fools it, and the gap to the last that did not is then halved: some finding
-        between them may fool it too, but what is left has. Each is asked about once.
+        between them may fool it too, but what is left has. It has to be fooled twice in a row: a defender that answers
+        at random would otherwise be asked until it happens to be fooled by an image that seldom does.
         """
         if self.final is None:
             return
@@ -133,13 +134,22 @@ class Judge:
             image: Backwards(len(trail)) for image, trail in enumerate(self.trails) if trail and image not in self.wrong
         }
         while asked := {image: search.place for image, search in searches.items() if search.place is not None}:
-            attempts = torch.stack([self.trails[image][place].image for image, place in asked.items()])
-            answers = self._answers(self.final, attempts, torch.tensor(list(asked)))
-            for (image, place), said in zip(asked.items(), answers.labels.tolist(), strict=True):
-                self.trails[image][place] = replace(self.trails[image][place], said=said)
-                searches[image].answered(said != int(self.labels[image]))
+            fooled = self._fool(self.final, asked)
+            fooled = self._fool(self.final, {image: asked[image] for image in fooled})
+            for image in asked:
+                searches[image].answered(image in fooled)
         for image, search in searches.items():
             self.trails[image] = self.trails[image][: search.good + 1]
+
+    def _fool(self, final: Defender, places: dict[int, int]) -> set[int]:
+        """Of images and places in their trails, the images whose finding fools it; what it says is noted there."""
+        if not places:
+            return set()
+        attempts = torch.stack([self.trails[image][place].image for image, place in places.items()])
+        said = self._answers(final, attempts, torch.tensor(list(places))).labels.tolist()
+        for (image, place), label in zip(places.items(), said, strict=True):
+            self.trails[image][place] = replace(self.trails[image][place], said=label)
+        return {image for image, label in zip(places, said, strict=True) if label != int(self.labels[image])}
 
     def _asked(
         self, attempts: torch.Tensor, which: torch.Tensor, slots: torch.Tensor | None, against: torch.Tensor | None
