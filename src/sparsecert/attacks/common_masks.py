@@ -67,7 +67,6 @@ class CommonMasks(SmoothedDefender):
         self.looks = [-(-n // part) for part in (LOOKS if error else (1,))]
         meeting = self.masks.T.contiguous()  # [pixels, n]
         self._meeting = meeting.half() if meeting.is_cuda else meeting.float()
-        self._voting: Voting | None = None
         self._lines: Lines | None = None
         self._last: tuple[torch.Tensor, Lines] | None = None
 

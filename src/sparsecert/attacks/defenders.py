@@ -13,7 +13,8 @@ import torch
 from sparsecert.errors import InputError
 from sparsecert.schemes import ATTACK
 from sparsecert.smoothed import Smoothed
-from sparsecert.votes import in_eval_mode
+from sparsecert.votes import Voting, in_eval_mode
+from sparsecert.work import finished
 
 ABSTAINS = -1
 
@@ -126,6 +127,7 @@ class SmoothedDefender(Defender):
     ) -> None:
         self.smoothed, self.n, self.alpha, self.seed, self.copies = smoothed, n, alpha, seed, copies
         self._asked = 0
+        self._voting: Voting | None = None
 
     def answers(
         self, images: torch.Tensor, slots: torch.Tensor | None = None, against: torch.Tensor | None = None
@@ -133,7 +135,10 @@ class SmoothedDefender(Defender):
         """Scores are shares of the votes."""
         examples = range(self._asked, self._asked + len(images))
         self._asked += len(images)
-        said = self.smoothed.predict(images, n=self.n, alpha=self.alpha, seed=self.seed, examples=examples)
+        self._voting = self._voting or self.smoothed.voting(images[:1])
+        said = finished(
+            self.smoothed.predicting(images, self.n, self.alpha, self.seed, examples=examples, voting=self._voting)
+        )
         labels = torch.from_numpy(np.where(said.abstained, ABSTAINS, said.labels))
         shares = torch.from_numpy(said.counts / self.n).float()
         return Answers(labels, shares, torch.full((len(images),), self.n))
