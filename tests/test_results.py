@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -168,3 +169,13 @@ def test_every_classifier_of_the_tables_is_recorded() -> None:
             assert (run["n0"], run["n"], run["alpha"]) == (sampling.n0, sampling.n, sampling.alpha)
             if sampling.predict_n:
                 assert _glanced(folder / "predict.jsonl.xz")[0].run["n"] == sampling.predict_n
+
+
+def test_the_readme_shows_the_comparison_with_foolbox() -> None:
+    text = (RESULTS / "foolbox-pointwise-cpu.txt").read_text()
+    found = r"median (\d+), mean ([\d.]+), 0 failures, ([\d,]+) queries"
+    ours, theirs = re.findall(found, text)
+    words = " ".join(README.split())
+    assert f"median {ours[0]} pixels, mean {ours[1]} at {ours[2]} queries an image" in words
+    assert f"Foolbox {theirs[0]}, {theirs[1]} and {theirs[2]}" in words
+    assert int(ours[0]) <= int(theirs[0])
