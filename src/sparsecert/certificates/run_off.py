@@ -1,0 +1,102 @@
+"""The run-off election over a fixed set of masks, with a certificate that holds always.
+
+Rezaei, Banihashem, Chegini & Feizi, "Run-Off Election: Improved Provable Defense against Data Poisoning Attacks" (ICML
+2023), for the parts of a training set; Hammoudeh & Lowd, "Provable Robustness Against a Union of L0 Adversarial
+Attacks" (AAAI 2024), for disjoint features. Here for masks that may overlap.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from sparsecert.certificates.damage import Damage
+from sparsecert.certificates.plurality import Exact, against, tallied
+
+Int64 = npt.NDArray[np.int64]
+
+
+def finalists(counts: Int64) -> tuple[int, int]:
+    """The two classes with most votes; of equal counts, the lowest-numbered comes first."""
+    first, second = np.lexsort((np.arange(len(counts)), -counts))[:2].tolist()
+    return first, second
+
+
+def run_off(ranks: Int64, damage: Damage) -> Exact:
+    """The winner W of the run-off, and how many units may be altered without another class winning.
+
+    ranks: int64[m, classes], how each mask's copy ranks the classes, 0 for the one it votes for, no two alike; or all
+    alike, for a copy without an opinion. Round one: each votes for its first class, and the two classes with most votes
+    go on. Round two: each votes for whichever of the two it ranks higher. Ties favour the lower-numbered class.
+
+    W loses only in one of two ways, and for each a number of units is found that surely does not suffice.
+
+    1. It does not reach round two: two classes j and l both pass it in round one. Let n be the votes there. For j to
+       pass, n_W - n_j has to fall by some need_j, and for l to pass, n_W - n_l by some need_l. A mask that retains an
+       altered unit can bring the first down by what `against` says, and the sum of both by 3 if it voted for W, by
+       nothing if for j or l (what it takes from one it can only give to the other), otherwise by 1. If the damage stays
+       below need_j, or below need_l, or that to the sum below need_j + need_l, then not both pass.
+    2. It meets a rival j in round two and loses there. For that j has to be ranked above W by more copies than not,
+       where a mask that ranks W above j can bring the lead down by 2, one that ranks j above W by nothing, one without
+       an opinion by 1. And j has to be ahead of every third class l in round one, where l can only be passed at the
+       cost that `against` says. If any of these stays out of reach, then j does not win.
+    """
+    classes = ranks.shape[1]
+    labels = np.where(ranks.min(axis=1) == ranks.max(axis=1), classes, ranks.argmin(axis=1))
+    counts = tallied(labels, classes)
+    first, second = finalists(counts)
+    label = first if _lead(ranks, first, second) >= (first > second) else second
+    rivals = [rival for rival in range(classes) if rival != label]
+    beaten = _beaten(ranks, label, damage)
+    radius = min(max(int(beaten[rival]), _enters(labels, counts, label, rival, damage)) for rival in rivals)
+    return Exact(label, _both_pass(labels, counts, label, damage, radius))
+
+
+def _lead(ranks: Int64, one: int, other: int) -> int:
+    """How many copies rank `one` above `other`, less how many have it the other way."""
+    return int((ranks[:, one] < ranks[:, other]).sum() - (ranks[:, one] > ranks[:, other]).sum())
+
+
+def _passed(labels: Int64, counts: Int64, leader: int, rivals: Int64, damage: Damage) -> Int64:
+    """int64[rivals]: how many altered units surely do not bring each rival past the leader in round one."""
+    return damage.radii(against(labels, leader, rivals), counts[leader] - counts[rivals] - (rivals < leader))
+
+
+def _beaten(ranks: Int64, label: int, damage: Damage) -> Int64:
+    """int64[classes]: how many altered units surely do not let each class beat the label in round two."""
+    above, below = ranks[:, [label]] < ranks, ranks[:, [label]] > ranks
+    costs = (1 + above.astype(np.int64) - below).T
+    leads = above.sum(axis=0) - below.sum(axis=0)
+    return damage.radii(costs, leads - (np.arange(ranks.shape[1]) < label))
+
+
+def _enters(labels: Int64, counts: Int64, label: int, rival: int, damage: Damage) -> int:
+    """How many altered units surely do not bring the rival past every class but the label; -1 where it is there."""
+    ahead = [
+        other
+        for other in range(len(counts))
+        if other not in (label, rival) and (-counts[other], other) < (-counts[rival], rival)
+    ]
+    return max((int(_passed(labels, counts, other, np.array([rival]), damage)[0]) for other in ahead), default=-1)
+
+
+def _both_pass(labels: Int64, counts: Int64, label: int, damage: Damage, most: int) -> int:
+    """How many altered units surely do not bring two classes past the label; `most` where that is fewer."""
+    rivals = np.array([rival for rival in range(len(counts)) if rival != label])
+    passed = _passed(labels, counts, label, rivals, damage)
+    order = passed.argsort(kind="stable")
+    for later in range(1, len(order)):
+        if passed[order[later]] >= most:
+            break
+        for sooner in range(later):
+            pair = rivals[order[[sooner, later]]]
+            together = _pair_passes(labels, counts, label, pair, damage)
+            most = min(most, max(int(passed[order[later]]), together))
+    return most
+
+
+def _pair_passes(labels: Int64, counts: Int64, label: int, pair: Int64, damage: Damage) -> int:
+    """How many altered units surely do not bring the sum of the label's leads over two classes down far enough."""
+    costs = 1 + 2 * (labels == label).astype(np.int64) - np.isin(labels, pair)
+    needs = (counts[label] - counts[pair] + (pair > label)).sum()
+    return int(damage.radii(costs[None], needs[None] - 1)[0])

@@ -1,0 +1,192 @@
+"""Exact certificates against every change there is."""
+
+from __future__ import annotations
+
+from itertools import combinations, permutations, product
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from sparsecert.certificates.damage import Damage
+from sparsecert.certificates.plurality import Exact, plurality, tallied, winner
+from sparsecert.certificates.prices import SCALE, proposed_prices
+from sparsecert.certificates.run_off import run_off
+from sparsecert.errors import InputError
+
+Bool = npt.NDArray[np.bool_]
+Int64 = npt.NDArray[np.int64]
+
+PARTITION = np.eye(5, dtype=bool).repeat(2, axis=1)  # five masks of two units
+UNEVEN = np.array([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 0], [0, 0, 0, 0, 0, 1]], dtype=bool)
+OVERLAPPING = np.array(
+    [[1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 0, 0], [0, 0, 0, 0, 1, 1], [1, 0, 0, 0, 0, 1], [0, 1, 1, 0, 0, 0]], dtype=bool
+)
+STAR = np.array([[1, 1, 0, 0, 0], [1, 0, 1, 0, 0], [1, 0, 0, 1, 0], [1, 0, 0, 0, 1]], dtype=bool)
+SETS = {"partition": PARTITION, "uneven": UNEVEN, "overlapping": OVERLAPPING, "star": STAR}
+
+
+def _met(masks: Bool, rho: int) -> list[frozenset[int]]:
+    """The sets of masks that some rho units meet; those within another are left out, they can do no more."""
+    met = {
+        frozenset(np.flatnonzero(masks[:, list(units)].any(axis=1)).tolist())
+        for units in combinations(range(masks.shape[1]), rho)
+    }
+    return [one for one in met if not any(one < other for other in met)]
+
+
+def _elected(ranks: Int64) -> int:
+    """The run-off, written anew: by sorting."""
+    classes = ranks.shape[1]
+    firsts = [int(row.argmin()) for row in ranks if row.min() != row.max()]
+    order = sorted(range(classes), key=lambda label: (-firsts.count(label), label))
+    one, other = sorted(order[:2])
+    for_one = sum(int(row[one] < row[other]) - int(row[one] > row[other]) for row in ranks)
+    return one if for_one >= 0 else other
+
+
+def _true_radius_of_votes(labels: Int64, classes: int, masks: Bool) -> int:
+    """The largest number of units whose masks, whatever they are made to vote, do not change the plurality."""
+    label = winner(tallied(labels, classes))
+    for rho in range(1, masks.shape[1] + 1):
+        for met in _met(masks, rho):
+            for votes in product(range(classes), repeat=len(met)):
+                changed = labels.copy()
+                changed[list(met)] = votes
+                if winner(tallied(changed, classes)) != label:
+                    return rho - 1
+    return masks.shape[1]
+
+
+def _true_radius_of_ranks(ranks: Int64, masks: Bool, most: int) -> int:
+    label, classes = _elected(ranks), ranks.shape[1]
+    orders = [np.array(order) for order in permutations(range(classes))]
+    for rho in range(1, most + 1):
+        for met in _met(masks, rho):
+            for votes in product(orders, repeat=len(met)):
+                changed = ranks.copy()
+                for mask, order in zip(met, votes, strict=True):
+                    changed[mask] = order
+                if _elected(changed) != label:
+                    return rho - 1
+    return most
+
+
+def _ranks(random: np.random.Generator, count: int, classes: int, sure: float) -> Int64:
+    """Rankings that mostly agree on one class; now and then a copy has no opinion."""
+    ranks = np.argsort(
+        random.random((count, classes)) - sure * (np.arange(classes) == random.integers(classes)), axis=1
+    )
+    ranks = np.argsort(ranks, axis=1)
+    ranks[random.random(count) < 0.1] = 0
+    return ranks
+
+
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("classes", [2, 3, 4])
+def test_no_change_within_the_radius_alters_the_plurality(name: str, classes: int) -> None:
+    """Where masks do not overlap, the radius is also the largest that is true."""
+    masks, random = SETS[name], np.random.default_rng(classes)
+    damage, tight = Damage(masks), Damage(masks, seconds=10)
+    seen = set()
+    for _ in range(60):
+        labels = np.where(
+            random.random(len(masks)) < 0.7, random.integers(classes), random.integers(classes + 1, size=len(masks))
+        )
+        found, tighter = plurality(labels, classes, damage), plurality(labels, classes, tight)
+        true = _true_radius_of_votes(labels, classes, masks)
+        assert found.label == tighter.label == winner(tallied(labels, classes))
+        assert 0 <= found.radius <= tighter.radius <= true
+        assert found.radius == true or not damage.disjoint
+        seen.add(found.radius)
+    assert len(seen) > 1 or name == "star"  # one unit of which meets all masks
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_no_change_within_the_radius_alters_the_run_off(name: str) -> None:
+    masks, random = SETS[name], np.random.default_rng(0)
+    damage, tight, seen = Damage(masks), Damage(masks, seconds=10), set()
+    for trial in range(25):
+        ranks = _ranks(random, len(masks), 3, sure=float(trial % 5) / 4)
+        found, tighter = run_off(ranks, damage), run_off(ranks, tight)
+        assert found.label == tighter.label == _elected(ranks)
+        assert 0 <= found.radius <= tighter.radius
+        assert tighter.radius <= _true_radius_of_ranks(ranks, masks, most=max(1, tighter.radius))
+        seen.add(found.radius)
+    assert len(seen) > 1 or name == "star"  # one unit of which meets all masks
+
+
+def test_the_run_off_with_four_classes() -> None:
+    """Two rivals can push the winner out of round one, and a third class can come in."""
+    random, masks = np.random.default_rng(1), np.eye(3, dtype=bool)
+    for _ in range(60):
+        ranks = _ranks(random, 3, 4, sure=0.5)
+        found = run_off(ranks, Damage(masks))
+        assert found.label == _elected(ranks)
+        assert found.radius <= _true_radius_of_ranks(ranks, masks, most=min(2, found.radius + 1))
+
+
+def test_the_run_off_can_certify_more_than_the_plurality() -> None:
+    """Votes that third classes took in round one count for the winner in round two."""
+    third = [[1, 2, *(np.roll([0, 3, 4], place).tolist())] for place in range(3)]
+    ranks = np.array([[0, 1, 2, 3, 4]] * 5 + [[1, 0, 2, 3, 4]] * 3 + third)
+    damage = Damage(np.eye(11, dtype=bool))
+    assert plurality(ranks.argmin(axis=1), 5, damage) == Exact(0, 1)
+    assert run_off(ranks, damage) == Exact(0, 2)
+
+
+def test_ties_favour_the_lower_class() -> None:
+    damage = Damage(np.eye(4, dtype=bool))
+    assert plurality(np.array([0, 0, 1, 1]), 2, damage) == Exact(0, 0)
+    assert plurality(np.array([1, 1, 1, 0]), 2, damage) == Exact(1, 0)
+    assert plurality(np.array([0, 0, 0, 1]), 2, damage) == Exact(0, 1)
+
+
+def test_the_damage_is_never_less_than_any_units_do() -> None:
+    random = np.random.default_rng(2)
+    for masks in SETS.values():
+        damage = Damage(masks)
+        for _ in range(20):
+            costs = random.integers(0, 4, len(masks))
+            bounds = damage.bounds(costs)
+            for rho in range(masks.shape[1] + 1):
+                worst = max(
+                    int(costs[masks[:, list(units)].any(axis=1)].sum())
+                    for units in combinations(range(masks.shape[1]), rho)
+                )
+                assert worst <= bounds[rho] <= costs.sum()
+                assert worst == bounds[rho] or not damage.disjoint
+                prices = proposed_prices(masks, costs, rho, seconds=10)
+                assert prices is not None
+                assert SCALE * worst <= damage.priced_bound(costs, prices, rho)
+                some = [int(random.integers(0, SCALE * cost + 1)) for cost in costs]
+                assert SCALE * worst <= damage.priced_bound(costs, some, rho)
+
+
+def test_prices_prove_what_charging_every_mask_cannot() -> None:
+    """Two units are in the same three masks: whoever alters both is charged for six, and has met three."""
+    masks = np.zeros((8, 7), dtype=bool)
+    masks[:3, :2] = True
+    masks[3:, 2:] = np.eye(5, dtype=bool)
+    labels = np.zeros(8, dtype=np.int64)
+    assert plurality(labels, 2, Damage(masks)) == Exact(0, 1)
+    assert plurality(labels, 2, Damage(masks, seconds=10)) == Exact(0, 2)
+    assert _true_radius_of_votes(labels, 2, masks) == 2
+
+
+def test_no_time_for_the_linear_program_leaves_the_radius_as_it_was() -> None:
+    assert proposed_prices(OVERLAPPING, np.ones(5, dtype=np.int64), 1, seconds=0.0) is None
+    labels = np.array([0, 0, 0, 0, 1])
+    assert (
+        plurality(labels, 2, Damage(OVERLAPPING, seconds=1e-9)).radius
+        >= plurality(labels, 2, Damage(OVERLAPPING)).radius
+    )
+
+
+def test_what_is_no_set_of_masks_is_refused() -> None:
+    with pytest.raises(InputError, match="masks must be booleans"):
+        Damage(np.ones((2, 3)))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="price"):
+        Damage(PARTITION).priced_bound(np.ones(5, dtype=np.int64), [SCALE + 1] * 5, 1)
+    with pytest.raises(ValueError, match="costs"):
+        Damage(PARTITION).bounds(np.array([-1, 0, 0, 0, 0]))
