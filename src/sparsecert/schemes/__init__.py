@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from sparsecert.errors import InputError
+from sparsecert.schemes.fixed import FixedMasks
+from sparsecert.schemes.lattice import Lattice
+from sparsecert.schemes.partition import Partition
 from sparsecert.schemes.scheme import (
     ATTACK,
     AUGMENTATION,
@@ -28,13 +31,16 @@ __all__ = [
     "PREDICTION",
     "SELECTION",
     "TRAINING",
+    "FixedMasks",
+    "Lattice",
+    "Partition",
     "RoundedUp",
     "Scheme",
     "Uniform",
     "from_config",
 ]
 
-KINDS: dict[str, type[Scheme]] = {"uniform": Uniform}
+KINDS: dict[str, type[Scheme]] = {"uniform": Uniform, "partition": Partition, "lattice": Lattice}
 
 
 def from_config(config: dict[str, Any]) -> Scheme:

@@ -1,0 +1,87 @@
+"""A fixed, public set of masks: few enough to show the model all of them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from sparsecert.checks import whole
+from sparsecert.schemes.scheme import DELTA_BITS, RoundedUp, Scheme
+
+if TYPE_CHECKING:
+    import torch
+
+
+class FixedMasks(Scheme):
+    """A set of masks that is the same for every input, seed and draw; a draw is one of them, each as likely.
+
+    The vote of all of them needs no chance, so that its certificates hold always (`certificates.plurality`,
+    `certificates.run_off`). Masks drawn at random serve training, and the certificates that every scheme has.
+    """
+
+    @abstractmethod
+    def _table(self) -> npt.NDArray[np.bool_]:
+        """Bool[masks, units], True where a unit is retained."""
+
+    @cached_property
+    def table(self) -> npt.NDArray[np.bool_]:
+        """All masks: Bool[masks, units]."""
+        table = self._table()
+        table.setflags(write=False)
+        return table
+
+    @cached_property
+    def _most_met(self) -> list[int]:
+        """Entry rho: of all masks, at most so many retain any of rho units; up to the first entry that is all."""
+        loads = np.sort(self.table.sum(axis=0))[::-1]
+        met = np.minimum(np.concatenate(([0], np.cumsum(loads))), len(self.table))
+        return [*met[met < len(self.table)].tolist(), len(self.table)]
+
+    def delta(self, rho: int) -> Fraction:
+        """The share of masks that retain one of rho units, at most: the rho most retained units, one by one."""
+        rho = whole("rho", rho, 0, (1 << 31) - 1, "2**31 - 1")
+        if rho >= len(self._most_met):
+            return RoundedUp(1)
+        return RoundedUp(Fraction(self._most_met[rho], len(self.table)))
+
+    def _deltas(self) -> Iterator[int]:
+        for met in self._most_met:
+            yield -((-met << DELTA_BITS) // len(self.table))
+            if 2 * met >= len(self.table):
+                return
+
+    def masks_at(self, seed: int, examples: torch.Tensor, draws: torch.Tensor) -> torch.Tensor:
+        """Bool[rows, units]: one of the masks in each row."""
+        import torch
+
+        from sparsecert.schemes.philox import words
+        from sparsecert.schemes.subsets import scaled
+
+        if examples.device.type == "mps":  # int64 arithmetic is complete on cpu and cuda only
+            return self.masks_at(seed, examples.cpu(), draws.cpu()).to(examples.device)
+        high, low = words(seed, examples, draws, 1)
+        chosen = scaled(high, low, torch.tensor([len(self.table)], device=examples.device))[:, 0]
+        return self.all_masks(examples.device)[chosen]
+
+    def all_masks(self, device: torch.device | str = "cpu") -> torch.Tensor:
+        """`table` as a tensor."""
+        import torch
+
+        return torch.from_numpy(self.table.copy()).to(device)
+
+    @property
+    def nonuniformity(self) -> Fraction:
+        """A number of 64 bits scaled to m values gives each floor or ceil(2**64 / m) of the 2**64 words."""
+        return Fraction(len(self.table), 1 << 65)
+
+
+def parts_table(parts: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.bool_]:
+    """Bool[count, units]: the masks of a partition that puts unit u into part parts[u]."""
+    table: npt.NDArray[np.bool_] = parts[None] == np.arange(count)[:, None]
+    return table

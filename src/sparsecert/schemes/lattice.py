@@ -1,0 +1,92 @@
+"""Lattices: partitions of an image whose masks are spread over it evenly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sparsecert.checks import whole
+from sparsecert.errors import InputError
+from sparsecert.schemes.fixed import FixedMasks, parts_table
+
+Int64 = npt.NDArray[np.int64]
+MOST_SIDE = 1 << 12
+MOST_PARTS = 1 << 10
+
+
+@dataclass(frozen=True)
+class Lattice(FixedMasks):
+    """`parts` masks of a height x width image that no two share a pixel of and that cover it, sizes one apart at most.
+
+    Pixel (y, x) belongs to the part (a x + b y) mod parts, so that every mask is a lattice, cut off at the edges. Of
+    all a and b whose parts are of equal size (or one apart), the ones are taken for which the nearest two pixels of a
+    mask are furthest apart. With several `rounds`, the next best partitions, no two the same, are put side by side.
+    """
+
+    height: int
+    width: int
+    parts: int
+    rounds: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "height", whole("height", self.height, 1, MOST_SIDE))
+        object.__setattr__(self, "width", whole("width", self.width, 1, MOST_SIDE))
+        most = min(MOST_PARTS, self.units)
+        object.__setattr__(self, "parts", whole("parts", self.parts, 1, most))
+        object.__setattr__(self, "rounds", whole("rounds", self.rounds, 1, MOST_PARTS))
+
+    @property
+    def units(self) -> int:  # type: ignore[override]
+        """Pixels."""
+        return self.height * self.width
+
+    def _table(self) -> npt.NDArray[np.bool_]:
+        found: list[Int64] = []
+        for across, down in self._steps():
+            parts = self._parts(across, down)
+            if self._even(parts) and not any(_same(parts, other) for other in found):
+                found.append(parts)
+            if len(found) == self.rounds:
+                return np.concatenate([parts_table(one, self.parts) for one in found])
+        raise InputError(
+            f"a {self.height} x {self.width} image has {len(found)} lattice partitions into {self.parts} parts of "
+            f"equal size, and {self.rounds} rounds are asked for; take other parts, fewer rounds, or Partition"
+        )
+
+    def _steps(self) -> list[tuple[int, int]]:
+        """All (a, b), the most spread first; of equal ones, the smaller numbers."""
+        pairs = [(across, down) for across in range(self.parts) for down in range(self.parts)]
+        return sorted(pairs, key=lambda pair: (-self._spread(*pair), pair))
+
+    def _spread(self, across: int, down: int) -> int:
+        """The square of the distance between the nearest two pixels of a part."""
+        reach = min(self.parts, max(self.height, self.width) - 1)
+        x, y = np.arange(-reach, reach + 1)[None], np.arange(reach + 1)[:, None]
+        inside = (abs(x) < self.width) & (y < self.height) & ((y > 0) | (x > 0))
+        together = inside & ((across * x + down * y) % self.parts == 0)
+        squares = (x**2 + y**2)[together]
+        return int(squares.min()) if squares.size else self.height**2 + self.width**2
+
+    def _parts(self, across: int, down: int) -> Int64:
+        y, x = np.divmod(np.arange(self.units), self.width)
+        parts: Int64 = (across * x + down * y) % self.parts
+        return parts
+
+    def _even(self, parts: Int64) -> bool:
+        sizes = np.bincount(parts, minlength=self.parts)
+        return bool(sizes.max() - sizes.min() <= 1)
+
+    def config(self) -> dict[str, Any]:
+        """JSON values that `schemes.from_config` turns back into this scheme."""
+        return {
+            "kind": "lattice", "height": self.height, "width": self.width, "parts": self.parts, "rounds": self.rounds,
+        }  # fmt: skip
+
+
+def _same(parts: Int64, others: Int64) -> bool:
+    """Whether they are one partition, its parts perhaps numbered otherwise."""
+    pairs = np.unique(np.stack((parts, others)), axis=1).shape[1]
+    return bool(pairs == len(np.unique(parts)))

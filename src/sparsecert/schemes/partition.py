@@ -1,0 +1,55 @@
+"""Random partitions: the units dealt out to masks, each unit to one; again for every further round."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sparsecert.checks import whole
+from sparsecert.schemes.fixed import FixedMasks, parts_table
+
+MOST_UNITS = (1 << 31) - 1
+
+
+@dataclass(frozen=True)
+class Partition(FixedMasks):
+    """`parts` masks that no two share a unit of and that cover all units, their sizes equal or one apart.
+
+    With several `rounds`, as many partitions side by side, each dealt anew: every unit is in `rounds` masks. Which unit
+    goes where depends on `seed` alone (by SHA-256, so on no library's generator).
+    """
+
+    units: int
+    parts: int
+    rounds: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "units", whole("units", self.units, 1, MOST_UNITS, "2**31 - 1"))
+        object.__setattr__(self, "parts", whole("parts", self.parts, 1, self.units, f"units ({self.units})"))
+        object.__setattr__(self, "rounds", whole("rounds", self.rounds, 1, 1 << 16))
+        object.__setattr__(self, "seed", whole("seed", self.seed, 0, (1 << 64) - 1, "2**64 - 1"))
+
+    def _table(self) -> npt.NDArray[np.bool_]:
+        return np.concatenate([parts_table(self._dealt(turn), self.parts) for turn in range(self.rounds)])
+
+    def _dealt(self, turn: int) -> npt.NDArray[np.int64]:
+        """int64[units]: the part of each unit in a round; units in the order of their hashes are dealt one by one."""
+        order = sorted(range(self.units), key=lambda unit: _hash(self.seed, turn, unit))
+        dealt = np.empty(self.units, dtype=np.int64)
+        dealt[order] = np.arange(self.units) % self.parts
+        return dealt
+
+    def config(self) -> dict[str, Any]:
+        """JSON values that `schemes.from_config` turns back into this scheme."""
+        return {
+            "kind": "partition", "units": self.units, "parts": self.parts, "rounds": self.rounds, "seed": self.seed,
+        }  # fmt: skip
+
+
+def _hash(*numbers: int) -> bytes:
+    return hashlib.sha256("/".join(map(str, numbers)).encode()).digest()

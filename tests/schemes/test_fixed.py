@@ -1,0 +1,123 @@
+"""Fixed sets of masks: covering, balanced, spread out, and drawn from evenly."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import chisquare
+
+from sparsecert.errors import InputError
+from sparsecert.schemes import DELTA_BITS, TRAINING, FixedMasks, Lattice, Partition, from_config
+
+SETS: list[FixedMasks] = [
+    Partition(units=12, parts=4),
+    Partition(units=11, parts=4, rounds=3, seed=7),
+    Partition(units=5, parts=5),
+    Partition(units=6, parts=1, rounds=2),
+    Lattice(4, 4, 4),
+    Lattice(4, 4, 4, rounds=2),
+    Lattice(3, 5, 4),
+    Lattice(1, 9, 3),
+]
+LARGE: list[FixedMasks] = [Partition(784, 28, rounds=4), Lattice(28, 28, 28, rounds=4), Lattice(32, 32, 40)]
+
+
+def _rounds(scheme: FixedMasks) -> list[np.ndarray[tuple[int, ...], np.dtype[np.bool_]]]:
+    return np.split(scheme.table, scheme.rounds)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("scheme", SETS + LARGE, ids=str)
+def test_the_masks_of_a_round_are_a_partition_into_equal_parts(scheme: FixedMasks) -> None:
+    for masks in _rounds(scheme):
+        assert masks.shape == (scheme.parts, scheme.units)  # type: ignore[attr-defined]
+        assert (masks.sum(axis=0) == 1).all()
+        sizes = masks.sum(axis=1)
+        assert sizes.max() - sizes.min() <= 1
+        assert sizes.min() >= 1
+
+
+@pytest.mark.parametrize("scheme", LARGE[:2], ids=str)
+def test_rounds_are_different_partitions(scheme: FixedMasks) -> None:
+    """Two units that are together in one round are seldom together in the next."""
+    together = [masks.T.astype(int) @ masks for masks in _rounds(scheme)]
+    for one, other in combinations(together, 2):
+        assert (one != other).any()
+
+
+@pytest.mark.parametrize("scheme", SETS, ids=str)
+def test_delta_is_at_least_the_share_of_masks_that_any_units_meet(scheme: FixedMasks) -> None:
+    """Every set of units; of a single partition, delta is that share."""
+    count = len(scheme.table)
+    for rho in range(scheme.units + 1):
+        met = max(
+            int(scheme.table[:, list(units)].any(axis=1).sum()) for units in combinations(range(scheme.units), rho)
+        )
+        assert Fraction(met, count) <= scheme.delta(rho) <= 1
+        if scheme.rounds == 1:  # type: ignore[attr-defined]
+            assert scheme.delta(rho) == Fraction(met, count)
+    assert scheme.delta(scheme.units + 5) == 1
+
+
+@pytest.mark.parametrize("scheme", SETS + LARGE, ids=str)
+def test_the_table_of_deltas_is_never_below(scheme: FixedMasks) -> None:
+    table = scheme.deltas
+    for rho, entry in enumerate(table):
+        exact = scheme.delta(rho) * (1 << DELTA_BITS)
+        assert exact <= entry < exact + 1
+    assert 2 * table[-1] >= 1 << DELTA_BITS
+    assert all(2 * entry < 1 << DELTA_BITS for entry in table[:-1])
+
+
+@pytest.mark.parametrize("scheme", SETS, ids=str)
+def test_drawn_masks_are_those_of_the_set_each_as_often(scheme: FixedMasks) -> None:
+    drawn = scheme.masks(3, range(4), range(TRAINING, TRAINING + 1_500)).flatten(0, 1).numpy()
+    known = {mask.tobytes(): 0 for mask in scheme.table}
+    for mask in drawn:
+        known[mask.tobytes()] += 1
+    copies = [sum((other == mask).all() for other in scheme.table) for mask in scheme.table]
+    expected = {mask.tobytes(): 6_000 * many / len(copies) for mask, many in zip(scheme.table, copies, strict=True)}
+    if len(known) > 1:
+        assert chisquare(list(known.values()), [expected[key] for key in known]).pvalue > 1e-6
+    assert torch.equal(scheme.masks(3, [2], [TRAINING + 7])[0, 0], torch.from_numpy(drawn[2 * 1_500 + 7]))
+
+
+@pytest.mark.parametrize("scheme", SETS + LARGE, ids=str)
+def test_a_scheme_is_built_again_from_its_config(scheme: FixedMasks) -> None:
+    again = from_config(scheme.config())
+    assert again == scheme
+    assert isinstance(again, FixedMasks)
+    assert np.array_equal(again.table, scheme.table)
+    assert torch.equal(again.all_masks(), torch.from_numpy(scheme.table.copy()))
+
+
+def _spread(mask: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], width: int) -> int:
+    places = [divmod(int(unit), width) for unit in np.flatnonzero(mask)]
+    return min((a - c) ** 2 + (b - d) ** 2 for (a, b), (c, d) in combinations(places, 2))
+
+
+@pytest.mark.parametrize(("side", "parts", "least"), [(4, 4, 4), (6, 6, 5), (10, 10, 10), (28, 28, 29), (32, 64, 65)])
+def test_no_two_pixels_of_a_lattice_mask_are_near_each_other(side: int, parts: int, least: int) -> None:
+    assert min(_spread(mask, side) for mask in Lattice(side, side, parts).table) == least
+
+
+def test_a_partition_depends_on_its_seed_and_on_nothing_else() -> None:
+    """The second of these was computed once and must never change: records name a scheme by its config."""
+    assert not np.array_equal(Partition(40, 5).table, Partition(40, 5, seed=1).table)
+    assert Partition(8, 2).table[0].nonzero()[0].tolist() == [1, 4, 6, 7]
+
+
+def test_what_cannot_be_is_refused() -> None:
+    for wrong in (
+        lambda: Partition(3, 4),
+        lambda: Partition(3, 0),
+        lambda: Lattice(4, 4, 17),
+        lambda: Partition(4, 2, 0),
+    ):
+        with pytest.raises(InputError):
+            wrong()
+    with pytest.raises(InputError, match="lattice partitions into 2 parts"):
+        _ = Lattice(4, 4, 2, rounds=50).table
