@@ -57,13 +57,16 @@ def table_2(attacked: Attacked, others: Sequence[str] = ()) -> AttackedTable:
 
     Where the study has certificates of the smoothed classifier, every attack on it is held against them.
     """
-    rows = [_row(attacked, model, PUBLISHED) for model in attacked.rows]
+    for name in others:
+        attacked.attack(name)  # one that is unknown is refused before anything is made
+    rows = [_row(attacked, model) for model in attacked.rows]
     further = _others(attacked, others)
     ours = rows[list(attacked.rows).index(attacked.ours)]
     against = {PUBLISHED: ours.findings, **further.get(attacked.ours, {})}
     gaps = {name: _gap(attacked, findings) for name, findings in against.items()}
     medians = {model: row.summary.median for model, row in zip(attacked.rows, rows, strict=True)}
-    tables = [_table(attacked, rows, [*bars(medians.pop(attacked.ours), medians), *(_watched(name, gap) for name, gap in gaps.items())])]
+    watched = [_watched(name, gap) for name, gap in gaps.items()]
+    tables = [_table(attacked, rows, [*bars(medians.pop(attacked.ours), medians), *watched])]
     if further:
         tables.append(_table_of_others(attacked, rows, further))
     first = gaps[PUBLISHED]
@@ -73,8 +76,8 @@ def table_2(attacked: Attacked, others: Sequence[str] = ()) -> AttackedTable:
     return AttackedTable(tuple(tables), tuple(drawn), tuple(filter(None, alarms)))
 
 
-def _row(attacked: Attacked, model: str, attack: str) -> Row:
-    findings = attacked.findings(model, attack)
+def _row(attacked: Attacked, model: str) -> Row:
+    findings = attacked.findings(model, PUBLISHED)
     summary = summarise_attack(findings)
     accuracy, images = summary.clean_accuracy, summary.attacked
     if model != attacked.ours:
@@ -89,8 +92,6 @@ def _row(attacked: Attacked, model: str, attack: str) -> Row:
 
 def _others(attacked: Attacked, asked: Sequence[str]) -> dict[str, dict[str, Findings]]:
     """For each classifier, what further attacks found: those asked for, made where missing, and those there."""
-    for name in asked:
-        attacked.attack(name)
     found: dict[str, dict[str, Findings]] = {}
     for model in attacked.rows:
         for name in ATTACKS[1:]:
@@ -179,7 +180,7 @@ def _settings(attacked: Attacked, rows: Sequence[Row]) -> list[str]:
         for model, facts in trained.items()
         if facts.under_attack is not None
     ]
-    return [*lines, "; ".join(["networks trained here: " + ", ".join(words), *under])]
+    return [*lines, "; ".join(["networks trained: " + ", ".join(words), *under])]
 
 
 def bars(ours: float, others: dict[str, float]) -> list[str]:
