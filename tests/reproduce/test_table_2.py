@@ -190,8 +190,7 @@ def test_what_is_missing_of_networks_that_are_gone_is_refused(
 
 
 def test_records_that_were_begun_are_finished(made: tuple[Path, dict[str, Any]], data: Path, tmp_path: Path) -> None:
-    out, table = made
-    again = tmp_path / "again"
+    out, again = made[0], tmp_path / "again"
     shutil.copytree(out, again)
     wanted = {model: _lines(_found(out, model)) for model in ("cnn", "k45")}
     assert _found(out, "k45").header.run["group"] == 4
