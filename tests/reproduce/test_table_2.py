@@ -25,7 +25,7 @@ from sparsecert.records import Findings, Writer, read_findings
 from sparsecert.reports import summarise, summarise_attack
 from sparsecert.reports.attack_tables import magnitude
 from sparsecert.reproduce import Cell, Study
-from sparsecert.reproduce.attacked import BY_GRADIENTS, Attacked
+from sparsecert.reproduce.attacked import BY_GRADIENTS, Attacked, side_by_side
 from sparsecert.reproduce.figure_3 import first_of_each_class, fooled, the_next
 from sparsecert.reproduce.study import CERTIFY
 from sparsecert.reproduce.table_2 import bars, table_2
@@ -313,6 +313,16 @@ def test_without_certificates_of_this_classifier_that_is_said(
     assert any(note.startswith(f"pointwise is not held against certificates: {reason}") for note in table["notes"])
     assert table["rows"][6]["accuracy measured"] == table["rows"][6]["accuracy on the attacked"]
     assert not (out / "figures").exists()
+
+
+def test_all_images_of_the_table_go_side_by_side_on_a_gpu() -> None:
+    mnist = 1, 28, 28
+    assert side_by_side(275, copies=10_000, restarts=10, shape=mnist) == 275
+    assert side_by_side(275, copies=1, restarts=10, shape=mnist) == 275
+    most = side_by_side(10_000, copies=10_000, restarts=10, shape=mnist)
+    assert 275 < most < 10_000
+    assert side_by_side(10_000, copies=10_000, restarts=5, shape=mnist) in (2 * most, 2 * most + 1)
+    assert side_by_side(275, copies=1 << 40, restarts=10, shape=mnist) == 1
 
 
 def test_the_bars() -> None:

@@ -220,13 +220,19 @@ class Attacked:
         return target_of(str(self.model), study.test, device, data_dir, **settings)
 
     def _group(self, target: Target, attack: str, images: int) -> int | None:
-        """All images side by side on a GPU, as far as memory goes; gradients of many copies take more of it."""
-        from sparsecert.runs.attacks import BYTES_PER_COPY, BYTES_PER_VALUE
-
+        """As asked; else all that fit on a GPU; None, the run's own choice, elsewhere and where gradients take more."""
         if self.group is not None or target.device.type != "cuda" or attack in BY_GRADIENTS:
             return self.group
-        line = BYTES_PER_COPY * target.copies + BYTES_PER_VALUE * math.prod(self.study.test.images.shape)
-        return max(1, min(images, GPU_BYTES // (line * (self.restarts or self.known.restarts))))
+        restarts = self.restarts or self.known.restarts
+        return side_by_side(images, target.copies, restarts, self.study.test.images.shape)
+
+
+def side_by_side(images: int, copies: int, restarts: int, shape: tuple[int, ...]) -> int:
+    """How many of the images to attack at once on a GPU: all, as far as 8 GiB go; it depends on the run alone."""
+    from sparsecert.runs.attacks import BYTES_PER_COPY, BYTES_PER_VALUE
+
+    line = BYTES_PER_COPY * copies + BYTES_PER_VALUE * math.prod(shape)
+    return max(1, min(images, GPU_BYTES // (line * restarts)))
 
 
 def _name(row: PublishedAttackedRow) -> str:

@@ -25,7 +25,7 @@ MORE, ACROSS = 40, 10  # examples of Figure 5, and how many side by side
 BRIGHTER, DARKER = np.array([255, 150, 30], dtype=np.uint8), np.array([60, 150, 255], dtype=np.uint8)
 DIMMED = 0.45  # the original, where its changed pixels are to be seen
 UNKNOWN = ""
-KEY = "orange: pixels made brighter, blue: made darker"
+KEY = "orange: made brighter, blue: made darker"
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,10 @@ class Example:
 
 
 def figure_3(attacked: Attacked, path: Path) -> list[Path]:
-    """Writes, for each class, the first image in the test set that was answered rightly and then fooled."""
+    """Writes, for each class, the first of the images attacked that was answered rightly and then fooled."""
     findings = attacked.findings(attacked.ours, PUBLISHED)
     examples = _examples(attacked, findings, first_of_each_class(findings), path)
-    chosen = "of each class the first test image that is answered rightly and then fooled"
+    chosen = "of each class the first image attacked that was answered rightly and then fooled"
     return write_figure(lambda: _in_columns(attacked, findings, examples, chosen), path)
 
 
@@ -129,8 +129,8 @@ def _in_columns(attacked: Attacked, findings: Findings, examples: Sequence[Examp
     """A column each: the original, what the attack made of it, and what it changed."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(max(6.0, 1.1 * len(examples)), 4.9), layout="constrained")
-    figure.suptitle(_heading(attacked, findings, chosen), fontsize=9)
+    figure = Figure(figsize=(max(6.0, 1.1 * len(examples)), 4.3), layout="constrained")
+    figure.suptitle(_heading(attacked, findings, examples, chosen), fontsize=9)
     for place, example in enumerate(examples, start=1):
         pictures = (
             (example.original, example.true),
@@ -146,17 +146,18 @@ def _in_a_grid(attacked: Attacked, findings: Findings, examples: Sequence[Exampl
     """Pairs, one above the other: what the attack made, and what it changed."""
     from matplotlib.figure import Figure
 
-    rows = -(-len(examples) // ACROSS)
-    figure = Figure(figsize=(1.1 * ACROSS, 3.15 * rows + 0.6), layout="constrained")
-    figure.suptitle(_heading(attacked, findings, chosen), fontsize=9)
+    across, rows = min(ACROSS, len(examples)), -(-len(examples) // ACROSS)
+    figure = Figure(figsize=(max(6.0, 1.1 * across), 2.8 * rows + 0.45), layout="constrained")
+    figure.suptitle(_heading(attacked, findings, examples, chosen), fontsize=9)
     for place, example in enumerate(examples):
-        at = 2 * ACROSS * (place // ACROSS) + place % ACROSS + 1
-        show(figure.add_subplot(2 * rows, ACROSS, at), example.adversarial, f"{example.true}\n{example.says}")
-        show(figure.add_subplot(2 * rows, ACROSS, at + ACROSS), example.marked, example.changes)
+        at = 2 * across * (place // across) + place % across + 1
+        show(figure.add_subplot(2 * rows, across, at), example.adversarial, f"{example.true}\n{example.says}")
+        show(figure.add_subplot(2 * rows, across, at + across), example.marked, example.changes)
     return figure
 
 
-def _heading(attacked: Attacked, findings: Findings, chosen: str) -> str:
+def _heading(attacked: Attacked, findings: Findings, examples: Sequence[Example], chosen: str) -> str:
     run = findings.header.run
     attack = f"the Pointwise attack, best of {run['attack']['restarts']}, n = {run['n']:,}, alpha = {run['alpha']}"
-    return f"MNIST, k = {attacked.cell.keep}: images found by {attack}\n{chosen}; {KEY}"
+    certified = "; certified: the original's radius" if any(example.radius for example in examples) else ""
+    return f"MNIST, k = {attacked.cell.keep}: images found by {attack}\n{chosen}; {KEY}{certified}"
