@@ -66,7 +66,7 @@ DATA = {  # the data sets of each target, the usual one first; "photographs": an
     click.option("--epochs", type=click.IntRange(1), help="Train for so many epochs instead of the recipe's."),
     click.option("--n0", type=click.IntRange(1), help="Copies to choose the class with, instead of the paper's."),
     click.option("--n", type=click.IntRange(1),
-                 help="Copies to estimate and predict (table-4, table-5: to classify), instead of the target's."),
+                 help="Copies to estimate and predict (table-2: to answer a query; table-4, table-5: to classify)."),
     click.option("--attack", "attacks", metavar="NAME,NAME,...", multiple=True,
                  help="table-2: by these too: pointwise-rounds, sparse-rs, saliency, jsma, carlini-wagner, noise."),
     click.option("--restarts", type=click.IntRange(1), help="Of the Pointwise attack and of noise, instead of 10."),
@@ -133,6 +133,7 @@ def reproduce(
     Examples:
       sparsecert reproduce table-1 --out results
       sparsecert reproduce table-1 --keeps 40,45 --limit 500 --out runs/small
+      sparsecert reproduce table-2 figure-3 --attack pointwise-rounds,sparse-rs --out results
       sparsecert reproduce table-3 --keeps 10,15,20,25,50 --out results
       sparsecert reproduce table-4 --recipe paper-cifar10 --keeps 75
       sparsecert reproduce curves --data cifar10 --out results
