@@ -83,6 +83,22 @@ def test_options_reach_the_header(run: Path, tmp_path: Path) -> None:
     assert (facts["masks"], facts["error"], facts["chosen"]["kind"]) == ("fresh", None, "random")
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "settings"),
+    [
+        ("pointwise", ["--restarts", 1, "--rounds", 0], {"restarts": 1, "rounds": 0}),
+        ("pointwise", ["--restarts", 1], {"restarts": 1, "rounds": 20}),
+        ("sparse-rs", ["--steps", 7], {"steps": 7, "start": 0.3}),
+    ],
+)
+def test_settings_of_the_attack_reach_the_header(
+    name: str, options: list[object], settings: dict[str, float], run: Path, tmp_path: Path
+) -> None:
+    arguments = [*SMALL, "--limit", 2, "--samples", 20, "--attack", name, *options]
+    assert _called("attack", run, *arguments, "--out", tmp_path / "a.jsonl") == 0
+    assert read_findings(tmp_path / "a.jsonl").header.run["attack"] == {"name": name, **settings}
+
+
 def test_plain_models_are_attacked_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A network of `train --plain` and the nearest neighbour, reported side by side."""
     from sparsecert.plain import plain_recipe, train_plain
@@ -151,6 +167,10 @@ def test_an_unsound_certificate_is_told_loudly(run: Path, tmp_path: Path) -> Non
 MISTAKES = {
     "restarts": (["--attack", "saliency", "--restarts", "3"], "restarts is no setting of the saliency attack"),
     "restarts 0": (["--restarts", "0"], "restarts must be a whole number between 1"),
+    "rounds": (["--attack", "noise", "--rounds", "0"], "rounds is no setting of the noise attack, which has restarts"),
+    "rounds -1": (["--rounds", "-1"], "rounds must be a whole number between 0 and"),
+    "steps": (["--steps", "9"], "steps is no setting of the pointwise attack, which has restarts and rounds"),
+    "steps 0": (["--attack", "sparse-rs", "--steps", "0"], "steps must be a whole number between 1 and"),
     "attack": (["--attack", "none"], "'none' is not one of"),
     "budget": (["--budget", "65"], "budget must be a whole number between 1 and the 64 pixels of an image, got 65"),
     "group": (["--group", "0"], "group must be a whole number between 1"),

@@ -15,7 +15,7 @@ from sparsecert.attacks.sparse_rs import SparseRS
 from sparsecert.checks import whole
 from sparsecert.errors import InputError
 
-MOST_RESTARTS = 1_000_000
+LEAST, MOST = {"restarts": 1, "rounds": 0, "steps": 1}, 1_000_000  # of the settings that are counts
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,7 @@ def attack_named(name: str, **settings: Any) -> Attack:
     for key in given:
         if key not in known:
             raise InputError(f"{key} is no setting of the {name} attack, which has {' and '.join(known)}; leave it out")
-    if "restarts" in given:
-        given["restarts"] = whole("restarts", given["restarts"], 1, MOST_RESTARTS)
+    given |= {key: whole(key, given[key], least, MOST) for key, least in LEAST.items() if key in given}
     return ATTACKS[name].kind(**given)
 
 

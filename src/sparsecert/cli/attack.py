@@ -18,6 +18,16 @@ ATTACK_NAMES = ["pointwise", "sparse-rs", "saliency", "jsma", "carlini-wagner", 
         help="Which attack; saliency, jsma and carlini-wagner use gradients.",
     ),
     click.option("--restarts", type=int, help="Pointwise and noise: the best of so many is kept (default: 10)."),
+    click.option(
+        "--rounds", type=int,
+        help="Pointwise: so many times, add noise to what was found and take it back (default: 20); 0: the published "
+        "attack.",
+    ),
+    click.option(
+        "--steps", type=int,
+        help="Sparse-rs: queries of each image besides the start (default: 1000); carlini-wagner: gradient steps "
+        "(default: 100).",
+    ),
     click.option("--budget", type=int, metavar="PIXELS", help="The most pixels that may be changed (default: any)."),
     options.out_file,
     options.split,
@@ -48,6 +58,8 @@ def attack(
     data_name: str,
     name: str,
     restarts: int | None,
+    rounds: int | None,
+    steps: int | None,
     budget: int | None,
     out: str | None,
     split: str,
@@ -83,7 +95,7 @@ def attack(
     from sparsecert.reports import attack_report, summarise_attack
     from sparsecert.runs import attack_dataset, target_of
 
-    chosen = attack_named(name, restarts=restarts)
+    chosen = attack_named(name, restarts=restarts, rounds=rounds, steps=steps)
     which = options.chosen(limit, drawn, seed)
     out = options.records_file(out, model, f"attack-{name}", data_name)
     data = options.load_data(data_name, split, data_dir, skip_bad)

@@ -76,13 +76,13 @@ def inputs_bar(
 
 
 @contextmanager
-def attack_bar(images: int) -> Iterator[Callable[[int, int], None]]:
+def attack_bar(images: int, verb: str = "attacking") -> Iterator[Callable[[int, int], None]]:
     """A bar over images under attack; yields what to tell (images done, evaluations done).
 
     Images are done a group at a time; the count of evaluations shows that a group is under way.
     """
     bar = _bar("{task.fields[done]} of {task.total} images, {task.fields[evaluations]:,} evaluations")
-    task = bar.add_task("attacking", total=images, done=0, evaluations=0)
+    task = bar.add_task(verb, total=images, done=0, evaluations=0)
     done = evaluations = 0
 
     def told(more_images: int, more_evaluations: int) -> None:

@@ -17,12 +17,15 @@ from sparsecert.errors import InputError
 if TYPE_CHECKING:
     from sparsecert.reports.comparison import Table
     from sparsecert.reproduce import Cell, Study
+    from sparsecert.reproduce.attacked import Attacked
     from sparsecert.training import Progress
 
 SMALLER = "keeps", "limit", "epochs", "n0", "n"  # options that make a run smaller
+ATTACKING = "restarts", "group"
 USED = {  # the options that each target obeys
     "headline": ("limit", "n0", "n"),
     "table-1": (*SMALLER, "recipe"),
+    "table-2": ("limit", "epochs", "n", "attack", *ATTACKING),
     "table-3": (*SMALLER, "recipe"),
     "table-4": ("keeps", "limit", "epochs", "n", "recipe"),
     "table-5": ("keeps", "limit", "epochs", "n", "recipe"),
@@ -32,7 +35,9 @@ USED = {  # the options that each target obeys
     "recipes": (*SMALLER, "data"),
     "figure-1": SMALLER,
     "figure-2": (),
+    "figure-3": ("limit", "n", *ATTACKING),
     "figure-4": (),
+    "figure-5": ("limit", "n", *ATTACKING),
     "curves": (*SMALLER, "recipe", "data"),
 }
 DATA = {  # the data sets of each target, the usual one first; "photographs": any folder in ImageNet's layout
@@ -47,6 +52,7 @@ DATA = {  # the data sets of each target, the usual one first; "photographs": an
 
 
 @click.command()
+@click.pass_context
 @click.argument("targets", nargs=-1, required=True, type=click.Choice(list(USED)), metavar="TARGET...")
 @options.together(
     click.option("--out", default="runs/reproduce", show_default=True, type=click.Path(file_okay=False), metavar="DIR",
@@ -60,7 +66,12 @@ DATA = {  # the data sets of each target, the usual one first; "photographs": an
     click.option("--epochs", type=click.IntRange(1), help="Train for so many epochs instead of the recipe's."),
     click.option("--n0", type=click.IntRange(1), help="Copies to choose the class with, instead of the paper's."),
     click.option("--n", type=click.IntRange(1),
-                 help="Copies to estimate and predict (table-4, table-5: to classify), instead of the target's."),
+                 help="Copies to estimate and predict (table-2: to answer a query; table-4, table-5: to classify)."),
+    click.option("--attack", "attacks", metavar="NAME,NAME,...", multiple=True,
+                 help="table-2: by these too: pointwise-rounds, sparse-rs, saliency, jsma, carlini-wagner, noise."),
+    click.option("--restarts", type=click.IntRange(1), help="Of the Pointwise attack and of noise, instead of 10."),
+    click.option("--group", type=click.IntRange(1),
+                 help="Images attacked side by side (default: all on a GPU, otherwise as memory suits)."),
     click.option("--format", "form", default="terminal", show_default=True, type=click.Choice(FORMAT_NAMES)),
     options.seed,
     options.data_dir,
@@ -70,6 +81,7 @@ DATA = {  # the data sets of each target, the usual one first; "photographs": an
     click.option("--checkpoint-seconds", default=300.0, show_default=True, help="Time between training checkpoints."),
 )  # fmt: skip
 def reproduce(
+    context: click.Context,
     targets: tuple[str, ...],
     out: str,
     data: str | None,
@@ -79,6 +91,9 @@ def reproduce(
     epochs: int | None,
     n0: int | None,
     n: int | None,
+    attacks: tuple[str, ...],
+    restarts: int | None,
+    group: int | None,
     form: str,
     seed: int,
     data_dir: str | None,
@@ -91,7 +106,8 @@ def reproduce(
     \b
     headline   MNIST sample: the shipped k = 45 model on the shipped images (no data or training needed)
     table-1    MNIST: accuracy and median certified robustness for k = 5, 10, ..., 100
-    table-3    CIFAR-10: the same for k = 25, 50, ..., 150
+    table-2    MNIST: the Pointwise attack on k = 45 and on plain classifiers, held against the certificates
+    table-3    CIFAR-10: as table-1, for k = 25, 50, ..., 150
     table-4    CIFAR-10: the base classifier on training and test images, ResNet18
     table-5    CIFAR-10: the same, ResNet50
     table-6    Imagenette (or --data imagenet, or a folder): k = 500, 1000, 2000 beside the paper's ImageNet
@@ -100,28 +116,36 @@ def reproduce(
     recipes    CIFAR-10 (or --data imagenette): the paper's recipe and the usual one here, side by side
     figure-1   MNIST: an image, its ablations, and the labels of the base classifiers
     figure-2   delta against rho (no data needed)
+    figure-3   MNIST: adversarial images of k = 45, the first of each class (by table-2's attack)
     figure-4   MNIST sample: an image under the encodings of NULL
+    figure-5   MNIST: more of them
     curves     MNIST (or --data cifar10, ...): certified accuracy for the best k of each bound
 
-    Trains, predicts and certifies what is missing; stopped, the same command goes on. On a CUDA device all missing
-    models of MNIST are trained side by side, larger ones row by row.
+    Trains, predicts, certifies and attacks what is missing; stopped, the same command goes on. On a CUDA device all
+    missing models of table-1 are trained side by side, larger ones row by row.
 
     MNIST is certified on all test images. CIFAR-10 is on 1,000 evenly spaced ones unless --limit says otherwise
     (--limit 10000: all), Imagenette on 400 drawn at random; a row that has records of more images shows those.
+    table-2 attacks 275 evenly spaced images of MNIST; the exit code is 1 if an attack misclassifies one of them within
+    its certified radius.
 
     \b
     Examples:
       sparsecert reproduce table-1 --out results
       sparsecert reproduce table-1 --keeps 40,45 --limit 500 --out runs/small
+      sparsecert reproduce table-2 figure-3 --attack pointwise-rounds,sparse-rs --out results
       sparsecert reproduce table-3 --keeps 10,15,20,25,50 --out results
       sparsecert reproduce table-4 --recipe paper-cifar10 --keeps 75
       sparsecert reproduce curves --data cifar10 --out results
     """
     from sparsecert.devices import device_named
     from sparsecert.reproduce import Study
+    from sparsecert.reproduce.attacked import Attacked
 
+    names = [name.strip() for part in attacks for name in part.split(",")]
     given = {"keeps": keeps, "limit": limit, "epochs": epochs, "n0": n0, "n": n, "recipe": recipe, "data": data}
-    _refuse_idle_options(targets, [name for name, value in given.items() if value is not None])
+    attacking = {"attack": attacks or None, "restarts": restarts, "group": group}
+    _refuse_idle_options(targets, [name for name, value in {**given, **attacking}.items() if value is not None])
     plan = [(target, name) for target in targets for name in _data_of(target, data)]
     if recipe is not None:
         _refuse_two_data_sets([name for target, name in plan if "recipe" in USED[target]])
@@ -140,9 +164,17 @@ def reproduce(
         checkpoint_seconds=checkpoint_seconds,
         bars=TerminalBars(),
     )
+    alarms: list[str] = []
     for target, name in plan:
         obeyed = recipe if "recipe" in USED[target] else None
-        _reproduce(target, replace(study, data=name, recipe=obeyed), _whole_numbers(keeps), form)
+        own = replace(study, data=name, recipe=obeyed)
+        if target in ("table-2", "figure-3", "figure-5"):
+            alarms += _reproduce_attacks(target, Attacked(own, restarts, group), names, form)
+        else:
+            _reproduce(target, own, _whole_numbers(keeps), form)
+    for line in alarms:
+        click.echo(line, err=True)
+    context.exit(int(bool(alarms)))
 
 
 def _refuse_idle_options(targets: Sequence[str], given: Sequence[str]) -> None:
@@ -188,7 +220,27 @@ def _reproduce(target: str, study: Study, keeps: list[int] | None, form: str) ->
         drawn = _figure(target, study, keeps)
     else:
         click.echo(table_text(_table(target, study, keeps), form))
-    for path in drawn:
+    _say_written(drawn)
+
+
+def _reproduce_attacks(target: str, attacked: Attacked, others: Sequence[str], form: str) -> tuple[str, ...]:
+    """A target that is of attacks; what is to be said loudly at the end."""
+    from sparsecert.reports.tables import table_text
+    from sparsecert.reproduce.figure_3 import figure_3, figure_5
+    from sparsecert.reproduce.table_2 import table_2
+
+    if target == "table-2":
+        made = table_2(attacked, others)
+        click.echo("\n".join(table_text(table, form) for table in made.tables))
+        _say_written(made.drawn)
+        return made.alarms
+    draw = figure_3 if target == "figure-3" else figure_5
+    _say_written(draw(attacked, attacked.study.out / "figures" / target))
+    return ()
+
+
+def _say_written(paths: Sequence[Path]) -> None:
+    for path in paths:
         click.echo(f"wrote {path}", err=True)
 
 
@@ -252,6 +304,22 @@ class TerminalBars:
         from sparsecert.cli.progress import inputs_bar
 
         with inputs_bar(f"{verb} {cell.folder}", inputs, copies) as told:
+            yield told
+
+    @contextmanager
+    def plain(self, kind: str) -> Iterator[Callable[[Progress], None]]:
+        """One bar for a plain network."""
+        from sparsecert.cli.progress import training_bar
+
+        with training_bar(f"training {kind}") as told:
+            yield told
+
+    @contextmanager
+    def images(self, verb: str, images: int) -> Iterator[Callable[[int, int], None]]:
+        """One bar for an attack on a classifier."""
+        from sparsecert.cli.progress import attack_bar
+
+        with attack_bar(images, verb) as told:
             yield told
 
     @contextmanager

@@ -23,6 +23,12 @@ class Bars(Protocol):
     ) -> AbstractContextManager[Callable[[int, int], None]]:
         """For one cell's records."""
 
+    def plain(self, kind: str) -> AbstractContextManager[Callable[[Progress], None]]:
+        """For the training of a plain network."""
+
+    def images(self, verb: str, images: int) -> AbstractContextManager[Callable[[int, int], None]]:
+        """For images that are attacked: to be told (images, evaluations) done."""
+
     def rows(self, rows: int) -> AbstractContextManager[Callable[[], None]]:
         """For certifying the votes of so many records files; to be called after each."""
 
@@ -39,6 +45,16 @@ class Quiet:
     def inputs(self, cell: Cell, verb: str, inputs: int, copies: int) -> Iterator[Callable[[int, int], None]]:
         """Nothing is told."""
         yield lambda inputs, copies: None
+
+    @contextmanager
+    def plain(self, kind: str) -> Iterator[Callable[[Progress], None]]:
+        """Nothing is told."""
+        yield lambda progress: None
+
+    @contextmanager
+    def images(self, verb: str, images: int) -> Iterator[Callable[[int, int], None]]:
+        """Nothing is told."""
+        yield lambda images, evaluations: None
 
     @contextmanager
     def rows(self, rows: int) -> Iterator[Callable[[], None]]:
