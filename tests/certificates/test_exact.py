@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sparsecert.certificates.damage import Damage
+from sparsecert.certificates.damage import AlteredUnits
 from sparsecert.certificates.plurality import Exact, plurality, tallied, winner
 from sparsecert.certificates.prices import SCALE, proposed_prices
 from sparsecert.certificates.run_off import run_off
@@ -87,7 +87,7 @@ def _ranks(random: np.random.Generator, count: int, classes: int, sure: float) -
 def test_no_change_within_the_radius_alters_the_plurality(name: str, classes: int) -> None:
     """Where masks do not overlap, the radius is also the largest that is true."""
     masks, random = SETS[name], np.random.default_rng(classes)
-    damage, tight = Damage(masks), Damage(masks, seconds=10)
+    damage, tight = AlteredUnits(masks), AlteredUnits(masks, seconds=10)
     seen = set()
     for _ in range(60):
         labels = np.where(
@@ -105,7 +105,7 @@ def test_no_change_within_the_radius_alters_the_plurality(name: str, classes: in
 @pytest.mark.parametrize("name", SETS)
 def test_no_change_within_the_radius_alters_the_run_off(name: str) -> None:
     masks, random = SETS[name], np.random.default_rng(0)
-    damage, tight, seen = Damage(masks), Damage(masks, seconds=10), set()
+    damage, tight, seen = AlteredUnits(masks), AlteredUnits(masks, seconds=10), set()
     for trial in range(25):
         ranks = _ranks(random, len(masks), 3, sure=float(trial % 5) / 4)
         found, tighter = run_off(ranks, damage), run_off(ranks, tight)
@@ -121,7 +121,7 @@ def test_the_run_off_with_four_classes() -> None:
     random, masks = np.random.default_rng(1), np.eye(3, dtype=bool)
     for _ in range(60):
         ranks = _ranks(random, 3, 4, sure=0.5)
-        found = run_off(ranks, Damage(masks))
+        found = run_off(ranks, AlteredUnits(masks))
         assert found.label == _elected(ranks)
         assert found.radius <= _true_radius_of_ranks(ranks, masks, most=min(2, found.radius + 1))
 
@@ -130,13 +130,13 @@ def test_the_run_off_can_certify_more_than_the_plurality() -> None:
     """Votes that third classes took in round one count for the winner in round two."""
     third = [[1, 2, *(np.roll([0, 3, 4], place).tolist())] for place in range(3)]
     ranks = np.array([[0, 1, 2, 3, 4]] * 5 + [[1, 0, 2, 3, 4]] * 3 + third)
-    damage = Damage(np.eye(11, dtype=bool))
+    damage = AlteredUnits(np.eye(11, dtype=bool))
     assert plurality(ranks.argmin(axis=1), 5, damage) == Exact(0, 1)
     assert run_off(ranks, damage) == Exact(0, 2)
 
 
 def test_ties_favour_the_lower_class() -> None:
-    damage = Damage(np.eye(4, dtype=bool))
+    damage = AlteredUnits(np.eye(4, dtype=bool))
     assert plurality(np.array([0, 0, 1, 1]), 2, damage) == Exact(0, 0)
     assert plurality(np.array([1, 1, 1, 0]), 2, damage) == Exact(1, 0)
     assert plurality(np.array([0, 0, 0, 1]), 2, damage) == Exact(0, 1)
@@ -145,7 +145,7 @@ def test_ties_favour_the_lower_class() -> None:
 def test_the_damage_is_never_less_than_any_units_do() -> None:
     random = np.random.default_rng(2)
     for masks in SETS.values():
-        damage = Damage(masks)
+        damage = AlteredUnits(masks)
         for _ in range(20):
             costs = random.integers(0, 4, len(masks))
             bounds = damage.bounds(costs)
@@ -169,8 +169,8 @@ def test_prices_prove_what_charging_every_mask_cannot() -> None:
     masks[:3, :2] = True
     masks[3:, 2:] = np.eye(5, dtype=bool)
     labels = np.zeros(8, dtype=np.int64)
-    assert plurality(labels, 2, Damage(masks)) == Exact(0, 1)
-    assert plurality(labels, 2, Damage(masks, seconds=10)) == Exact(0, 2)
+    assert plurality(labels, 2, AlteredUnits(masks)) == Exact(0, 1)
+    assert plurality(labels, 2, AlteredUnits(masks, seconds=10)) == Exact(0, 2)
     assert _true_radius_of_votes(labels, 2, masks) == 2
 
 
@@ -178,15 +178,15 @@ def test_no_time_for_the_linear_program_leaves_the_radius_as_it_was() -> None:
     assert proposed_prices(OVERLAPPING, np.ones(5, dtype=np.int64), 1, seconds=0.0) is None
     labels = np.array([0, 0, 0, 0, 1])
     assert (
-        plurality(labels, 2, Damage(OVERLAPPING, seconds=1e-9)).radius
-        >= plurality(labels, 2, Damage(OVERLAPPING)).radius
+        plurality(labels, 2, AlteredUnits(OVERLAPPING, seconds=1e-9)).radius
+        >= plurality(labels, 2, AlteredUnits(OVERLAPPING)).radius
     )
 
 
 def test_what_is_no_set_of_masks_is_refused() -> None:
     with pytest.raises(InputError, match="masks must be booleans"):
-        Damage(np.ones((2, 3)))  # type: ignore[arg-type]
+        AlteredUnits(np.ones((2, 3)))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="price"):
-        Damage(PARTITION).priced_bound(np.ones(5, dtype=np.int64), [SCALE + 1] * 5, 1)
+        AlteredUnits(PARTITION).priced_bound(np.ones(5, dtype=np.int64), [SCALE + 1] * 5, 1)
     with pytest.raises(ValueError, match="costs"):
-        Damage(PARTITION).bounds(np.array([-1, 0, 0, 0, 0]))
+        AlteredUnits(PARTITION).bounds(np.array([-1, 0, 0, 0, 0]))

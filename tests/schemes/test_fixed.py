@@ -11,7 +11,7 @@ import torch
 from scipy.stats import chisquare
 
 from sparsecert.errors import InputError
-from sparsecert.schemes import DELTA_BITS, TRAINING, FixedMasks, Lattice, Partition, from_config
+from sparsecert.schemes import DELTA_BITS, TRAINING, Bands, Blocks, FixedMasks, Lattice, Partition, from_config
 
 SETS: list[FixedMasks] = [
     Partition(units=12, parts=4),
@@ -46,6 +46,21 @@ def test_rounds_are_different_partitions(scheme: FixedMasks) -> None:
     together = [masks.T.astype(int) @ masks for masks in _rounds(scheme)]
     for one, other in combinations(together, 2):
         assert (one != other).any()
+
+
+@pytest.mark.parametrize(("scheme", "times"), [(Blocks(4, 5, 2), 4), (Bands(3, 5, 2), 2), (Bands(5, 3, 2, True), 2)])
+def test_every_pixel_is_in_as_many_blocks_or_bands(scheme: FixedMasks, times: int) -> None:
+    assert (scheme.table.sum(axis=0) == times).all()
+    assert len({mask.tobytes() for mask in scheme.table}) == len(scheme.table)
+
+
+def test_what_a_block_and_a_band_retain() -> None:
+    assert Blocks(3, 4, 2).table[5].reshape(3, 4).astype(int).tolist() == [[0, 0, 0, 0], [0, 1, 1, 0], [0, 1, 1, 0]]
+    assert Blocks(3, 4, 2).table[11].reshape(3, 4).astype(int).tolist() == [[1, 0, 0, 1], [0, 0, 0, 0], [1, 0, 0, 1]]
+    assert Bands(2, 4, 2).table[3].reshape(2, 4).astype(int).tolist() == [[1, 0, 0, 1]] * 2
+    assert Bands(3, 2, 1, rows=True).table[1].reshape(3, 2).astype(int).tolist() == [[0, 0], [1, 1], [0, 0]]
+    with pytest.raises(InputError, match="use Bands"):
+        Blocks(224, 224, 12)
 
 
 @pytest.mark.parametrize("scheme", SETS, ids=str)
@@ -85,7 +100,7 @@ def test_drawn_masks_are_those_of_the_set_each_as_often(scheme: FixedMasks) -> N
     assert torch.equal(scheme.masks(3, [2], [TRAINING + 7])[0, 0], torch.from_numpy(drawn[2 * 1_500 + 7]))
 
 
-@pytest.mark.parametrize("scheme", SETS + LARGE, ids=str)
+@pytest.mark.parametrize("scheme", [*SETS, *LARGE, Blocks(6, 5, 3), Bands(4, 7, 2), Bands(4, 7, 2, True)], ids=str)
 def test_a_scheme_is_built_again_from_its_config(scheme: FixedMasks) -> None:
     again = from_config(scheme.config())
     assert again == scheme

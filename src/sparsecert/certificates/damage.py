@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,13 +19,25 @@ Bool = npt.NDArray[np.bool_]
 MOST_COST = 1 << 20
 
 
-class Damage:
-    """What altered units cost at most, for one set of masks: Bool[m, units], True where a mask retains a unit.
+class Damage(Protocol):
+    """What an attack of a certain kind costs at most, by its size: a number of altered units, say.
 
-    A mask that retains none of the altered units shows the model the same copy as before, so its vote is the same. What
-    each of the others may do is for the certificate to say, as a cost of each mask; an attacker who alters rho units
-    does the damage that all masks which retain any of them cost together. `seconds`, where masks overlap, is how long a
-    linear program may look for a better bound on that, for each attack that is looked at.
+    A mask that retains nothing of what was altered shows the model the same copy as before, so its vote is the same.
+    What each of the others may do is for the certificate to say, as a cost of each mask; an attack does the damage that
+    all masks which retain any of what it altered cost together.
+    """
+
+    def radii(self, costs: Int64, budgets: Int64) -> Int64:
+        """int64[...]: the largest size of attack whose damage is surely within the budget; -1 where that is below 0.
+
+        costs: int64[..., m], at least 0; budgets: int64[...].
+        """
+
+
+class AlteredUnits:
+    """What altered units cost at most, wherever they are. masks: Bool[m, units], True where a unit is retained.
+
+    `seconds`, where masks overlap, is how long a linear program may look for a better bound, for each set of costs.
     """
 
     def __init__(self, masks: Bool, seconds: float = 0.0) -> None:

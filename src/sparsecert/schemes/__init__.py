@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sparsecert.errors import InputError
+from sparsecert.schemes.blocks import Bands, Blocks
 from sparsecert.schemes.fixed import FixedMasks
 from sparsecert.schemes.lattice import Lattice
 from sparsecert.schemes.partition import Partition
@@ -31,6 +32,8 @@ __all__ = [
     "PREDICTION",
     "SELECTION",
     "TRAINING",
+    "Bands",
+    "Blocks",
     "FixedMasks",
     "Lattice",
     "Partition",
@@ -40,7 +43,13 @@ __all__ = [
     "from_config",
 ]
 
-KINDS: dict[str, type[Scheme]] = {"uniform": Uniform, "partition": Partition, "lattice": Lattice}
+KINDS: dict[str, type[Scheme]] = {
+    "uniform": Uniform,
+    "partition": Partition,
+    "lattice": Lattice,
+    "blocks": Blocks,
+    "bands": Bands,
+}
 
 
 def from_config(config: dict[str, Any]) -> Scheme:

@@ -1,0 +1,57 @@
+"""An attacker who alters a square patch, wherever it is put."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from sparsecert.errors import InputError
+
+Int64 = npt.NDArray[np.int64]
+Bool = npt.NDArray[np.bool_]
+
+
+class AlteredPatch:
+    """What one altered patch of m x m pixels costs at most, wherever it is put within a height x width image: see
+    `damage.Damage`. masks: Bool[masks, height * width].
+
+    Every position is looked at, so that the damage is exactly that of the worst one.
+    """
+
+    def __init__(self, masks: Bool, height: int, width: int) -> None:
+        if masks.ndim != 2 or masks.dtype != np.bool_ or masks.shape[1] != height * width:
+            raise InputError(
+                f"masks must be booleans (masks, {height} x {width} pixels), got {masks.dtype} of {masks.shape}"
+            )
+        self.height, self.width = height, width
+        retained = masks.reshape(-1, height, width).cumsum(axis=1).cumsum(axis=2)
+        self._below = np.pad(retained, ((0, 0), (1, 0), (1, 0)))  # how many pixels before (y, x) each mask retains
+
+    @property
+    def most(self) -> int:
+        """The side of the largest patch that fits."""
+        return min(self.height, self.width)
+
+    def met(self, side: int) -> Bool:
+        """Bool[positions, masks]: the masks that retain any pixel of the patch at each position."""
+        below = self._below
+        inside = below[:, side:, side:] - below[:, :-side, side:] - below[:, side:, :-side] + below[:, :-side, :-side]
+        return np.ascontiguousarray((inside > 0).reshape(len(below), -1).T)
+
+    def damage(self, costs: Int64, side: int) -> Int64:
+        """int64[...]: what the worst patch of that side costs."""
+        worst: Int64 = (costs.astype(np.float64) @ self.met(side).T.astype(np.float64)).max(axis=-1).astype(np.int64)
+        return worst  # exact: integers below 2**53
+
+    def radii(self, costs: Int64, budgets: Int64) -> Int64:
+        """int64[...]: the side of the largest patch whose damage is within the budget; -1 where the budget is below 0.
+
+        A patch contains every smaller one, so that the damage grows with the side.
+        """
+        found = np.where(budgets < 0, -1, 0)
+        for side in range(1, self.most + 1):
+            survives = (found == side - 1) & (self.damage(costs, side) <= budgets)
+            if not survives.any():
+                break
+            found[survives] = side
+        return found

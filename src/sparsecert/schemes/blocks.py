@@ -1,0 +1,97 @@
+"""Blocks and bands: what is retained is in one place, for attackers who alter pixels in one place.
+
+Levine & Feizi, "(De)Randomized Smoothing for Certifiable Defense against Patch Attacks" (NeurIPS 2020).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sparsecert.checks import whole
+from sparsecert.errors import InputError
+from sparsecert.schemes.fixed import FixedMasks
+
+MOST_SIDE = 1 << 12
+MOST_BLOCKS = 1 << 12
+
+
+@dataclass(frozen=True)
+class Blocks(FixedMasks):
+    """A size x size block is retained, at each of the height * width positions; one that leaves the image at an edge
+    goes on at the opposite one, so that every pixel is in size ** 2 masks.
+
+    A patch of m x m pixels meets (size + m - 1) ** 2 of them, or all, where that is more than there are.
+    """
+
+    height: int
+    width: int
+    size: int
+
+    def __post_init__(self) -> None:
+        _check_sides(self)
+        object.__setattr__(self, "size", whole("size", self.size, 1, min(self.height, self.width)))
+        if self.units > MOST_BLOCKS:
+            raise InputError(f"blocks are for images of up to {MOST_BLOCKS} pixels, got {self.units}; use Bands")
+
+    @property
+    def units(self) -> int:  # type: ignore[override]
+        """Pixels."""
+        return self.height * self.width
+
+    def _table(self) -> npt.NDArray[np.bool_]:
+        rows, columns = _runs(self.height, self.size), _runs(self.width, self.size)
+        table: npt.NDArray[np.bool_] = np.einsum("ay,bx->abyx", rows, columns).reshape(self.units, self.units)
+        return table
+
+    def config(self) -> dict[str, Any]:
+        """JSON values that `schemes.from_config` turns back into this scheme."""
+        return {"kind": "blocks", "height": self.height, "width": self.width, "size": self.size}
+
+
+@dataclass(frozen=True)
+class Bands(FixedMasks):
+    """A band of `size` whole columns is retained (or rows, where `rows`), at each position; one that leaves the image
+    at an edge goes on at the opposite one, so that every pixel is in `size` masks.
+
+    A patch of m x m pixels meets size + m - 1 of them, or all, where that is more than there are.
+    """
+
+    height: int
+    width: int
+    size: int
+    rows: bool = False
+
+    def __post_init__(self) -> None:
+        _check_sides(self)
+        object.__setattr__(self, "size", whole("size", self.size, 1, self.height if self.rows else self.width))
+        object.__setattr__(self, "rows", bool(self.rows))
+
+    @property
+    def units(self) -> int:  # type: ignore[override]
+        """Pixels."""
+        return self.height * self.width
+
+    def _table(self) -> npt.NDArray[np.bool_]:
+        bands = _runs(self.height if self.rows else self.width, self.size)
+        shaped = bands[:, :, None] if self.rows else bands[:, None, :]
+        return np.broadcast_to(shaped, (len(bands), self.height, self.width)).reshape(len(bands), self.units).copy()
+
+    def config(self) -> dict[str, Any]:
+        """JSON values that `schemes.from_config` turns back into this scheme."""
+        return {"kind": "bands", "height": self.height, "width": self.width, "size": self.size, "rows": self.rows}
+
+
+def _runs(length: int, size: int) -> npt.NDArray[np.bool_]:
+    """Bool[length, length]: row a retains a, a + 1, ..., a + size - 1, counted around."""
+    places = np.arange(length)
+    runs: npt.NDArray[np.bool_] = (places[None] - places[:, None]) % length < size
+    return runs
+
+
+def _check_sides(scheme: Blocks | Bands) -> None:
+    for name in ("height", "width"):
+        object.__setattr__(scheme, name, whole(name, getattr(scheme, name), 1, MOST_SIDE))

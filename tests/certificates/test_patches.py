@@ -1,0 +1,71 @@
+"""Patches: every position, every way to vote."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from sparsecert.certificates.patches import AlteredPatch
+from sparsecert.certificates.plurality import plurality, tallied, winner
+from sparsecert.certificates.run_off import run_off
+from sparsecert.errors import InputError
+from sparsecert.schemes import Bands, Blocks, FixedMasks
+
+
+def _met(scheme: FixedMasks, height: int, width: int, side: int) -> list[list[int]]:
+    """Of each position, the masks that retain a pixel of the patch: pixel by pixel."""
+    found = []
+    for top, left in product(range(height - side + 1), range(width - side + 1)):
+        pixels = [y * width + x for y in range(top, top + side) for x in range(left, left + side)]
+        found.append([number for number, mask in enumerate(scheme.table) if any(mask[pixel] for pixel in pixels)])
+    return found
+
+
+def _true_side(
+    labels: np.ndarray[tuple[int, ...], np.dtype[np.int64]], scheme: FixedMasks, height: int, width: int
+) -> int:
+    """Of two classes: the worst is that all masks that are met vote for the other one, or for the winner."""
+    label = winner(tallied(labels, 2))
+    for side in range(1, min(height, width) + 1):
+        for met in _met(scheme, height, width, side):
+            changed = labels.copy()
+            changed[met] = 1 - label
+            if winner(tallied(changed, 2)) != label:
+                return side - 1
+    return min(height, width)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "height", "width"),
+    [(Blocks(5, 6, 2), 5, 6), (Blocks(6, 6, 1), 6, 6), (Bands(4, 8, 2), 4, 8), (Bands(8, 4, 1, rows=True), 8, 4)],
+    ids=str,
+)
+def test_the_side_is_the_largest_that_is_true(scheme: FixedMasks, height: int, width: int) -> None:
+    random, damage, seen = np.random.default_rng(0), AlteredPatch(scheme.table, height, width), set()
+    for _ in range(40):
+        labels = (random.random(len(scheme.table)) < random.random()).astype(np.int64)
+        found = plurality(labels, 2, damage)
+        assert found.label == winner(tallied(labels, 2))
+        assert found.radius == _true_side(labels, scheme, height, width)
+        ranks = np.stack((labels, 1 - labels), axis=1)
+        assert run_off(ranks, damage) == found  # of two classes both go on
+        seen.add(found.radius)
+    assert len(seen) > 1
+
+
+@pytest.mark.parametrize(("size", "side"), [(1, 1), (2, 1), (2, 3), (3, 2)])
+def test_a_patch_meets_as_many_blocks_and_bands_as_it_should(size: int, side: int) -> None:
+    blocks = AlteredPatch(Blocks(9, 8, size).table, 9, 8).met(side)
+    assert blocks.shape == ((9 - side + 1) * (8 - side + 1), 72)
+    assert (blocks.sum(axis=1) == (size + side - 1) ** 2).all()
+    assert (AlteredPatch(Bands(9, 8, size).table, 9, 8).met(side).sum(axis=1) == size + side - 1).all()
+    assert (AlteredPatch(Bands(9, 8, size, rows=True).table, 9, 8).met(side).sum(axis=1) == size + side - 1).all()
+    for position, met in enumerate(_met(Blocks(9, 8, size), 9, 8, side)):
+        assert np.flatnonzero(blocks[position]).tolist() == met
+
+
+def test_what_is_no_image_is_refused() -> None:
+    with pytest.raises(InputError, match="3 x 3 pixels"):
+        AlteredPatch(np.ones((2, 8), dtype=bool), 3, 3)
