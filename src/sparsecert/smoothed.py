@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from sparsecert import encodings, modelfile, models, schemes
+from sparsecert import encodings, exact, modelfile, models, schemes
 from sparsecert.ablation import PRECISIONS, Ablation, Model
 from sparsecert.bounds import charged, predicted
 from sparsecert.certificates import method_named
+from sparsecert.certificates.damage import Damage
 from sparsecert.checks import whole
 from sparsecert.counts import Counts
 from sparsecert.encodings import Encoding, NullChannels
 from sparsecert.errors import InputError
+from sparsecert.exact import ExactCertifications
 from sparsecert.looks import certified_in_looks
 from sparsecert.results import Certifications, Predictions
 from sparsecert.schemes import ESTIMATION, MAX_DRAWS, PREDICTION, SELECTION, Scheme
@@ -142,6 +144,30 @@ class Smoothed:
             )
             return finished(work)
         return finished(self.certifying(x, n0, n, alpha, seed, bound=bound, examples=examples, progress=progress))
+
+    def certify_exactly(
+        self,
+        x: torch.Tensor,
+        *,
+        rule: str = "run-off",
+        seconds: float = 0.0,
+        damage: Damage | None = None,
+        progress: Progress | None = None,
+    ) -> ExactCertifications:
+        """A certificate for each input that holds always: g is the vote of exactly the masks of a fixed set.
+
+        `rule`: "plurality", or "run-off" between the two leading classes. The radius is a number of altered units, or
+        what `damage` says, such as the side of a patch (`AlteredPatch`). Where masks overlap, `seconds` is the time for
+        a linear program that may enlarge each radius. One thing is assumed beyond what is proved: that the model gives
+        a copy the same scores whatever batch it is in.
+        """
+        scheme, _ = exact.fixed(self.scheme), exact.rule_named(rule)
+        inputs = self.check(x)
+        ranks = self.voting(inputs).ranks(inputs, len(scheme.table), progress).numpy()
+        _warn_of_invalid(int((ranks.max(axis=2) == 0).sum()), ranks.shape[0] * ranks.shape[1])
+        return ExactCertifications(
+            exact.certified(ranks, rule, damage or exact.damage_of(scheme, seconds)), ranks, rule
+        )
 
     def certifying(
         self,

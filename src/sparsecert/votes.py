@@ -14,6 +14,7 @@ from sparsecert.counts import Counts
 from sparsecert.engine import Fused, scorer
 from sparsecert.errors import InputError
 from sparsecert.memory import MOST_ROWS, chunk_rows, counting_outputs
+from sparsecert.schemes import ENUMERATION
 from sparsecert.schemes.philox import as_numbers
 
 Progress = Callable[[int], None]
@@ -124,6 +125,31 @@ class Voting:
                 position += rows
         return found
 
+    def ranks(self, inputs: torch.Tensor, masks: int, progress: Progress | None = None) -> torch.Tensor:
+        """int16[b, masks, classes], on the CPU: how each input's copy by each mask of a fixed set ranks the classes.
+
+        0 is the class with the largest score, of equal scores the lowest-numbered; all 0 where scores are not finite.
+        """
+        device, inputs = self.ablation.device, onto(inputs, self.ablation.device)
+        found = torch.empty(len(inputs) * masks, self.classes, dtype=torch.int16)
+        with on_device(device), in_eval_mode(self.ablation.model), torch.no_grad():
+            position = 0
+            while position < len(found):
+                rows = min(self.rows, len(found) - position)
+                taken = torch.arange(position, position + even(rows, self.rows, device), device=device)
+                taken.clamp_(max=len(found) - 1)
+                which, mask = taken // masks, taken % masks
+                try:
+                    scores = self._scores(inputs, which, 0, torch.zeros_like(which), ENUMERATION + mask)
+                except RuntimeError as error:
+                    self.rows = _smaller(self.rows, error)
+                    continue
+                found[position : position + rows] = ranked(scores[:rows]).cpu()
+                position += rows
+                if progress is not None:
+                    progress(rows)
+        return found.view(len(inputs), masks, self.classes)
+
     def _voted(self, scores: torch.Tensor) -> torch.Tensor:
         return torch.where(torch.isfinite(scores).all(dim=1), scores.argmax(dim=1), self.classes)
 
@@ -133,6 +159,14 @@ class Voting:
         The last of an input's counts is of scores that are not finite.
         """
         counts.scatter_add_(0, which * (self.classes + 1) + self._voted(scores), live)
+
+
+def ranked(scores: torch.Tensor) -> torch.Tensor:
+    """int16[rows, classes]: 0 for the largest score, of equal ones the first; all 0 where any is not finite."""
+    order = scores.argsort(dim=1, descending=True, stable=True)
+    places = torch.arange(scores.shape[1], device=scores.device).expand_as(order)
+    ranks = torch.empty_like(order).scatter_(1, order, places)
+    return torch.where(torch.isfinite(scores).all(dim=1, keepdim=True), ranks, 0).to(torch.int16)
 
 
 def even(rows: int, most: int, device: torch.device) -> int:

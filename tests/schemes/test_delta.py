@@ -105,5 +105,7 @@ def test_a_scheme_survives_its_config(scheme: Scheme) -> None:
 
 
 def test_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(InputError, match="scheme kind must be one of uniform, got 'spiral'"):
+    with pytest.raises(
+        InputError, match="scheme kind must be one of uniform, partition, lattice, blocks, bands, got 'spiral'"
+    ):
         from_config({"kind": "spiral"})

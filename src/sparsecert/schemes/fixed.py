@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparsecert.checks import whole
-from sparsecert.schemes.scheme import DELTA_BITS, RoundedUp, Scheme
+from sparsecert.schemes.scheme import DELTA_BITS, ENUMERATION, RoundedUp, Scheme
 
 if TYPE_CHECKING:
     import torch
@@ -57,7 +57,7 @@ class FixedMasks(Scheme):
                 return
 
     def masks_at(self, seed: int, examples: torch.Tensor, draws: torch.Tensor) -> torch.Tensor:
-        """Bool[rows, units]: one of the masks in each row."""
+        """Bool[rows, units]: one of the masks in each row, at random; draw ENUMERATION + n is mask n itself."""
         import torch
 
         from sparsecert.schemes.philox import words
@@ -67,13 +67,21 @@ class FixedMasks(Scheme):
             return self.masks_at(seed, examples.cpu(), draws.cpu()).to(examples.device)
         high, low = words(seed, examples, draws, 1)
         chosen = scaled(high, low, torch.tensor([len(self.table)], device=examples.device))[:, 0]
+        chosen = torch.where(draws >= ENUMERATION, (draws - ENUMERATION) % len(self.table), chosen)
         return self.all_masks(examples.device)[chosen]
 
     def all_masks(self, device: torch.device | str = "cpu") -> torch.Tensor:
         """`table` as a tensor."""
         import torch
 
-        return torch.from_numpy(self.table.copy()).to(device)
+        key = str(device)
+        if key not in self._tensors:
+            self._tensors[key] = torch.from_numpy(self.table.copy()).to(device)
+        return self._tensors[key]
+
+    @cached_property
+    def _tensors(self) -> dict[str, torch.Tensor]:
+        return {}
 
     @property
     def nonuniformity(self) -> Fraction:

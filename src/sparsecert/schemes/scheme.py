@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # Every use of chance has draws of its own, so that no two of them share a mask: the draw `n` of a purpose is the
 # number `purpose + n`. Selection and estimation must be independent for the certificates to hold.
-SELECTION, ESTIMATION, PREDICTION, TRAINING, AUGMENTATION, ATTACK = (purpose << 40 for purpose in range(6))
+SELECTION, ESTIMATION, PREDICTION, TRAINING, AUGMENTATION, ATTACK, ENUMERATION = (purpose << 40 for purpose in range(7))
 MAX_DRAWS = 1 << 40
 
 DELTA_BITS = 128  # Scheme.deltas are integers in units of 2**-DELTA_BITS

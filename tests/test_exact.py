@@ -1,0 +1,111 @@
+"""Exact certificates of real models: every change of tiny inputs."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+
+from sparsecert.certificates.patches import AlteredPatch
+from sparsecert.certificates.plurality import tallied, winner
+from sparsecert.encodings import NullChannels
+from sparsecert.errors import InputError
+from sparsecert.exact import firsts
+from sparsecert.schemes import Bands, FixedMasks, Lattice, Partition, Uniform
+from sparsecert.smoothed import Smoothed
+from sparsecert.votes import ranked
+
+RULES = "plurality", "run-off"
+
+
+class Reader(torch.nn.Module):
+    """A small network whose answer depends on what is retained, with weights that make votes differ."""
+
+    def __init__(self, units: int, classes: int, seed: int) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(seed)
+        self.one = torch.nn.Parameter(torch.randn(2 * units, 8, generator=generator))
+        self.two = torch.nn.Parameter(torch.randn(8, classes, generator=generator))
+
+    def forward(self, copies: torch.Tensor) -> torch.Tensor:
+        """Scores."""
+        return (copies.flatten(1) @ self.one).relu() @ self.two
+
+
+def _smoothed(scheme: FixedMasks, classes: int, seed: int) -> Smoothed:
+    return Smoothed(Reader(scheme.units, classes, seed), scheme, NullChannels(), classes=classes)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(
+    "scheme", [Lattice(2, 3, 3), Partition(6, 3), Partition(6, 3, rounds=2), Bands(2, 3, 1)], ids=str
+)
+def test_no_change_of_black_and_white_images_within_the_radius_alters_the_answer(scheme: FixedMasks, rule: str) -> None:
+    """All 64 images of 2 x 3 pixels at once: each against every other within its radius."""
+    images = torch.tensor(list(product((0.0, 1.0), repeat=6))).view(64, 1, 2, 3)
+    radii = set()
+    for seed in range(6):
+        found = _smoothed(scheme, 3, seed).certify_exactly(images, rule=rule)
+        apart = (images.flatten(1)[:, None] != images.flatten(1)[None]).sum(dim=2).numpy()
+        for row in range(64):
+            near = apart[row] <= found.radii[row]
+            assert (found.labels[near] == found.labels[row]).all()
+        radii |= set(found.radii.tolist())
+    assert len(radii) > 1
+
+
+def test_the_votes_are_those_of_every_mask() -> None:
+    scheme, image = Lattice(4, 4, 4, rounds=2), torch.rand(3, 1, 4, 4, generator=torch.Generator().manual_seed(0))
+    smoothed = _smoothed(scheme, 5, 1)
+    found = smoothed.certify_exactly(image, rule="plurality")
+    for row in range(3):
+        copies = NullChannels()(image[[row] * len(scheme.table)], scheme.all_masks())
+        labels = smoothed.model(copies).argmax(dim=1)
+        assert firsts(found.ranks[row]).tolist() == labels.tolist()
+        assert found.labels[row] == winner(tallied(labels.numpy(), 5))
+        assert found.counts[row].tolist() == torch.bincount(labels, minlength=5).tolist()
+
+
+def test_patches_of_every_position_and_colour() -> None:
+    scheme = Bands(3, 4, 1)
+    generator = torch.Generator().manual_seed(3)
+    images = torch.randint(0, 2, (20, 1, 3, 4), generator=generator).float()
+    smoothed = _smoothed(scheme, 2, 2)
+    damage = AlteredPatch(scheme.table, 3, 4)
+    found = smoothed.certify_exactly(images, rule="plurality", damage=damage)
+    assert set(found.radii.tolist()) > {0}
+    for row in range(20):
+        side = int(found.radii[row])
+        if not side:
+            continue
+        for top, left in product(range(3 - side + 1), range(4 - side + 1)):
+            colours = torch.tensor(list(product((0.0, 1.0), repeat=side * side))).view(-1, 1, side, side)
+            altered = images[row].repeat(len(colours), 1, 1, 1)
+            altered[:, :, top : top + side, left : left + side] = colours
+            assert (smoothed.certify_exactly(altered, rule="plurality").labels == found.labels[row]).all()
+
+
+def test_ranks_favour_the_lower_class_and_have_no_opinion_on_what_is_not_finite() -> None:
+    scores = torch.tensor(
+        [[1.0, 3.0, 3.0, 2.0], [0.0, 0.0, 0.0, 0.0], [1.0, torch.nan, 0.0, 2.0], [1.0, torch.inf, 0, 0]]
+    )
+    assert ranked(scores).tolist() == [[3, 0, 1, 2], [0, 1, 2, 3], [0, 0, 0, 0], [0, 0, 0, 0]]
+
+
+def test_a_scheme_of_random_masks_is_refused() -> None:
+    smoothed = Smoothed(Reader(6, 2, 0), Uniform(6, 2), NullChannels())
+    with pytest.raises(InputError, match="needs a fixed set, such as Lattice"):
+        smoothed.certify_exactly(torch.rand(1, 1, 2, 3))
+    with pytest.raises(InputError, match="rule must be one of plurality, run-off"):
+        _smoothed(Lattice(2, 3, 3), 2, 0).certify_exactly(torch.rand(1, 1, 2, 3), rule="borda")
+
+
+def test_the_radius_never_shrinks_with_time_for_the_linear_program() -> None:
+    scheme = Partition(9, 3, rounds=3)
+    smoothed, images = _smoothed(scheme, 3, 5), torch.rand(12, 1, 3, 3, generator=torch.Generator().manual_seed(1))
+    quick, slow = (smoothed.certify_exactly(images, seconds=seconds) for seconds in (0.0, 5.0))
+    assert (quick.labels == slow.labels).all()
+    assert (quick.radii <= slow.radii).all()
+    assert np.array_equal(quick.ranks, slow.ranks)
