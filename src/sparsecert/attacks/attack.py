@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from numbers import Integral
+from statistics import median
 
 import torch
 
 from sparsecert.attacks.defenders import Defender
 from sparsecert.attacks.judge import NEVER, Judge
 from sparsecert.errors import InputError
+from sparsecert.schemes.philox import WHOLE
 
 
 @dataclass(frozen=True)
@@ -36,10 +39,8 @@ class Outcome:
 
     @property
     def median(self) -> float:
-        """The median number of changed pixels over all images, infinite where nothing was found for most."""
-        reached = torch.where(self.succeeded, self.distances.double(), torch.inf).sort().values
-        middle = len(reached) // 2
-        return float(reached[middle] if len(reached) % 2 else (reached[middle - 1] + reached[middle]) / 2)
+        """The median number of changed pixels over all images; infinitely many where nothing was found."""
+        return median(torch.where(self.succeeded, self.distances.double(), torch.inf).tolist())
 
 
 class Attack(ABC):
@@ -59,14 +60,17 @@ class Attack(ABC):
         seed: int = 0,
         final: Defender | None = None,
     ) -> Outcome:
-        """Attacks each image, whose true label is given.
+        """Attacks each image, whose true label is given, on whatever device; the outcome is on the CPU.
 
         `budget`: the most pixels that may be changed. `final`: who has the last word, where the defender is a cheaper
-        likeness of whom to fool, such as `CommonMasks`; what is returned fooled that one twice in a row.
+        likeness of whom to fool, such as `CommonMasks`; what is returned fooled that one twice in a row. A defender
+        that wavers has the last word itself: what it was once fooled by in a long search may have been chance.
         """
         images, labels = images.detach().cpu(), torch.as_tensor(labels).cpu()
         check(images, labels, bounds, budget)
-        judge = Judge(defender, images, labels, bounds, budget, final)
+        judge = Judge(
+            defender, images, labels.long(), bounds, budget, defender if final is None and defender.wavers else final
+        )
         right = judge.right()
         if len(right):
             self.run(judge, right, torch.Generator().manual_seed(seed))
@@ -82,12 +86,14 @@ def check(images: torch.Tensor, labels: torch.Tensor, bounds: tuple[float, float
     """Refuses what cannot be attacked."""
     if images.ndim < 2 or not len(images) or not images.is_floating_point():
         raise InputError(f"images must be a float tensor (images, ...), got {images.dtype} of {tuple(images.shape)}")
-    if labels.shape != images.shape[:1] or labels.dtype != torch.int64:
-        raise InputError(f"labels must be one int64 per image, got {labels.dtype} of {tuple(labels.shape)}")
+    if labels.shape != images.shape[:1] or labels.dtype not in WHOLE:
+        raise InputError(f"labels must be one whole number per image, got {labels.dtype} of {tuple(labels.shape)}")
+    if labels.min() < 0:
+        raise InputError(f"labels must be classes 0, 1, ..., got {labels.min()}")
     low, high = bounds
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise InputError(f"bounds must be two numbers, the lower first, got {bounds}")
     if not ((images >= low) & (images <= high)).all():
         raise InputError(f"images must have values from {low} to {high}, got {images.min():g} to {images.max():g}")
-    if budget is not None and budget < 1:
-        raise InputError(f"budget must be at least 1 pixel, got {budget}; leave it out for any number")
+    if budget is not None and (not isinstance(budget, Integral) or budget < 1):
+        raise InputError(f"budget must be at least 1 pixel, got {budget!r}; leave it out for any number")

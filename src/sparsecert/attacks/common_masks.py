@@ -75,7 +75,7 @@ class CommonMasks(SmoothedDefender):
         self, images: torch.Tensor, slots: torch.Tensor | None = None, against: torch.Tensor | None = None
     ) -> Answers:
         """Scores are shares of the votes looked at. The first image of a slot is where its line begins."""
-        inputs = images.to(self.smoothed.device)
+        inputs = self.smoothed.check(images).to(self.smoothed.device)
         voting = self._voting = self._voting or self.smoothed.voting(inputs[:1])
         asked, met = self._begun(inputs, slots)
         before = asked.known.clone()
@@ -96,6 +96,11 @@ class CommonMasks(SmoothedDefender):
             self._learn(slots, asked, met)
         evaluations = (asked.known & ~before).sum(dim=1).cpu()
         return Answers(torch.from_numpy(labels), torch.from_numpy(tables).float(), evaluations)
+
+    @property
+    def wavers(self) -> bool:
+        """Its masks are always the same."""
+        return False
 
     def went_on(self, places: torch.Tensor) -> None:
         """See `Defender.went_on`."""

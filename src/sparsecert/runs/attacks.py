@@ -56,7 +56,7 @@ class GroupAttack:
         """What was found of each image.
 
         Where the model fails, each image is attacked by itself, and those that it fails on are recorded as such. If it
-        fails on all of several, the fault is not theirs: the error goes up.
+        fails on all of several, or of a single one on a black image too, the fault is not theirs: the error goes up.
         """
         try:
             return self._side_by_side(group, seed_of(self.seed, number))
@@ -65,12 +65,20 @@ class GroupAttack:
         except OF_THE_RUN:
             raise
         except Exception as error:
-            if len(group.examples) == 1 and not isinstance(error, InputError):
+            if len(group.examples) == 1 and not isinstance(error, InputError) and self._answers_black(group):
                 return [failure(group, error)]
             each = [self._alone(one, number, place) for place, one in enumerate(_ones(group))]
             if all(finding.failed is not None for finding in each):
                 raise
             return each
+
+    def _answers_black(self, group: Group) -> bool:
+        """Whether the model answers at all."""
+        try:
+            self.target.defenders(self.seed)[0].answers(torch.zeros_like(group.pixels))
+        except Exception:
+            return False
+        return True
 
     def _alone(self, group: Group, number: int, place: int) -> Finding:
         try:
