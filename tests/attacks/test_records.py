@@ -154,6 +154,8 @@ def test_a_smoothed_classifier_is_attacked_and_resumed(
     again = _attack(tmp_path / "cut.jsonl", UniformNoise(restarts=1), **settings)
     assert _content(again.path) == _content(found.path)
     full = replace(target, full=True)
+    search, last_word = full.defenders(0)
+    assert search is last_word  # asked again about what it found, with masks that go on from those of the search
     whole = _attack(tmp_path / "full.jsonl", UniformNoise(restarts=1), **{**settings, "target": full})
     assert (whole.header.run["masks"], whole.header.run["error"]) == ("fresh", None)
     assert all(line.evaluations == 60 * line.queries for line in whole.lines)
@@ -244,6 +246,41 @@ def test_a_fault_that_all_images_share_is_no_finding(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="always"):
         _attack(tmp_path / "a.jsonl", target=_plain(broken))
     assert len(read_findings(tmp_path / "a.jsonl").lines) == 0
+
+
+def test_in_a_group_of_one_a_fault_of_the_model_is_told_from_one_of_the_image(tmp_path: Path) -> None:
+    data = _data()
+    bad, asked = pixels(data, [5]), 0
+
+    def brittle(images: torch.Tensor) -> torch.Tensor:
+        if (images == bad).flatten(1).all(dim=1).any():
+            raise RuntimeError("no such image")
+        return _linear(images)
+
+    found = _attack(tmp_path / "a.jsonl", target=_plain(brittle), group=1)
+    assert [line.example for line in found.lines if line.failed] == [5]
+
+    def gone(images: torch.Tensor) -> torch.Tensor:
+        nonlocal asked
+        asked += 1
+        if asked > 60:
+            raise RuntimeError("the device is gone")
+        return _linear(images)
+
+    with pytest.raises(RuntimeError, match="the device is gone"):
+        _attack(tmp_path / "b.jsonl", target=_plain(gone), group=1)
+    kept = read_findings(tmp_path / "b.jsonl").lines
+    assert 0 < len(kept) < 12
+    assert all(line.failed is None for line in kept)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"bounds": [0.0]}, {"bounds": None}, {"budget": 0}, {"data": {"of": 9, "inputs": 4}}]
+)
+def test_a_header_without_what_findings_are_held_against_is_damaged(tmp_path: Path, changes: dict[str, Any]) -> None:
+    (tmp_path / "a.jsonl").write_text(Header(ATTACK, {**RUN, **changes}, {}).to_json() + "\n")
+    with pytest.raises(InputError, match="has a damaged header"):
+        read_findings(tmp_path / "a.jsonl")
 
 
 def test_a_budget_is_kept(tmp_path: Path) -> None:
