@@ -242,9 +242,10 @@ def test_nothing_more_can_be_taken_back(rounds: int) -> None:
         ({"labels": torch.zeros(2)}, "labels must be one whole number per image, got torch.float32"),
         ({"labels": torch.tensor([0, -1])}, r"labels must be classes 0, 1, \.\.\., got -1"),
         ({"labels": torch.tensor([0, 2])}, "labels must be below 2, the number of classes, got 2"),
-        ({"budget": 1.5}, "budget must be at least 1 pixel, got 1.5"),
+        ({"budget": 1.5}, "budget must be a whole number between 1 and the 256 pixels of an image, got 1.5"),
+        ({"budget": 257}, "budget must be a whole number between 1 and the 256 pixels of an image, got 257"),
         ({"bounds": (1.0, 0.0)}, "bounds must be two numbers, the lower first"),
-        ({"budget": 0}, "budget must be at least 1 pixel"),
+        ({"budget": 0}, "budget must be a whole number between 1 and"),
     ],
 )
 def test_what_cannot_be_attacked_is_refused(changes: dict[str, Any], message: str) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from numbers import Integral
 from statistics import median
 
 import torch
 
 from sparsecert.attacks.defenders import Defender
-from sparsecert.attacks.judge import NEVER, Judge
+from sparsecert.attacks.judge import NEVER, Judge, changed
+from sparsecert.checks import whole
 from sparsecert.errors import InputError
 from sparsecert.schemes.philox import WHOLE
 
@@ -40,7 +40,7 @@ class Outcome:
     @property
     def median(self) -> float:
         """The median number of changed pixels over all images; infinitely many where nothing was found."""
-        return median(torch.where(self.succeeded, self.distances.double(), torch.inf).tolist())
+        return float(median(torch.where(self.succeeded, self.distances.double(), torch.inf).tolist()))
 
 
 class Attack(ABC):
@@ -95,5 +95,6 @@ def check(images: torch.Tensor, labels: torch.Tensor, bounds: tuple[float, float
         raise InputError(f"bounds must be two numbers, the lower first, got {bounds}")
     if not ((images >= low) & (images <= high)).all():
         raise InputError(f"images must have values from {low} to {high}, got {images.min():g} to {images.max():g}")
-    if budget is not None and (not isinstance(budget, Integral) or budget < 1):
-        raise InputError(f"budget must be at least 1 pixel, got {budget!r}; leave it out for any number")
+    if budget is not None:
+        pixels = changed(images[:1], images[:1]).shape[1]
+        whole("budget", budget, 1, pixels, f"the {pixels} pixels of an image")
