@@ -283,6 +283,18 @@ def test_a_header_without_what_findings_are_held_against_is_damaged(tmp_path: Pa
         read_findings(tmp_path / "a.jsonl")
 
 
+@pytest.mark.parametrize(("group", "remedy"), [(4, "4 images side by side; give a smaller group"), (1, "use the CPU")])
+def test_too_little_memory_is_no_fault_of_an_image(tmp_path: Path, group: int, remedy: str) -> None:
+    def large(images: torch.Tensor) -> torch.Tensor:
+        if len(images) == 3 * group:
+            raise torch.cuda.OutOfMemoryError("no more")
+        return _linear(images)
+
+    with pytest.raises(InputError, match=f"the device has too little memory .*{remedy}"):
+        _attack(tmp_path / "a.jsonl", target=_plain(large), group=group)
+    assert len(read_findings(tmp_path / "a.jsonl").lines) == 0
+
+
 def test_a_budget_is_kept(tmp_path: Path) -> None:
     lines = list(_attack(tmp_path / "a.jsonl", Pointwise(restarts=2), budget=2).lines)
     assert all(line.distance is None or line.distance <= 2 for line in lines)

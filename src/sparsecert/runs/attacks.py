@@ -39,6 +39,7 @@ MOST_BYTES = 1 << 30  # of a group's lines of attempts, about
 BYTES_PER_COPY, BYTES_PER_VALUE = 48, 256
 PLAIN_GROUP, CPU_GROUP, GPU_GROUP = 64, 4, 32  # enough to fill forward passes, little to lose in a kill
 TOO_LARGE = "the device has too little memory for {} images side by side; give a smaller group, to another file"
+TOO_LARGE_ALONE = "the device has too little memory to attack one image; give fewer restarts or samples, or use the CPU"
 OF_THE_RUN = MemoryError, torch.cuda.OutOfMemoryError, OSError  # no fault of a single image
 
 
@@ -61,7 +62,8 @@ class GroupAttack:
         try:
             return self._side_by_side(group, seed_of(self.seed, number))
         except torch.cuda.OutOfMemoryError as error:
-            raise InputError(TOO_LARGE.format(len(group.examples))) from error
+            images = len(group.examples)
+            raise InputError(TOO_LARGE_ALONE if images == 1 else TOO_LARGE.format(images)) from error
         except OF_THE_RUN:
             raise
         except Exception as error:
