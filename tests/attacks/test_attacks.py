@@ -192,6 +192,30 @@ def test_failure_is_of_an_image_not_of_the_batch(attack: Attack) -> None:
     assert stubborn.median == float("inf")
 
 
+@pytest.mark.parametrize("attack", ATTACKS, ids=str)
+def test_an_image_that_the_model_raises_on_does_not_fail_the_batch(attack: Attack) -> None:
+    """The others are found as if attacked by themselves; an error on all goes up, a refusal at once."""
+    model, images, labels = made(images=3)
+
+    def brittle(shown: torch.Tensor) -> torch.Tensor:
+        if (shown == images[1]).flatten(1).all(dim=1).any():
+            raise RuntimeError("not\nthis one")
+        return model(shown)
+
+    found = attack(Network(brittle), images, labels)
+    assert found.failed == (None, "RuntimeError: not this one", None)
+    assert torch.equal(found.adversarial[1], images[1])
+    assert (found.distances[1], found.queries[1]) == (NEVER, 0)
+    for row in (0, 2):
+        alone = attack(Network(model), images[row : row + 1], labels[row : row + 1])
+        assert torch.equal(found.adversarial[row], alone.adversarial[0])
+        assert found.queries[row] == alone.queries[0]
+    with pytest.raises(RuntimeError, match="this one"):
+        attack(Network(brittle), images[1:2], labels[1:2])
+    with pytest.raises(InputError, match="the model must give scores"):
+        attack(Network(lambda shown: shown), images, labels)
+
+
 def test_a_budget_below_the_start_is_searched_within() -> None:
     """The published use of the attack: a number of pixels is given, and most images can be fooled with so many."""
     model, images, labels = made(images=12)

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from sparsecert import datasets
-from sparsecert.attacks import ATTACKS, Attack, Network, Pointwise, SmoothedDefender, SparseRS, UniformNoise
+from sparsecert.attacks import ATTACKS, Attack, Judge, Network, Pointwise, SmoothedDefender, SparseRS, UniformNoise
 from sparsecert.attacks import attack_named as named
 from sparsecert.attacks.judge import NEVER, changed
 from sparsecert.attacks.named import config_of
@@ -61,6 +61,13 @@ def _attack(out: Path, attack: Attack | None = None, **changes: Any) -> Findings
     return read_findings(out)
 
 
+class Mine(Attack):
+    """An attack of a user's own."""
+
+    def run(self, judge: Judge, which: torch.Tensor, generator: torch.Generator) -> None:
+        """None."""
+
+
 def test_the_registry_and_the_command_name_the_same_attacks() -> None:
     assert list(ATTACKS) == ATTACK_NAMES
     assert named("pointwise", restarts=3) == Pointwise(restarts=3)
@@ -73,6 +80,8 @@ def test_the_registry_and_the_command_name_the_same_attacks() -> None:
         named("pointless")
     with pytest.raises(InputError, match="restarts is no setting of the jsma attack, which has most; leave it out"):
         named("jsma", restarts=3)
+    with pytest.raises(InputError, match="Mine must be a dataclass, so that its settings can be recorded"):
+        config_of(Mine())
     with pytest.raises(InputError, match="restarts must be a whole number between 1"):
         named("noise", restarts=0)
 

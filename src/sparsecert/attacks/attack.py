@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
 
@@ -15,6 +16,8 @@ from sparsecert.checks import whole
 from sparsecert.errors import InputError
 from sparsecert.schemes.philox import WHOLE
 
+NOT_OF_AN_IMAGE = InputError, MemoryError, torch.cuda.OutOfMemoryError, OSError  # of the settings or the machine
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -24,6 +27,7 @@ class Outcome:
     changed, 0 where the defender was wrong about the original, NEVER where nothing was found. queries, evaluations:
     int64[b], what that took, the first look at the original included. said: int64[b], what the defender (`final`, where
     there is one) answers to the adversarial image, ABSTAINS where it gives none; the true label where none was found.
+    failed: for each image why the defender could not be asked about it, None where it could.
     """
 
     adversarial: torch.Tensor
@@ -31,6 +35,7 @@ class Outcome:
     queries: torch.Tensor
     evaluations: torch.Tensor
     said: torch.Tensor
+    failed: tuple[str | None, ...]
 
     @property
     def succeeded(self) -> torch.Tensor:
@@ -65,21 +70,62 @@ class Attack(ABC):
         `budget`: the most pixels that may be changed. `final`: who has the last word, where the defender is a cheaper
         likeness of whom to fool, such as `CommonMasks`; what is returned fooled that one twice in a row. A defender
         that wavers has the last word itself: what it was once fooled by in a long search may have been chance.
+
+        Where the defender raises an error, each image is attacked by itself, and those that it fails on are said to
+        have `failed`. If it fails on all of them, the fault is not theirs: the error goes up.
         """
         images, labels = images.detach().cpu(), torch.as_tensor(labels).cpu()
         check(images, labels, bounds, budget)
-        judge = Judge(
-            defender, images, labels.long(), bounds, budget, defender if final is None and defender.wavers else final
-        )
+        final = defender if final is None and defender.wavers else final
+
+        def attacked(rows: slice) -> Outcome:
+            return self._attacked(Judge(defender, images[rows], labels[rows].long(), bounds, budget, final), seed)
+
+        try:
+            return attacked(slice(None))
+        except NOT_OF_AN_IMAGE:
+            raise
+        except Exception:
+            each = [_or_failed(attacked, images, labels, row) for row in range(len(images))]
+            if all(outcome.failed[0] is not None for outcome in each):
+                raise
+            return _joined(each)
+
+    def _attacked(self, judge: Judge, seed: int) -> Outcome:
         right = judge.right()
         if len(right):
             self.run(judge, right, torch.Generator().manual_seed(seed))
         judge.confirm()
-        return Outcome(judge.best, judge.distances, judge.queries, judge.evaluations, judge.said)
+        failed = (None,) * len(judge.images)
+        return Outcome(judge.best, judge.distances, judge.queries, judge.evaluations, judge.said, failed)
 
     @abstractmethod
     def run(self, judge: Judge, which: torch.Tensor, generator: torch.Generator) -> None:
         """Makes attempts on the images `which`, about which the defender is right; the judge keeps what they found."""
+
+
+def _or_failed(attacked: Callable[[slice], Outcome], images: torch.Tensor, labels: torch.Tensor, row: int) -> Outcome:
+    """What is found of a single image, or that the defender fails on it."""
+    one = slice(row, row + 1)
+    try:
+        return attacked(one)
+    except NOT_OF_AN_IMAGE:
+        raise
+    except Exception as error:
+        none = torch.zeros(1, dtype=torch.int64)
+        return Outcome(images[one], torch.full_like(none, NEVER), none, none, labels[one].long(), (reason(error),))
+
+
+def _joined(each: list[Outcome]) -> Outcome:
+    """Outcomes of several images as one."""
+    names = "adversarial", "distances", "queries", "evaluations", "said"
+    parts = {name: torch.cat([getattr(outcome, name) for outcome in each]) for name in names}
+    return Outcome(**parts, failed=tuple(outcome.failed[0] for outcome in each))
+
+
+def reason(error: Exception) -> str:
+    """What an error says, in a line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())[:200]
 
 
 def check(images: torch.Tensor, labels: torch.Tensor, bounds: tuple[float, float], budget: int | None) -> None:

@@ -1,4 +1,8 @@
-"""Random noise, the floor that every attack must beat."""
+"""Random noise, the floor that every attack must beat.
+
+How far it is from the smallest change: Fawzi, Moosavi-Dezfooli & Frossard, "Robustness of classifiers: from adversarial
+to random noise" (NeurIPS 2016).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Greedy saliency: the pixel that promises most is changed, again and again, until the defender is fooled."""
+"""Greedy saliency: the pixel that promises most is changed, again and again, until the defender is fooled.
+
+One pixel at a time by its gradient, as Papernot and others, "The Limitations of Deep Learning in Adversarial Settings"
+(EuroS&P 2016), but along the lead over all classes. That a smoothed classifier is attacked by the gradient of its mean
+probabilities is from Salman and others, "Provably Robust Deep Learning via Adversarially Trained Smoothed Classifiers"
+(NeurIPS 2019).
+"""
 
 from __future__ import annotations
 
