@@ -8,6 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 
+def check_attack(run: dict[str, Any]) -> None:
+    """Looks whether a run has the facts that findings are held against; a ValueError, KeyError or TypeError if not."""
+    low, high = run["bounds"]
+    counts = [*run["data"]["shape"], *([] if run["budget"] is None else [run["budget"]])]
+    if not low < high or not all(type(count) is int and count > 0 for count in counts):
+        raise ValueError
+
+
 @dataclass(frozen=True)
 class Finding:
     """One image of an attack run: its number in the data set, its true label, and the nearest image that fooled.

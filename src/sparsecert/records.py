@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, TypeVar, cast
 from sparsecert.counts import Tally
 from sparsecert.errors import InputError
 from sparsecert.files import lock, unwritable
-from sparsecert.findings import Finding
+from sparsecert.findings import Finding, check_attack
 
 FORMAT = 1
 COMPRESSED: dict[str, tuple[bytes, Callable[[BinaryIO], Any]]] = {
@@ -396,6 +396,8 @@ def _parse_header(path: Path, line: bytes) -> Header:
             type(number) is int and number > 0 for number in numbers
         ):
             raise ValueError
+        if header.kind == ATTACK:
+            check_attack(header.run)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(f"{path} has a damaged header; name another file") from error
     if version != FORMAT:

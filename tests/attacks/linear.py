@@ -15,16 +15,20 @@ class Linear:
     bias: float
 
     def __call__(self, images: torch.Tensor) -> torch.Tensor:
-        """Scores (0, weighted sum)."""
-        sums = (images * self.weights).flatten(1).sum(dim=1) + self.bias
-        return torch.stack((torch.zeros_like(sums), sums), dim=1)
+        """Half the weighted sum for class 1 and against class 0: the lead of either is the sum or its negative."""
+        sums = self.sums(images)
+        return torch.stack((-sums / 2, sums / 2), dim=1)
+
+    def sums(self, images: torch.Tensor) -> torch.Tensor:
+        """float[b]: the weighted sums with the bias."""
+        return (images * self.weights).flatten(1).sum(dim=1) + self.bias
 
     def least(self, images: torch.Tensor) -> torch.Tensor:
         """int64[b]: the fewest pixels, each set to any values in [0, 1], that change the answer; -1 if none do.
 
         Pixels act independently, so the best set is that of the pixels which can move the sum furthest.
         """
-        sums = self(images)[:, 1]
+        sums = self.sums(images)
         down = (self.weights * images - self.weights.clamp(max=0)).sum(dim=1).flatten(1)
         up = (self.weights.clamp(min=0) - self.weights * images).sum(dim=1).flatten(1)
         gains = torch.where((sums > 0)[:, None], down, up).sort(dim=1, descending=True).values.cumsum(dim=1)
@@ -41,5 +45,5 @@ def made(
     weights = torch.randn(channels, size, size, generator=generator)
     model = Linear(weights, -float((weights / 2).sum()))
     towards = margin * weights / weights.square().sum()
-    inputs = (inputs + torch.where(model(inputs)[:, 1] > 0, 1.0, -1.0)[:, None, None, None] * towards).clamp(0, 1)
+    inputs = (inputs + torch.where(model.sums(inputs) > 0, 1.0, -1.0)[:, None, None, None] * towards).clamp(0, 1)
     return model, inputs, model(inputs).argmax(dim=1)

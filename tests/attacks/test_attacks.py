@@ -75,6 +75,55 @@ def test_attacks_come_near_the_smallest_change(attack: Attack, bar: float, chann
     assert (found.distances / least).median() <= bar
 
 
+@pytest.mark.parametrize("attack", ATTACKS, ids=str)
+def test_doubles_stay_within_bounds_that_floats_round(attack: Attack) -> None:
+    """0.1 and 0.7 are not the same numbers in both; and labels may be of any whole type."""
+    model, images, _ = made(images=6)
+    doubles = Linear(model.weights.double(), model.bias)
+    images = (0.1 + 0.6 * images.double()).clamp(0.1, 0.7)
+    labels = doubles(images).argmax(dim=1)
+    found = attack(Network(doubles), images, labels.to(torch.int32), bounds=(0.1, 0.7))
+    assert found.adversarial.dtype == torch.float64
+    assert found.adversarial.min() >= 0.1
+    assert found.adversarial.max() <= 0.7
+    assert (doubles(found.adversarial).argmax(dim=1) != labels).equal(found.succeeded)
+    assert found.succeeded.any()
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=str)
+def test_every_query_is_counted(attack: Attack) -> None:
+    """By the model itself: as many images as it was shown, for answers and for gradients."""
+    model, images, labels = made(images=4)
+    shown = []
+
+    def counting(images: torch.Tensor) -> torch.Tensor:
+        shown.append(len(images))
+        return model(images)
+
+    found = attack(Network(counting), images, labels)
+    assert int(found.evaluations.sum()) == sum(shown)
+    assert all(shown)  # no empty batch, which not every model takes
+
+
+def test_the_saliency_map_is_the_product_of_what_a_pixel_raises_and_lowers() -> None:
+    """Three classes, by hand: towards 1, pixel 1 has 3 * 2, pixel 2 only 5 * 0.5, though 5 + 0.5 is more than 3 + 2;
+    towards 2, pixel 1 alone both raises it and lowers the others, though pixel 0 raises it most.
+    """
+    weights = torch.tensor([[-1.0, -4.0, -2.0], [1.0, 3.0, 5.0], [9.0, 2.0, 1.5]])  # classes, pixels
+    asked: list[list[list[float]]] = []
+
+    def scores(images: torch.Tensor) -> torch.Tensor:
+        if not images.requires_grad:
+            asked.append(images.tolist())
+        return images @ weights.T + torch.tensor([20.0, 0.0, 0.0])
+
+    JSMA(most=0.4)(Network(scores), torch.zeros(1, 3), torch.tensor([0]))
+    assert asked == [[[0, 0, 0]], [[0, 1, 0]], [[0, 1, 0]]]
+    asked.clear()
+    JSMA(most=0.7)(Network(scores), torch.zeros(1, 3), torch.tensor([0]))
+    assert asked[2] == [[0, 1, 1]]  # a pixel is not taken twice
+
+
 def test_the_closed_form_is_the_smallest_change_by_enumeration() -> None:
     """Every set of pixels of tiny images, each pixel moved as far as it can."""
     model, images, labels = made(seed=3, images=15, channels=2, size=3, margin=0.5)
@@ -143,6 +192,30 @@ def test_failure_is_of_an_image_not_of_the_batch(attack: Attack) -> None:
     assert stubborn.median == float("inf")
 
 
+@pytest.mark.parametrize("attack", ATTACKS, ids=str)
+def test_an_image_that_the_model_raises_on_does_not_fail_the_batch(attack: Attack) -> None:
+    """The others are found as if attacked by themselves; an error on all goes up, a refusal at once."""
+    model, images, labels = made(images=3)
+
+    def brittle(shown: torch.Tensor) -> torch.Tensor:
+        if (shown == images[1]).flatten(1).all(dim=1).any():
+            raise RuntimeError("not\nthis one")
+        return model(shown)
+
+    found = attack(Network(brittle), images, labels)
+    assert found.failed == (None, "RuntimeError: not this one", None)
+    assert torch.equal(found.adversarial[1], images[1])
+    assert (found.distances[1], found.queries[1]) == (NEVER, 0)
+    for row in (0, 2):
+        alone = attack(Network(model), images[row : row + 1], labels[row : row + 1])
+        assert torch.equal(found.adversarial[row], alone.adversarial[0])
+        assert found.queries[row] == alone.queries[0]
+    with pytest.raises(RuntimeError, match="this one"):
+        attack(Network(brittle), images[1:2], labels[1:2])
+    with pytest.raises(InputError, match="the model must give scores"):
+        attack(Network(lambda shown: shown), images, labels)
+
+
 def test_a_budget_below_the_start_is_searched_within() -> None:
     """The published use of the attack: a number of pixels is given, and most images can be fooled with so many."""
     model, images, labels = made(images=12)
@@ -189,9 +262,14 @@ def test_nothing_more_can_be_taken_back(rounds: int) -> None:
     [
         ({"images": torch.zeros(2, 1, 8, 8, dtype=torch.uint8)}, "images must be a float tensor"),
         ({"images": torch.full((2, 1, 8, 8), 2.0)}, "images must have values from 0.0 to 1.0, got 2 to 2"),
-        ({"labels": torch.zeros(3, dtype=torch.int64)}, "labels must be one int64 per image"),
+        ({"labels": torch.zeros(3, dtype=torch.int64)}, "labels must be one whole number per image"),
+        ({"labels": torch.zeros(2)}, "labels must be one whole number per image, got torch.float32"),
+        ({"labels": torch.tensor([0, -1])}, r"labels must be classes 0, 1, \.\.\., got -1"),
+        ({"labels": torch.tensor([0, 2])}, "labels must be below 2, the number of classes, got 2"),
+        ({"budget": 1.5}, "budget must be a whole number between 1 and the 256 pixels of an image, got 1.5"),
+        ({"budget": 257}, "budget must be a whole number between 1 and the 256 pixels of an image, got 257"),
         ({"bounds": (1.0, 0.0)}, "bounds must be two numbers, the lower first"),
-        ({"budget": 0}, "budget must be at least 1 pixel"),
+        ({"budget": 0}, "budget must be a whole number between 1 and"),
     ],
 )
 def test_what_cannot_be_attacked_is_refused(changes: dict[str, Any], message: str) -> None:

@@ -31,7 +31,7 @@ def _by_all_copies(defender: CommonMasks, image: torch.Tensor) -> tuple[list[int
 
 def test_a_line_of_changes_is_answered_as_by_all_copies(trained: Path, digits: Digits) -> None:
     """Two lines side by side, some attempts taken up and some not, pixels changed and set back."""
-    defender = CommonMasks(Smoothed.load(trained), n=400, seed=5)
+    defender = CommonMasks(Smoothed.load(trained), n=400, seed=5, tie=False)
     defender.smoothed.model.eval()  # type: ignore[union-attr]
     generator = torch.Generator().manual_seed(0)
     current = digits[0][:2].clone()
@@ -61,7 +61,7 @@ def test_a_line_of_changes_is_answered_as_by_all_copies(trained: Path, digits: D
 
 def test_what_was_left_open_is_made_up_for(trained: Path, digits: Digits) -> None:
     """Steps decided by some copies leave others out of date; all copies, asked for later, are as if none were."""
-    defender = CommonMasks(Smoothed.load(trained), n=640, seed=5, error=0.2)
+    defender = CommonMasks(Smoothed.load(trained), n=640, seed=5, error=0.2, tie=False)
     generator = torch.Generator().manual_seed(1)
     current, labels, slots = digits[0][:3].clone(), digits[1][:3], torch.arange(3)
     spent = 0
@@ -94,7 +94,7 @@ def test_without_error_the_answer_to_one_label_is_that_of_all_copies(trained: Pa
 
 
 def test_a_search_aims_at_a_tie(trained: Path, digits: Digits) -> None:
-    """Asked about one label, whether it has more votes than any other."""
+    """Asked about one label, or within lines of attempts: whether it has more votes than any other."""
     defender, (images, labels) = CommonMasks(Smoothed.load(trained), n=400, error=0), digits
     noisy = (images + 0.7 * torch.rand(images.shape, generator=torch.Generator().manual_seed(0))).clamp(0, 1)
     said = defender.answers(noisy, against=labels)
@@ -103,6 +103,10 @@ def test_a_search_aims_at_a_tie(trained: Path, digits: Digits) -> None:
     leads = own > votes.scatter(1, labels[:, None], -1).amax(dim=1)
     assert 0 < leads.sum() < len(labels)
     assert torch.equal(said.labels == labels, leads)
+    in_lines = defender.answers(noisy, torch.arange(len(noisy)))
+    assert torch.equal(in_lines.labels == labels, leads)
+    assert ((in_lines.labels == ABSTAINS) <= (votes.sort(dim=1).values[:, -2:].diff(dim=1)[:, 0] == 0)).all()
+    assert (defender.answers(noisy).labels == ABSTAINS).sum() > (in_lines.labels == ABSTAINS).sum()
 
 
 def test_few_copies_settle_what_is_clear(trained: Path, digits: Digits) -> None:

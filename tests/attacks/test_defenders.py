@@ -11,6 +11,8 @@ import torch
 from sparsecert.attacks import (
     ABSTAINS,
     Answers,
+    CarliniWagnerL0,
+    CommonMasks,
     Estimator,
     Judge,
     Network,
@@ -33,6 +35,25 @@ def test_a_networks_largest_score_wins_and_a_broken_one_is_no_answer() -> None:
     assert leads(answers.scores, torch.tensor([1, 0, 1])).tolist() == [1.0, 3.0, -1.0]
     with pytest.raises(InputError, match=r"the model must give scores \(images, classes\), got \(3, 3\)"):
         Network(lambda images: scores).answers(torch.zeros(2, 1, 2, 2))
+
+
+def test_a_network_answers_in_its_own_dtype_and_in_eval_mode() -> None:
+    """Scores that differ by less than floats tell; and a dropout that would turn every answer."""
+    close = torch.tensor([[1.0, 1.0 + 1e-12]], dtype=torch.float64)
+    assert Network(lambda images: close).answers(torch.zeros(1, 1, 2, 2)).labels.tolist() == [1]
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Dropout(1.0), torch.nn.Linear(4, 2))
+    images = torch.rand(3, 1, 2, 2, requires_grad=True)
+    wanted = model.eval()(images)
+    model.train()
+    assert torch.equal(Network(model).answers(images).scores, wanted)
+    assert torch.equal(Network(model).scores(images), wanted)
+    assert all(module.training for module in model.modules())
+
+
+def test_a_model_whose_scores_have_no_gradients_says_so() -> None:
+    model, images, labels = made(images=2)
+    with pytest.raises(InputError, match="the model's scores have no gradients; use an attack that asks for answers"):
+        Saliency()(Network(lambda images: model(images.detach())), images, labels)
 
 
 class _Rule:
@@ -92,6 +113,26 @@ def test_the_gradient_of_a_smoothed_classifier_is_that_of_its_mean_probabilities
     )
     assert led.median < chance.median
     assert (led.evaluations > led.queries).all()
+
+
+@pytest.mark.parametrize("kind", [SmoothedDefender, CommonMasks])
+def test_doubles_are_taken_as_predict_takes_them(
+    kind: type[SmoothedDefender], trained: Path, digits: tuple[torch.Tensor, torch.Tensor]
+) -> None:
+    smoothed, images = Smoothed.load(trained), digits[0][:3]
+    one, other = kind(smoothed, n=50, copies=4), kind(smoothed, n=50, copies=4)
+    assert torch.equal(one.answers(images.double()).scores, other.answers(images).scores)
+    assert torch.equal(one.scores(images.double()), other.scores(images))
+
+
+def test_nothing_found_on_a_smoothed_classifier_is_no_error(
+    trained: Path, digits: tuple[torch.Tensor, torch.Tensor]
+) -> None:
+    smoothed, (images, labels) = Smoothed.load(trained), digits
+    right = smoothed.predict(images, n=200, seed=1).labels == labels.numpy()
+    attack = CarliniWagnerL0(steps=1, raises=0)
+    found = attack(CommonMasks(smoothed, n=200, copies=4), images[right][:2], labels[right][:2])
+    assert not found.succeeded.any()
 
 
 def test_abstaining_is_a_success_of_the_attack() -> None:

@@ -96,3 +96,36 @@ def test_backwards_finds_the_last_good_place_where_all_before_it_are_good(places
             asked += 1
         assert search.good == last
         assert asked <= 2 * (places - 1 - last).bit_length() + 1
+
+
+def test_who_wavers_has_the_last_word_itself() -> None:
+    """Once fooled by 3 pixels, by chance, it is asked again; what it was then fooled by twice is kept."""
+
+    class Lucky(Counting):
+        asked = 0
+        wavers = True
+
+        def answers(
+            self, images: torch.Tensor, slots: torch.Tensor | None = None, against: torch.Tensor | None = None
+        ) -> Answers:
+            self.asked += 1
+            self.bright = 3 if 1 < self.asked <= 1 + 16 else 7
+            return super().answers(images, slots, against)
+
+    found = Brightening()(Lucky(7), BLACK, ZERO)
+    assert found.distances.tolist() == [7] * 3
+    assert (found.queries > 1 + 16).all()
+
+
+@pytest.mark.parametrize("final", [None, Counting(3)])
+def test_trails_are_kept_only_for_who_has_the_last_word(final: Defender | None) -> None:
+    """And rebuild the very attempts, whatever the shape and the memory format."""
+    images = torch.rand(2, 3, 4, 4, generator=torch.Generator().manual_seed(0)).to(memory_format=torch.channels_last)
+    judge = Judge(Counting(0), images, torch.zeros(2, dtype=torch.int64), (0.0, 1.0), None, final)
+    for count in (9, 4, 6, 2):
+        attempts = images.clone().contiguous()
+        attempts.view(2, 3, -1)[:, :2, :count] = 0.25
+        assert judge.fooled(attempts, torch.arange(2)).all()
+    assert judge.distances.tolist() == [2, 2]
+    assert torch.equal(judge.best, attempts)
+    assert [len(trail) for trail in judge.trails] == [1 if final is None else 3] * 2

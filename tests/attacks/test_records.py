@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from sparsecert import datasets
-from sparsecert.attacks import ATTACKS, Attack, Network, Pointwise, SmoothedDefender, SparseRS, UniformNoise
+from sparsecert.attacks import ATTACKS, Attack, Judge, Network, Pointwise, SmoothedDefender, SparseRS, UniformNoise
 from sparsecert.attacks import attack_named as named
 from sparsecert.attacks.judge import NEVER, changed
 from sparsecert.attacks.named import config_of
@@ -61,6 +61,13 @@ def _attack(out: Path, attack: Attack | None = None, **changes: Any) -> Findings
     return read_findings(out)
 
 
+class Mine(Attack):
+    """An attack of a user's own."""
+
+    def run(self, judge: Judge, which: torch.Tensor, generator: torch.Generator) -> None:
+        """None."""
+
+
 def test_the_registry_and_the_command_name_the_same_attacks() -> None:
     assert list(ATTACKS) == ATTACK_NAMES
     assert named("pointwise", restarts=3) == Pointwise(restarts=3)
@@ -73,6 +80,8 @@ def test_the_registry_and_the_command_name_the_same_attacks() -> None:
         named("pointless")
     with pytest.raises(InputError, match="restarts is no setting of the jsma attack, which has most; leave it out"):
         named("jsma", restarts=3)
+    with pytest.raises(InputError, match="Mine must be a dataclass, so that its settings can be recorded"):
+        config_of(Mine())
     with pytest.raises(InputError, match="restarts must be a whole number between 1"):
         named("noise", restarts=0)
 
@@ -154,6 +163,8 @@ def test_a_smoothed_classifier_is_attacked_and_resumed(
     again = _attack(tmp_path / "cut.jsonl", UniformNoise(restarts=1), **settings)
     assert _content(again.path) == _content(found.path)
     full = replace(target, full=True)
+    search, last_word = full.defenders(0)
+    assert search is last_word  # asked again about what it found, with masks that go on from those of the search
     whole = _attack(tmp_path / "full.jsonl", UniformNoise(restarts=1), **{**settings, "target": full})
     assert (whole.header.run["masks"], whole.header.run["error"]) == ("fresh", None)
     assert all(line.evaluations == 60 * line.queries for line in whole.lines)
@@ -243,6 +254,53 @@ def test_a_fault_that_all_images_share_is_no_finding(tmp_path: Path) -> None:
     broken.looked = 0  # type: ignore[attr-defined]
     with pytest.raises(RuntimeError, match="always"):
         _attack(tmp_path / "a.jsonl", target=_plain(broken))
+    assert len(read_findings(tmp_path / "a.jsonl").lines) == 0
+
+
+def test_in_a_group_of_one_a_fault_of_the_model_is_told_from_one_of_the_image(tmp_path: Path) -> None:
+    data = _data()
+    bad, asked = pixels(data, [5]), 0
+
+    def brittle(images: torch.Tensor) -> torch.Tensor:
+        if (images == bad).flatten(1).all(dim=1).any():
+            raise RuntimeError("no such image")
+        return _linear(images)
+
+    found = _attack(tmp_path / "a.jsonl", target=_plain(brittle), group=1)
+    assert [line.example for line in found.lines if line.failed] == [5]
+
+    def gone(images: torch.Tensor) -> torch.Tensor:
+        nonlocal asked
+        asked += 1
+        if asked > 60:
+            raise RuntimeError("the device is gone")
+        return _linear(images)
+
+    with pytest.raises(RuntimeError, match="the device is gone"):
+        _attack(tmp_path / "b.jsonl", target=_plain(gone), group=1)
+    kept = read_findings(tmp_path / "b.jsonl").lines
+    assert 0 < len(kept) < 12
+    assert all(line.failed is None for line in kept)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"bounds": [0.0]}, {"bounds": None}, {"budget": 0}, {"data": {"of": 9, "inputs": 4}}]
+)
+def test_a_header_without_what_findings_are_held_against_is_damaged(tmp_path: Path, changes: dict[str, Any]) -> None:
+    (tmp_path / "a.jsonl").write_text(Header(ATTACK, {**RUN, **changes}, {}).to_json() + "\n")
+    with pytest.raises(InputError, match="has a damaged header"):
+        read_findings(tmp_path / "a.jsonl")
+
+
+@pytest.mark.parametrize(("group", "remedy"), [(4, "4 images side by side; give a smaller group"), (1, "use the CPU")])
+def test_too_little_memory_is_no_fault_of_an_image(tmp_path: Path, group: int, remedy: str) -> None:
+    def large(images: torch.Tensor) -> torch.Tensor:
+        if len(images) == 3 * group:
+            raise torch.cuda.OutOfMemoryError("no more")
+        return _linear(images)
+
+    with pytest.raises(InputError, match=f"the device has too little memory .*{remedy}"):
+        _attack(tmp_path / "a.jsonl", target=_plain(large), group=group)
     assert len(read_findings(tmp_path / "a.jsonl").lines) == 0
 
 

@@ -161,7 +161,7 @@ def test_an_unsound_certificate_is_told_loudly(run: Path, tmp_path: Path) -> Non
     done = _sparsecert("report", run / "certify.jsonl", tmp_path / "a.jsonl")
     assert done.returncode == 1
     assert "attacks that succeed within the certified radius: 1 of 1" in done.stdout
-    assert done.stderr.startswith(f"NOT SOUND: {tmp_path}/a.jsonl misclassifies 1 of 1 certified images")
+    assert done.stderr.startswith(f"NOT SOUND: {tmp_path}/a.jsonl changes the answer to 1 of 1 certified images")
 
 
 MISTAKES = {
@@ -207,6 +207,8 @@ def test_reports_refuse_what_does_not_fit(run: Path, tmp_path: Path, capsys: pyt
         ([certify, other], "does not belong to"),
         ([certify, attack, "--format", "csv"], "csv has one kind of rows"),
         ([certify, "--rho", 3], "--rho is for records of attacks"),
+        ([attack, "--alpha", 0.1], "--alpha is for records of votes"),
+        ([attack, "--predictions", certify], "--predictions is for records of votes"),
         ([attack, "--plot", tmp_path / "a.gif"], "must end in one of .png"),
         ([certify, "--predictions", attack], "holds what an attack found, not votes"),
     ):

@@ -88,6 +88,8 @@ def test_the_median_counts_every_image() -> None:
     assert summarise_attack(made([(None, 0)])).to_dict()["median_adversarial_attack_magnitude"] is None
     with pytest.raises(InputError, match="holds no attacked images yet"):
         summarise_attack(made([], inputs=3))
+    with pytest.raises(InputError, match="only images that could not be attacked, the first for: a reason"):
+        summarise_attack(made([], failed=2))
     results = doctest.testmod(attacks)
     assert results.attempted >= 2
     assert results.failed == 0
@@ -127,15 +129,21 @@ def test_an_attack_within_the_certified_radius_is_flagged(
     told = alarm(gap)
     assert (told is not None) == bool(broken)
     if told is not None:
-        assert told.startswith("NOT SOUND: runs/made/attack.jsonl misclassifies 1 of 2 certified images")
+        assert told.startswith("NOT SOUND: runs/made/attack.jsonl changes the answer to 1 of 2 certified images")
         assert "(images 3)" in told
 
 
-def test_a_certificate_for_a_wrong_class_is_not_watched() -> None:
-    """The attack compares with the true label, the certificate holds for its own."""
+@pytest.mark.parametrize(
+    ("found", "broken"), [((0, 0), ()), ((0, 2), (0,)), ((12, 2), (0,)), ((13, 2), ()), ((0, None), ())]
+)
+def test_a_certificate_for_a_wrong_class_is_held_against_other_answers_than_its_own(
+    found: tuple[int, int | None], broken: tuple[int, ...]
+) -> None:
+    """Image 0 is of class 1 and certified for class 0 up to 12; it counts as not certified in the curves."""
     records = certified([AT_12, AT_12], [1, 0])
-    gap = gap_of(records, made([(0, 2), (20, 1)]), summarise(records))
-    assert (gap.certified, gap.broken) == (1, ())
+    gap = gap_of(records, made([found, (20, 1)]), summarise(records))
+    assert (gap.certified, gap.broken) == (2, broken)
+    assert gap.certified_accuracy == (0.5,) * 13
 
 
 def test_only_images_of_both_runs_count() -> None:

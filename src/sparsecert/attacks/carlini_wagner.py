@@ -23,6 +23,9 @@ class CarliniWagnerL0(Attack):
     Changes are minimised by gradients over values bent to stay within the bounds; the `weight` of the lead against the
     size of the change grows fourfold, up to `raises` times, where nothing fools the defender. `dropped` of the allowed
     pixels are forbidden at a time, at least one.
+
+    The published attack forbids one at a time, begins each search from what the last one found, and ends there; here
+    every search begins from the image, and of the last finding pixels are set back as in the Pointwise attack.
     """
 
     steps: int = 100
@@ -39,6 +42,8 @@ class CarliniWagnerL0(Attack):
         while len(going):
             reached, fooled = self._small_change(judge, which[going], allowed[going])
             going, reached = going[fooled], reached[fooled]
+            if not len(going):
+                break
             best[going], found[going] = reached, True
             allowed[going] = self._fewer(judge, reached, which[going], allowed[going])
             going = going[allowed[going].any(dim=1)]
@@ -65,7 +70,7 @@ class CarliniWagnerL0(Attack):
         low, high = judge.bounds
         bent = torch.atanh(((images - low) / (high - low) * 2 - 1).clamp(-0.999, 0.999)).requires_grad_()
         optimizer = torch.optim.Adam([bent], lr=self.rate)
-        result, sizes = images.clone(), torch.full((len(which),), torch.inf)
+        result, sizes = images.clone(), torch.full((len(which),), torch.inf, dtype=images.dtype)
         for _ in range(self.steps):
             moved = mixed(images, low + (high - low) * (bent.tanh() + 1) / 2, allowed).clamp(low, high)
             slopes = judge.gradients(

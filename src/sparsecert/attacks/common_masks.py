@@ -37,14 +37,14 @@ class CommonMasks(SmoothedDefender):
 
     A copy looks the same before and after a change that its mask does not meet. So within a line of attempts (a slot)
     only the copies whose masks met a pixel that was changed since are classified again: k / d of them for one pixel,
-    5.7% on MNIST at k = 45. With `error` = 0 the answer is exactly the one that all `n` copies give.
+    5.7% on MNIST at k = 45. With `error` = 0 and no `tie` the answer is exactly the one that all `n` copies give.
 
     Where the asker wants to know of one label only (`against`), it is decided after the first n / 16, n / 8, n / 4 or
     n / 2 copies if these settle it: see `settled`, a test that is wrong with probability at most `error` at each look.
 
     What an attack finds is tuned to these masks: it has to be judged again by a `SmoothedDefender`, which draws fresh
-    ones. For that to go well an attack aims further: `tie`, asked about one label, is whether it leads at all, not
-    whether by enough to be answered.
+    ones. For that to go well an attack aims further: with `tie`, within a line of attempts or about one label, a class
+    is answered if it leads at all, not only if by enough.
     """
 
     def __init__(
@@ -74,18 +74,18 @@ class CommonMasks(SmoothedDefender):
         self, images: torch.Tensor, slots: torch.Tensor | None = None, against: torch.Tensor | None = None
     ) -> Answers:
         """Scores are shares of the votes looked at. The first image of a slot is where its line begins."""
-        inputs = images.to(self.smoothed.device)
+        inputs = self.smoothed.check(images).to(self.smoothed.device)
         voting = self._voting = self._voting or self.smoothed.voting(inputs[:1])
         asked, met = self._begun(inputs, slots)
         before = asked.known.clone()
         labels, tables = np.empty(len(images), dtype=np.int64), np.empty((len(images), voting.classes))
-        left = np.arange(len(images))
+        left, search = np.arange(len(images)), slots is not None or against is not None
         for look in self.looks if against is not None else self.looks[-1:]:
             rows = torch.from_numpy(left).to(inputs.device)
             self._classify(voting, asked, rows, look)
             table = counted(asked.votes[rows, :look], voting.classes)
             own = _leaders(table) if against is None else against.numpy()[left]
-            done, answered = self._decided(table, own, look, self.needs if against is None else self.leads)
+            done, answered = self._decided(table, own, look, self.leads if search else self.needs)
             places = left[done]
             others = np.where(_leaders(table) == own, ABSTAINS, _leaders(table))
             labels[places] = np.where(answered, own, ABSTAINS if against is None else others)[done]
@@ -95,6 +95,11 @@ class CommonMasks(SmoothedDefender):
             self._learn(slots, asked, met)
         evaluations = (asked.known & ~before).sum(dim=1).cpu()
         return Answers(torch.from_numpy(labels), torch.from_numpy(tables).float(), evaluations)
+
+    @property
+    def wavers(self) -> bool:
+        """Its masks are always the same."""
+        return False
 
     def went_on(self, places: torch.Tensor) -> None:
         """See `Defender.went_on`."""

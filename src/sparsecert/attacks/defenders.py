@@ -69,9 +69,17 @@ class Defender(ABC):
         """How many times the base classifier is run for the scores of one image."""
         return 1
 
+    @property
+    def wavers(self) -> bool:
+        """Whether it may answer one image differently when asked again, so that a long search meets lucky answers."""
+        return False
+
 
 class Network(Defender):
-    """A plain network, or any function from a batch of images to scores [b, classes]: the largest score wins."""
+    """A plain network, or any function from a batch of images to scores [b, classes]: the largest score wins.
+
+    A module is put into eval mode for each query and given back as it was.
+    """
 
     def __init__(self, model: Callable[[torch.Tensor], torch.Tensor], device: str | torch.device = "cpu") -> None:
         self.model, self.device = model, torch.device(device)
@@ -79,17 +87,18 @@ class Network(Defender):
     def answers(
         self, images: torch.Tensor, slots: torch.Tensor | None = None, against: torch.Tensor | None = None
     ) -> Answers:
-        """Never abstains; a score that is not finite is no answer."""
-        with torch.no_grad():
-            scores = self.model(images.to(self.device)).detach().float().cpu()
+        """Never abstains; a score that is not finite is no answer. The scores are compared in the model's own dtype."""
+        with torch.no_grad(), in_eval_mode(self.model):
+            scores = self.model(images.to(self.device)).detach().cpu()
         if scores.ndim != 2 or len(scores) != len(images):
             raise InputError(f"the model must give scores (images, classes), got {tuple(scores.shape)}")
         labels = torch.where(scores.isfinite().all(dim=1), scores.argmax(dim=1), ABSTAINS)
-        return Answers(labels, scores.nan_to_num(nan=-torch.inf), torch.ones(len(images), dtype=torch.int64))
+        return Answers(labels, scores.float().nan_to_num(nan=-torch.inf), torch.ones(len(images), dtype=torch.int64))
 
     def scores(self, images: torch.Tensor) -> torch.Tensor:
         """The model's own."""
-        return self.model(images.to(self.device)).float().cpu()
+        with in_eval_mode(self.model):
+            return self.model(images.to(self.device)).float().cpu()
 
 
 class Estimator(Defender):
@@ -117,7 +126,8 @@ class Estimator(Defender):
 class SmoothedDefender(Defender):
     """A smoothed classifier that predicts with `n` ablated copies of each image and abstains as it does for its users.
 
-    Each query draws masks of its own: what it answers is random, as it is for its users. Votes have no gradient; the
+    Each query draws masks of its own: what it answers is random, as it is for its users, and what an attack found is
+    judged again (see `Attack`). Votes have no gradient; the
     scores that gradients flow through are the base classifier's probabilities, averaged over `copies` masks that are
     the same for all images and queries.
     """
@@ -128,6 +138,11 @@ class SmoothedDefender(Defender):
         self.smoothed, self.n, self.alpha, self.seed, self.copies = smoothed, n, alpha, seed, copies
         self._asked = 0
         self._voting: Voting | None = None
+
+    @property
+    def wavers(self) -> bool:
+        """Its masks are fresh."""
+        return True
 
     def answers(
         self, images: torch.Tensor, slots: torch.Tensor | None = None, against: torch.Tensor | None = None
@@ -146,7 +161,7 @@ class SmoothedDefender(Defender):
     def scores(self, images: torch.Tensor) -> torch.Tensor:
         """Mean probabilities of the base classifier over the same masks for all."""
         smoothed = self.smoothed
-        inputs = images.to(smoothed.device)
+        inputs = images.to(smoothed.device, smoothed.check(images).dtype)
         masks = smoothed.scheme.masks(self.seed, [0], range(ATTACK, ATTACK + self.copies), smoothed.device)[0]
         copies = smoothed.encoding(inputs.repeat_interleave(self.copies, dim=0), masks.repeat(len(inputs), 1))
         with in_eval_mode(smoothed.model):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from sparsecert.attacks.defenders import Answers, Defender
+from sparsecert.errors import InputError
 
 NEVER = -1  # the distance of an image for which nothing was found
 
@@ -20,18 +21,44 @@ def changed(images: torch.Tensor, originals: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Found:
-    """An attempt that fooled the defender: the image, how many pixels it changes, and what the defender said."""
+    """An attempt that fooled the defender: the pixels it changes, to which values, and what the defender said.
 
-    image: torch.Tensor
-    distance: int
+    An attack finds as many as it takes pixels back, so that whole images would fill the memory.
+    """
+
+    pixels: torch.Tensor  # int64[distance]
+    values: torch.Tensor  # [channels, distance]
     said: int
+
+    @classmethod
+    def of(cls, attempt: torch.Tensor, original: torch.Tensor, said: int) -> Found:
+        """What tells an attempt from the image it was made from."""
+        pixels = changed(attempt[None], original[None])[0].nonzero()[:, 0]
+        return cls(pixels, _by_pixel(attempt)[:, pixels], said)
+
+    @property
+    def distance(self) -> int:
+        """How many pixels it changes."""
+        return len(self.pixels)
+
+    def on(self, original: torch.Tensor) -> torch.Tensor:
+        """The attempt again."""
+        image = original.clone(memory_format=torch.contiguous_format)
+        _by_pixel(image)[:, self.pixels] = self.values
+        return image
+
+
+def _by_pixel(image: torch.Tensor) -> torch.Tensor:
+    """[channels, pixels]; features are pixels of one channel."""
+    return image.reshape(1 if image.ndim == 1 else len(image), -1)
 
 
 class Judge:
     """The only way for an attack to the defender.
 
     An attempt succeeds when the defender does not answer the true label: it answers another, or abstains. Of the
-    successful ones within the budget, the one of each image with the fewest changed pixels is kept. Attempts outside
+    successful ones within the budget, the one of each image with the fewest changed pixels is kept, and with a `final`
+    those before it. Attempts outside
     the bounds are refused: they are a mistake of the attack, not a finding.
 
     `final`, where given, has the last word, on the originals and on what was found: an image that it is not fooled by
@@ -51,8 +78,11 @@ class Judge:
         self.bounds, self.budget, self.final = bounds, budget, final
         self.trails: list[list[Found]] = [[] for _ in images]  # of each image, each nearer than the one before
         self.wrong: set[int] = set()  # the images about which the defender is wrong as they are
+        self.classes = 0  # known from the first look
         self.queries = torch.zeros(len(images), dtype=torch.int64)
         self.evaluations = torch.zeros(len(images), dtype=torch.int64)
+        most = self.pixels if budget is None else min(budget, self.pixels)
+        self._below = torch.full((len(images),), most + 1)  # a finding changes fewer pixels of its image than this
 
     @property
     def pixels(self) -> int:
@@ -67,7 +97,7 @@ class Judge:
     @property
     def best(self) -> torch.Tensor:
         """The nearest images found; the original where none was."""
-        found = [trail[-1].image if trail else image for trail, image in zip(self.trails, self.images, strict=True)]
+        found = [trail[-1].on(image) if trail else image for trail, image in zip(self.trails, self.images, strict=True)]
         return torch.stack(found)
 
     @property
@@ -81,9 +111,12 @@ class Judge:
         """int64: the images about which the defender is right; of the others, the original is what fools it."""
         everyone = torch.arange(len(self.images))
         answers = self._answers(self.final or self.defender, self.images, everyone)
+        self.classes = answers.scores.shape[1]
+        if self.labels.max() >= self.classes:
+            raise InputError(f"labels must be below {self.classes}, the number of classes, got {self.labels.max()}")
         fooled = answers.labels != self.labels
         for image in fooled.nonzero()[:, 0].tolist():
-            self.trails[image] = [Found(self.images[image], 0, int(answers.labels[image]))]
+            self.trails[image] = [Found.of(self.images[image], self.images[image], int(answers.labels[image]))]
         self.wrong = set(fooled.nonzero()[:, 0].tolist())
         return (~fooled).nonzero()[:, 0]
 
@@ -116,6 +149,8 @@ class Judge:
         attempts = attempts.detach().clone().requires_grad_()
         with torch.enable_grad():
             reached = goal(self.defender.scores(attempts)).sum()
+        if not reached.requires_grad:
+            raise InputError("the model's scores have no gradients; use an attack that asks for answers alone")
         (gradients,) = torch.autograd.grad(reached, attempts)
         self.queries.index_add_(0, which, torch.ones_like(which))
         self.evaluations.index_add_(0, which, torch.full_like(which, self.defender.evaluations_of_scores))
@@ -145,7 +180,7 @@ class Judge:
         """Of images and places in their trails, the images whose finding fools it; what it says is noted there."""
         if not places:
             return set()
-        attempts = torch.stack([self.trails[image][place].image for image, place in places.items()])
+        attempts = torch.stack([self.trails[image][place].on(self.images[image]) for image, place in places.items()])
         said = self._answers(final, attempts, torch.tensor(list(places))).labels.tolist()
         for (image, place), label in zip(places.items(), said, strict=True):
             self.trails[image][place] = replace(self.trails[image][place], said=label)
@@ -178,14 +213,14 @@ class Judge:
 
     def _keep(self, attempts: torch.Tensor, which: torch.Tensor, fooled: torch.Tensor, said: torch.Tensor) -> None:
         distances = changed(attempts, self.images[which]).sum(dim=1)
-        nearest = self.distances[which]
-        good = fooled & ((nearest == NEVER) | (distances < nearest))
-        if self.budget is not None:
-            good &= distances <= self.budget
+        good = fooled & (distances < self._below[which])
         for place in good.nonzero()[:, 0].tolist():
-            trail, distance = self.trails[int(which[place])], int(distances[place])
-            if not trail or distance < trail[-1].distance:
-                trail.append(Found(attempts[place].clone(), distance, int(said[place])))
+            image = int(which[place])
+            if distances[place] < self._below[image]:
+                if self.final is None:
+                    self.trails[image].clear()
+                self.trails[image].append(Found.of(attempts[place], self.images[image], int(said[place])))
+                self._below[image] = distances[place]
 
 
 class Backwards:

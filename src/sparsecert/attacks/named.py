@@ -56,5 +56,7 @@ def attack_named(name: str, **settings: Any) -> Attack:
 
 def config_of(attack: Attack) -> dict[str, Any]:
     """Name and settings, as plain values; an attack of your own goes by the name of its class."""
+    if not hasattr(attack, "__dataclass_fields__"):
+        raise InputError(f"{type(attack).__name__} must be a dataclass, so that its settings can be recorded")
     name = next((name for name, named in ATTACKS.items() if type(attack) is named.kind), type(attack).__name__)
     return {"name": name, **asdict(attack)}  # type: ignore[call-overload]

@@ -1,4 +1,8 @@
-"""Random noise, the floor that every attack must beat."""
+"""Random noise, the floor that every attack must beat.
+
+How far it is from the smallest change: Fawzi, Moosavi-Dezfooli & Frossard, "Robustness of classifiers: from adversarial
+to random noise" (NeurIPS 2016).
+"""
 
 from __future__ import annotations
 
@@ -25,11 +29,11 @@ class UniformNoise(Attack):
         which = which.repeat(self.restarts)
         images = judge.images[which]
         low, high = judge.bounds
-        noise = low + (high - low) * torch.rand(images.shape, generator=generator)
+        noise = (low + (high - low) * torch.rand(images.shape, generator=generator)).to(images).clamp(low, high)
         turn = torch.rand(len(which), judge.pixels, generator=generator).argsort(dim=1).argsort(dim=1)
         left = torch.arange(len(which))
         for count in _counts(judge.pixels):
-            attempts = mixed(images[left], noise[left].to(images), turn[left] < count)
+            attempts = mixed(images[left], noise[left], turn[left] < count)
             left = left[~judge.fooled(attempts, which[left], left, onward=True)]
             if not len(left):
                 break

@@ -56,7 +56,7 @@ def _salted_once(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The least noise of a rising series: pixels set to one of the bounds, each channel by itself; each level adds."""
     images = judge.images[which]
-    noise = _noise(judge, images, generator)
+    noise = corners(judge, images, generator)
     turn = torch.rand(len(which), judge.pixels, generator=generator)
     result, found = images.clone(), torch.zeros(len(which), dtype=torch.bool)
     for level in range(1, NOISE_LEVELS + 1):
@@ -69,10 +69,10 @@ def _salted_once(
     return result, found
 
 
-def _noise(judge: Judge, images: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Every value at one of the bounds."""
-    low, high = judge.bounds
-    return torch.where(torch.rand(images.shape, generator=generator) < 0.5, low, high).to(images)
+def corners(judge: Judge, images: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Images of the same shape and dtype, every value at one of the bounds at random."""
+    low, high = (torch.tensor(bound, dtype=images.dtype) for bound in judge.bounds)
+    return torch.where(torch.rand(images.shape, generator=generator) < 0.5, low, high)
 
 
 def mixed(images: torch.Tensor, others: torch.Tensor, pixels: torch.Tensor) -> torch.Tensor:
@@ -107,7 +107,7 @@ def renew(
 ) -> None:
     """Doubles the noise of each adversarial image and takes it back, the old first; kept where it is no more."""
     images = judge.images[which]
-    old, noise = changed(current, images), _noise(judge, images, generator)
+    old, noise = changed(current, images), corners(judge, images, generator)
     free = changed(noise, images) & ~old
     turn = torch.where(free, torch.rand(free.shape, generator=generator), 2.0).argsort(dim=1).argsort(dim=1)
     added = free & (turn < old.sum(dim=1, keepdim=True))

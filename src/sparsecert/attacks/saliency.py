@@ -1,4 +1,10 @@
-"""Greedy saliency: the pixel that promises most is changed, again and again, until the defender is fooled."""
+"""Greedy saliency: the pixel that promises most is changed, again and again, until the defender is fooled.
+
+One pixel at a time by its gradient, as Papernot and others, "The Limitations of Deep Learning in Adversarial Settings"
+(EuroS&P 2016), but along the lead over all classes. That a smoothed classifier is attacked by the gradient of its mean
+probabilities is from Salman and others, "Provably Robust Deep Learning via Adversarially Trained Smoothed Classifiers"
+(NeurIPS 2019).
+"""
 
 from __future__ import annotations
 
@@ -28,7 +34,7 @@ class Saliency(Attack):
         """See the class."""
         images = judge.images[which]
         current, done = images.clone(), torch.zeros(len(which), dtype=torch.bool)
-        for _ in range(0, int(self.most * judge.pixels), self.at_once):
+        for _ in range(0, max(1, int(self.most * judge.pixels)), self.at_once):
             left = (~done).nonzero()[:, 0]
             if not len(left):
                 break
@@ -36,7 +42,7 @@ class Saliency(Attack):
             ends, falls = promised(slopes, current[left], judge.bounds)
             falls[changed(current[left], images[left])] = -torch.inf
             best = torch.zeros_like(falls, dtype=torch.bool)
-            best.scatter_(1, falls.topk(self.at_once, dim=1).indices, True)
+            best.scatter_(1, falls.topk(min(self.at_once, judge.pixels), dim=1).indices, True)
             current[left] = mixed(current[left], ends, best)
             done[left] = judge.fooled(current[left], which[left], left, onward=True)
         take_back(judge, current[done], which[done], generator, done.nonzero()[:, 0])

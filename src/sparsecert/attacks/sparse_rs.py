@@ -13,7 +13,7 @@ import torch
 from sparsecert.attacks.attack import Attack
 from sparsecert.attacks.defenders import leads
 from sparsecert.attacks.judge import Judge, changed
-from sparsecert.attacks.pointwise import mixed, salted, take_back
+from sparsecert.attacks.pointwise import corners, mixed, salted, take_back
 
 STAGES = ((0.0, 1.0), (0.005, 0.5), (0.02, 0.25), (0.1, 0.1), (0.25, 0.05), (0.5, 0.03), (0.8, 0.01))
 
@@ -23,9 +23,10 @@ class SparseRS(Attack):
     """Keeps a set of pixels of each image, set to the bounds at random, and swaps a few of them at a time for others
     wherever that brings the defender's lead down; what share, falls as the search goes on.
 
-    The published attack is for a given number of pixels. To find the fewest, this one starts from salt-and-pepper noise
-    that was taken back by a pass of the Pointwise attack, and whenever a set succeeds goes on with one pixel less, the
-    best of those tried. `steps` queries of each image, besides the start.
+    The published attack is for a given number of pixels, and ends when it succeeds. To find the fewest, this one starts
+    from salt-and-pepper noise of which the Pointwise attack has set back what it can, and whenever a set succeeds goes
+    on with one pixel less, taken out at random. The shares at which it swaps are this package's. At most `steps`
+    queries of each image, besides the start.
     """
 
     steps: int = 1_000
@@ -74,7 +75,7 @@ class _Search:
         out = self._random_of(self.chosen, swapped)
         into = self._random_of(~self.chosen, swapped)
         chosen = self.chosen & ~out | into
-        attempts = mixed(mixed(self.current, self.images, out), self._corners(), into)
+        attempts = mixed(mixed(self.current, self.images, out), corners(self.judge, self.images, self.generator), into)
         live = (sizes > 0).nonzero()[:, 0]
         if not len(live):
             return
@@ -97,11 +98,6 @@ class _Search:
         out = self._random_of(self.chosen, torch.where(won, sizes - left, 0))
         self.current, self.chosen = mixed(self.current, self.images, out), self.chosen & ~out
         self.leads[won] = torch.inf
-
-    def _corners(self) -> torch.Tensor:
-        low, high = self.judge.bounds
-        heads = torch.rand(self.images.shape, generator=self.generator) < 0.5
-        return torch.where(heads, low, high).to(self.images)
 
     def _random_of(self, allowed: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
         """Bool[b, pixels]: counts[i] random pixels of those allowed, or all of them if there are fewer."""

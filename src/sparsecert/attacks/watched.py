@@ -36,3 +36,8 @@ class Watched(Defender):
     def evaluations_of_scores(self) -> int:
         """The other's."""
         return self.defender.evaluations_of_scores
+
+    @property
+    def wavers(self) -> bool:
+        """As the other does."""
+        return self.defender.wavers

@@ -52,8 +52,8 @@ def report(
     """Tables and curves from records alone; no model is needed.
 
     Several FILES make a table with a row each and one plot with a curve each. Records of certify and of attack on the
-    same model and data are held against each other: the exit code is 1 if an attack misclassifies an image within its
-    certified radius.
+    same model and data are held against each other: the exit code is 1 if an attack brings an image to
+    another class than the certified one within its radius.
 
     \b
     Examples:
@@ -69,6 +69,9 @@ def report(
     found = [records.read_findings(file) for file in files if kinds[file] == records.ATTACK]
     if rhos and not found:
         raise InputError("--rho is for records of attacks; certified accuracy is shown at every radius")
+    for option, given in (("--alpha", alpha), ("--bound", bound), ("--predictions", predictions)):
+        if given is not None and not voted:
+            raise InputError(f"{option} is for records of votes, and these are of attacks; leave it out")
     predicted = records.read(predictions) if predictions else None
     summaries = [summarise(votes, alpha=alpha, bound=bound, predictions=predicted) for votes in voted]
     attacks = [summarise_attack(findings) for findings in found]

@@ -61,8 +61,8 @@ def train(
     A run that was stopped is continued by the same command. Started by torchrun, several processes (GPUs, machines)
     share each batch, and end in the weights that one would.
 
-    Plain networks: a CNN, the same on images binarized at 0.5, and one trained against L-infinity changes of 0.3
-    (Madry et al. 2018; made for a GPU).
+    Plain networks: a CNN, the same on images binarized at 0.5, and one trained against L-infinity changes (of 0.3
+    on MNIST, as Madry et al. 2018; made for a GPU).
 
     \b
     Examples:

@@ -16,8 +16,7 @@ class NearestNeighbour:
 
     The score of a class is minus the distance to its nearest training image. The search is exhaustive, by matrix
     products in float64 (in float32 on MPS, which lacks it). Classes at the same distance are a tie, which the first of
-    them wins where the largest score is taken; an attack compares scores in float32, so distances that are equal in
-    that are a tie to it.
+    them wins where the largest score is taken.
 
     Gradients flow through the scores: they are the distances to the images that were found.
     """

@@ -158,8 +158,8 @@ def alarm(gap: Gap) -> str | None:
         return None
     named = ", ".join(map(str, gap.broken[:10])) + (", ..." if len(gap.broken) > 10 else "")
     return (
-        f"NOT SOUND: {gap.attack} misclassifies {len(gap.broken)} of {gap.certified} certified images within the "
-        f"radius that {gap.certificates} proves for them (images {named}); each certificate may fail with "
+        f"NOT SOUND: {gap.attack} changes the answer to {len(gap.broken)} of {gap.certified} certified images within "
+        f"the radius that {gap.certificates} proves for them (images {named}); each certificate may fail with "
         "probability alpha, more than that is an error in one of the two"
     )
 

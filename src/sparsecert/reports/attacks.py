@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from sparsecert.errors import InputError
@@ -121,6 +122,9 @@ class AttackSummary:
 def summarise_attack(findings: Findings) -> AttackSummary:
     """Summarises an attack run from its records."""
     lines = [line for line in findings.lines if line.failed is None]
+    if not lines and len(findings.lines):
+        reason = next(iter(findings.lines)).failed
+        raise InputError(f"{findings.path} holds only images that could not be attacked, the first for: {reason}")
     if not lines:
         raise InputError(f"{findings.path} holds no attacked images yet; wait for the run that writes it, or start it")
     found = [line for line in lines if line.distance]
@@ -158,9 +162,7 @@ def median_magnitude(distances: Sequence[int | None]) -> float:
     >>> median_magnitude([0, 31, None]), median_magnitude([4, 5]), median_magnitude([4, None])
     (31.0, 4.5, inf)
     """
-    reached = sorted(math.inf if distance is None else float(distance) for distance in distances)
-    middle = len(reached) // 2
-    return reached[middle] if len(reached) % 2 else (reached[middle - 1] + reached[middle]) / 2
+    return median(math.inf if distance is None else float(distance) for distance in distances)
 
 
 def _facts(findings: Findings) -> dict[str, Any]:

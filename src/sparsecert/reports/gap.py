@@ -19,22 +19,41 @@ SAME_IMAGES = (("data", "split"), *SAME_CLASSIFIER)
 
 @dataclass(frozen=True)
 class Pair:
-    """One image: its certified radius, None where it is not certified for the true class, and the attack's distance."""
+    """One image: the class that it is certified for and up to which radius, and what the attack found.
+
+    `proved` is None where the certifier abstained; `distance` None where nothing was found, `said` None where the
+    classifier abstains.
+    """
 
     example: int
-    radius: int | None
+    true: int
+    label: int | None
+    proved: int | None
     distance: int | None
-    abstained: bool
+    said: int | None
+
+    @property
+    def radius(self) -> int | None:
+        """The certified radius, None where it is not certified for the true class."""
+        return self.proved if self.label == self.true else None
+
+    @property
+    def abstained(self) -> bool:
+        """Whether the attack brought the classifier to abstain."""
+        return self.distance is not None and self.said is None
 
     @property
     def within(self) -> bool:
-        """Whether what the attack found lies within the certified radius."""
-        return self.radius is not None and self.distance is not None and self.distance <= self.radius
+        """Whether what the attack found lies within the radius of the image's certificate, be it for a wrong class."""
+        return self.proved is not None and self.distance is not None and self.distance <= self.proved
 
     @property
     def broken(self) -> bool:
-        """Whether it is a misclassification, which the certificate rules out; it does not rule out an abstention."""
-        return self.within and not self.abstained
+        """Whether the classifier then answers another class than the certified one, which the certificate rules out.
+
+        It does not rule out an abstention.
+        """
+        return self.within and not self.abstained and self.said != self.label
 
 
 @dataclass(frozen=True)
@@ -71,12 +90,12 @@ class Gap:
 
     @property
     def certified(self) -> int:
-        """The images with a certificate for the true class."""
-        return sum(pair.radius is not None for pair in self.pairs)
+        """The images with a certificate, for whichever class."""
+        return sum(pair.proved is not None for pair in self.pairs)
 
     @property
     def broken(self) -> tuple[int, ...]:
-        """The images misclassified within their certified radius: there must be none."""
+        """The images given another class than the certified one within their certified radius: there must be none."""
         return tuple(pair.example for pair in self.pairs if pair.broken)
 
     @property
@@ -115,8 +134,8 @@ def gap_of(records: Records, findings: Findings, summary: Summary) -> Gap:
     for line, certificate in certificates_of(records, scheme, summary.alpha, summary.bound):
         against = found.get(line.example)
         if against is not None:
-            radius = certificate.radius if certificate.label == line.true else None
-            pairs.append(Pair(line.example, radius, against.distance, against.abstained))
+            found_at = against.distance, against.said
+            pairs.append(Pair(line.example, line.true, certificate.label, certificate.radius, *found_at))
     if not pairs:
         raise InputError(
             f"{records.path} and {findings.path} have no image in common; attack images that are certified"

@@ -11,13 +11,14 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
 from sparsecert.attacks import ABSTAINS, Attack, Outcome
+from sparsecert.attacks.attack import NOT_OF_AN_IMAGE, reason
 from sparsecert.attacks.judge import NEVER, changed
 from sparsecert.attacks.named import config_of
 from sparsecert.attacks.watched import Watched
@@ -39,7 +40,7 @@ MOST_BYTES = 1 << 30  # of a group's lines of attempts, about
 BYTES_PER_COPY, BYTES_PER_VALUE = 48, 256
 PLAIN_GROUP, CPU_GROUP, GPU_GROUP = 64, 4, 32  # enough to fill forward passes, little to lose in a kill
 TOO_LARGE = "the device has too little memory for {} images side by side; give a smaller group, to another file"
-OF_THE_RUN = MemoryError, torch.cuda.OutOfMemoryError, OSError  # no fault of a single image
+TOO_LARGE_ALONE = "the device has too little memory to attack one image; give fewer restarts or samples, or use the CPU"
 
 
 @dataclass(frozen=True)
@@ -55,30 +56,28 @@ class GroupAttack:
     def on(self, group: Group, number: int) -> list[Finding]:
         """What was found of each image.
 
-        Where the model fails, each image is attacked by itself, and those that it fails on are recorded as such. If it
-        fails on all of several, the fault is not theirs: the error goes up.
+        Those that the model fails on are recorded as such. If it fails on all of several, or of a single one on a black
+        image too, the fault is not theirs: the error goes up.
         """
+        images = len(group.examples)
         try:
             return self._side_by_side(group, seed_of(self.seed, number))
         except torch.cuda.OutOfMemoryError as error:
-            raise InputError(TOO_LARGE.format(len(group.examples))) from error
-        except OF_THE_RUN:
+            raise InputError(TOO_LARGE_ALONE if images == 1 else TOO_LARGE.format(images)) from error
+        except NOT_OF_AN_IMAGE:
             raise
         except Exception as error:
-            if len(group.examples) == 1 and not isinstance(error, InputError):
-                return [failure(group, error)]
-            each = [self._alone(one, number, place) for place, one in enumerate(_ones(group))]
-            if all(finding.failed is not None for finding in each):
-                raise
-            return each
+            if images == 1 and self._answers_black(group):
+                return [_failed(group.examples[0], group.labels[0], reason(error))]
+            raise
 
-    def _alone(self, group: Group, number: int, place: int) -> Finding:
+    def _answers_black(self, group: Group) -> bool:
+        """Whether the model answers at all."""
         try:
-            return self._side_by_side(group, seed_of(self.seed, number, place))[0]
-        except OF_THE_RUN:
-            raise
-        except Exception as error:
-            return failure(group, error)
+            self.target.defenders(self.seed)[0].answers(torch.zeros_like(group.pixels))
+        except Exception:
+            return False
+        return True
 
     def _side_by_side(self, group: Group, seed: int) -> list[Finding]:
         defender, final = self.target.defenders(seed)
@@ -147,13 +146,12 @@ def attack_dataset(
             told(len(fresh), 0)
 
 
-def seed_of(seed: int, *place: int) -> int:
-    """The 64-bit seed of a group, or of one image of it: the SHA-256 of "seed/attack/group", "seed/attack/group/image".
+def seed_of(seed: int, group: int) -> int:
+    """The 64-bit seed of a group: the beginning of the SHA-256 of "seed/attack/group".
 
     Nothing else in a run draws from it, nor does a run of predict or certify with the same seed.
     """
-    named = "/".join(map(str, (int(seed), "attack", *place)))
-    return int.from_bytes(hashlib.sha256(named.encode()).digest()[:8], "little")
+    return int.from_bytes(hashlib.sha256(f"{int(seed)}/attack/{group}".encode()).digest()[:8], "little")
 
 
 def group_size(target: Target, restarts: int, shape: tuple[int, ...]) -> int:
@@ -172,6 +170,10 @@ def findings_of(outcome: Outcome, group: Group) -> list[Finding]:
     differs = changed(outcome.adversarial, group.pixels)
     found = []
     for row, (example, true) in enumerate(zip(group.examples, group.labels, strict=True)):
+        why = outcome.failed[row]
+        if why is not None:
+            found.append(_failed(example, true, why))
+            continue
         places = differs[row].nonzero()[:, 0]
         distance, said = int(outcome.distances[row]), int(outcome.said[row])
         found.append(
@@ -190,14 +192,8 @@ def findings_of(outcome: Outcome, group: Group) -> list[Finding]:
     return found
 
 
-def failure(group: Group, error: Exception) -> Finding:
-    """The record of a single image that the model fails on."""
-    reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-    return _failed(group.examples[0], group.labels[0], reason)
-
-
-def _failed(example: int, true: int, reason: str) -> Finding:
-    return Finding(example, true, None, None, queries=0, evaluations=0, seconds=0.0, failed=reason)
+def _failed(example: int, true: int, why: str) -> Finding:
+    return Finding(example, true, None, None, queries=0, evaluations=0, seconds=0.0, failed=why)
 
 
 def _checked(finding: Finding, target: Target) -> Finding:
@@ -205,12 +201,6 @@ def _checked(finding: Finding, target: Target) -> Finding:
     if finding.distance == 0 and finding.said is None and not target.abstains:
         return _failed(finding.example, finding.true, "the model's scores for the image are not finite")
     return finding
-
-
-def _ones(group: Group) -> Iterable[Group]:
-    """Each image as a group of its own."""
-    for place, (example, label) in enumerate(zip(group.examples, group.labels, strict=True)):
-        yield Group(group.pixels[place : place + 1], [example], [label])
 
 
 def adversarial_images(findings: Findings, data: Dataset) -> torch.Tensor:

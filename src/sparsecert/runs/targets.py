@@ -62,7 +62,7 @@ class SmoothedTarget:
 
     The search asks a likeness of it that has the same masks for all queries and decides by a test that is wrong with
     probability at most `error` at each look; what it finds is judged anew with fresh masks and all `n` copies. With
-    `full` the search itself asks that.
+    `full` the search itself asks that, and what it finds is judged anew all the same.
     """
 
     smoothed: Smoothed
@@ -105,7 +105,7 @@ class SmoothedTarget:
         check_settings(self.smoothed.scheme, seed, self.alpha, n=self.n)
         whole = SmoothedDefender(self.smoothed, self.n, self.alpha, seed)
         if self.full:
-            return whole, None
+            return whole, whole
         return CommonMasks(self.smoothed, self.n, self.alpha, seed, error=self.error), whole
 
 
