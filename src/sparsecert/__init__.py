@@ -15,18 +15,24 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sparsecert.encodings import MeanFill, NullChannels
     from sparsecert.errors import InputError
+    from sparsecert.exact import ExactCertifications
     from sparsecert.results import Certifications, Predictions
-    from sparsecert.schemes import TRAINING, Uniform
+    from sparsecert.schemes import TRAINING, Bands, Blocks, Lattice, Partition, Uniform
     from sparsecert.sequential import Sequential
     from sparsecert.smoothed import Smoothed
 
 __version__ = "0.1.0"
 __all__ = [
     "TRAINING",
+    "Bands",
+    "Blocks",
     "Certifications",
+    "ExactCertifications",
     "InputError",
+    "Lattice",
     "MeanFill",
     "NullChannels",
+    "Partition",
     "Predictions",
     "Sequential",
     "Smoothed",
@@ -35,10 +41,15 @@ __all__ = [
 
 _HOMES = {
     "TRAINING": "schemes",
+    "Bands": "schemes",
+    "Blocks": "schemes",
     "Certifications": "results",
+    "ExactCertifications": "exact",
     "InputError": "errors",
+    "Lattice": "schemes",
     "MeanFill": "encodings",
     "NullChannels": "encodings",
+    "Partition": "schemes",
     "Predictions": "results",
     "Sequential": "sequential",
     "Smoothed": "smoothed",
