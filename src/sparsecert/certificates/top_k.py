@@ -1,0 +1,92 @@
+"""A class that stays among the k leading ones.
+
+Jia, Cao, Wang & Gong, "Certified Robustness for Top-k Predictions against Adversarial Perturbations via Randomized
+Smoothing" (ICLR 2020), asked this of Gaussian noise; here for ablation, by Theorem 1 of Levine & Feizi (2020).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sparsecert.bounds import charged
+from sparsecert.bounds.clopper_pearson import lower_bound, upper_bound
+from sparsecert.checks import whole
+from sparsecert.counts import Tally
+from sparsecert.schemes import Scheme
+
+
+@dataclass(frozen=True)
+class Rivals:
+    """Of any k other classes, `count` have probabilities that add up to at most `total`."""
+
+    count: int
+    total: float | Fraction
+
+
+@dataclass(frozen=True)
+class TopK:
+    """With probability at least 1 - alpha: fewer than k other classes are as likely as `label`, for every x' at most
+    `radius` units away. None: not even at x itself. Whether `label` is the true one is not its business.
+    """
+
+    label: int
+    k: int
+    radius: int | None
+
+
+def top_k_radius(p_lower: float | Fraction, rivals: Rivals, scheme: Scheme) -> int | None:
+    """The largest rho with count * (p_lower - delta) > total + delta; None where there is none.
+
+    Suppose k other classes were all at least as likely as A at x'. Then so are the `count` of them that `rivals` speaks
+    of, and together they have probability at least count * p_A(x') >= count * (p_lower - delta) there. But they are
+    one event, whose probability Theorem 1 lets grow by delta at most: to total + delta. So it cannot be. With k = 1
+    this is Corollary 2.
+    """
+    margin = (rivals.count * Fraction(p_lower) - Fraction(rivals.total)) / (rivals.count + 1)
+    if margin <= 0:
+        return None
+    low, high = 0, scheme.units + 1  # delta(low) < margin, and beyond the units there is nothing to alter
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if scheme.delta(middle) < margin else (low, middle)
+    return low
+
+
+def certify_top_k(
+    selection: Tally, estimation: Tally, scheme: Scheme, alpha: float | Fraction, k: int, label: int | None = None
+) -> TopK:
+    """How many units may be altered with `label` (by default the leader of the selection votes) among the k leading.
+
+    A label that is given must not come from the estimation votes: the true label of a test input, say. Half of alpha
+    goes to its own probability. The other half bounds its rivals in one of two ways, chosen by the selection votes:
+
+    - The k likeliest others together. Which they are is unknown but fixed, so their votes are one binomial count, at
+      most the sum of the k largest counts, and the Clopper-Pearson bound grows with the count.
+    - The k-th likeliest alone: of any k others, one is no likelier than it. Each of the k likeliest is at least as
+      likely; bounds on all k at alpha / 2k each hold together, and the least of their counts is at most the k-th
+      largest of all counts.
+
+    Invalid votes are counted for the rivals.
+    """
+    k = whole("k", k, 1, len(estimation.votes))
+    label = selection.leader() if label is None else whole("label", label, 0, len(estimation.votes) - 1)
+    if k == len(estimation.votes):
+        return TopK(label, k, scheme.units)
+    level = charged(alpha, scheme, estimation.total)
+    p_lower = lower_bound(estimation.votes[label], estimation.total, level / 2)
+    chosen = max(((k, level / 2), (1, level / (2 * k))), key=lambda way: _margin(selection, label, k, way[0]))
+    count, share = chosen
+    rivals = Rivals(count, upper_bound(_votes(estimation, label, k, count), estimation.total, share))
+    return TopK(label, k, top_k_radius(p_lower, rivals, scheme))
+
+
+def _margin(tally: Tally, label: int, k: int, count: int) -> Fraction:
+    """What the shares of these votes would leave for delta."""
+    return Fraction(count * tally.votes[label] - _votes(tally, label, k, count), (count + 1) * max(1, tally.total))
+
+
+def _votes(tally: Tally, label: int, k: int, count: int) -> int:
+    """At most so many votes for the last `count` of the k strongest rivals, whatever the invalid ones mean."""
+    rivals = sorted((*tally.votes[:label], *tally.votes[label + 1 :]), reverse=True)
+    return sum(rivals[k - count : k]) + tally.invalid
