@@ -76,7 +76,7 @@ from sparsecert.datasets.dataset import ArrayImages
 from sparsecert.encodings import NullChannels
 from sparsecert.recipes import RECIPES
 from sparsecert.schemes import Uniform
-from sparsecert.training import Run, joined, train_together
+from sparsecert.training import Run, joined, leave, train_together
 
 torch.set_default_dtype(torch.float64)
 as_trained = Run._copies
@@ -87,6 +87,7 @@ recipe = replace(RECIPES["digits"].shortened(2), model="resnet18-cifar", batch=5
 with joined("cpu") as (team, device):
     run = Run(data, recipe, Uniform(64, 20), NullChannels(), 0, torch.device(device), team=team)
     train_together([(run, sys.argv[1])])
+leave()
 """
     )
     for count, name in ((1, "one"), (2, "two")):

@@ -113,6 +113,8 @@ def train(
         click.echo(f"wrote {model}")
         records = shlex.quote(f"{out}/certify.jsonl")
         click.echo(f"next: sparsecert certify {shlex.quote(out)} --data {shlex.quote(data_name)} --out {records}")
+    if team.size > 1:
+        training.leave()
 
 
 NOT_PLAIN = "keep", "recipe_name", "model_name", "encoding_name", "masks", "half", "workers", "skip_bad"

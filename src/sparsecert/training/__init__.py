@@ -8,7 +8,18 @@ from __future__ import annotations
 
 from sparsecert.training.batches import generator
 from sparsecert.training.run import Run, default_encoding
-from sparsecert.training.team import Team, joined
+from sparsecert.training.team import Team, joined, leave
 from sparsecert.training.together import Progress, Stop, train, train_together
 
-__all__ = ["Progress", "Run", "Stop", "Team", "default_encoding", "generator", "joined", "train", "train_together"]
+__all__ = [
+    "Progress",
+    "Run",
+    "Stop",
+    "Team",
+    "default_encoding",
+    "generator",
+    "joined",
+    "leave",
+    "train",
+    "train_together",
+]
