@@ -9,10 +9,9 @@ import pytest
 import torch
 
 from sparsecert.certificates.patches import AlteredPatch
-from sparsecert.certificates.plurality import tallied, winner
+from sparsecert.certificates.plurality import firsts, tallied, winner
 from sparsecert.encodings import NullChannels
 from sparsecert.errors import InputError
-from sparsecert.exact import firsts
 from sparsecert.schemes import Bands, FixedMasks, Lattice, Partition, Uniform
 from sparsecert.smoothed import Smoothed
 from sparsecert.votes import ranked

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sparsecert.certificates.damage import AlteredUnits, Damage
-from sparsecert.certificates.plurality import Exact, plurality, tallied
+from sparsecert.certificates.damage import Damage
+from sparsecert.certificates.plurality import Exact, firsts, plurality, tallied
 from sparsecert.certificates.run_off import run_off
 from sparsecert.errors import InputError
 from sparsecert.schemes import FixedMasks, Scheme
@@ -57,12 +57,6 @@ class ExactCertifications:
         return np.stack([tallied(firsts(ranks), self.ranks.shape[2]) for ranks in self.ranks])
 
 
-def firsts(ranks: npt.NDArray[np.int16]) -> Int64:
-    """int64[masks]: the class that each copy votes for; the number of classes for one that has no opinion."""
-    labels: Int64 = np.where(ranks.min(axis=1) == ranks.max(axis=1), ranks.shape[1], ranks.argmin(axis=1))
-    return labels
-
-
 def certified(ranks: npt.NDArray[np.int16], rule: str, damage: Damage) -> tuple[Exact, ...]:
     """The certificate of each input from how its copies rank the classes; no model needed."""
     certify = rule_named(rule)
@@ -85,8 +79,3 @@ def fixed(scheme: Scheme) -> FixedMasks:
             f"{scheme} draws its masks at random; an exact certificate needs a fixed set, such as Lattice or Partition"
         )
     return scheme
-
-
-def damage_of(scheme: FixedMasks, seconds: float = 0.0) -> Damage:
-    """Any altered units, which is what a radius counts."""
-    return AlteredUnits(scheme.table, seconds)

@@ -14,7 +14,7 @@ from sparsecert import encodings, exact, modelfile, models, schemes
 from sparsecert.ablation import PRECISIONS, Ablation, Model
 from sparsecert.bounds import charged, predicted
 from sparsecert.certificates import method_named
-from sparsecert.certificates.damage import Damage
+from sparsecert.certificates.damage import AlteredUnits, Damage
 from sparsecert.checks import whole
 from sparsecert.counts import Counts
 from sparsecert.encodings import Encoding, NullChannels
@@ -166,7 +166,7 @@ class Smoothed:
         ranks = self.voting(inputs).ranks(inputs, len(scheme.table), progress).numpy()
         _warn_of_invalid(int((ranks.max(axis=2) == 0).sum()), ranks.shape[0] * ranks.shape[1])
         return ExactCertifications(
-            exact.certified(ranks, rule, damage or exact.damage_of(scheme, seconds)), ranks, rule
+            exact.certified(ranks, rule, damage or AlteredUnits(scheme.table, seconds)), ranks, rule
         )
 
     def certifying(

@@ -83,22 +83,16 @@ class Voting:
         """
         device = self.ablation.device
         numbers, inputs = onto(as_numbers("examples", examples, None), device), onto(inputs, device)
-        with on_device(device), in_eval_mode(self.ablation.model), torch.no_grad():
+
+        def scores_of(copies: torch.Tensor) -> torch.Tensor:
+            which = copies // len(draws)
+            return self._scores(inputs, which, seed, numbers[which], copies % len(draws) + draws.start)
+
+        with self._ready():
             counts = torch.zeros(len(inputs) * (self.classes + 1), dtype=torch.int64, device=device)
-            position, copies = 0, len(inputs) * len(draws)
-            while position < copies:
-                rows = min(self.rows, copies - position)
-                taken = torch.arange(position, position + even(rows, self.rows, device), device=device)
-                live = (taken < copies).long()
-                taken.clamp_(max=copies - 1)
-                which, draw = taken // len(draws), taken % len(draws) + draws.start
-                try:
-                    scores = self._scores(inputs, which, seed, numbers[which], draw)
-                except RuntimeError as error:
-                    self.rows = _smaller(self.rows, error)
-                    continue
-                self.tally(scores, which, live, counts)
-                position += rows
+            for rows, copies, scores in self._passes(len(inputs) * len(draws), scores_of):
+                live = (torch.arange(len(copies), device=device) < rows).long()
+                self.tally(scores, copies // len(draws), live, counts)
                 if progress is not None:
                     progress(rows)
             return _pending(counts.view(len(inputs), self.classes + 1))
@@ -109,20 +103,15 @@ class Voting:
         """How single copies are classified: int64[rows], row r being inputs[which[r]] ablated by the mask of
         (seed, examples[r], draws[r]); the number of classes where its scores are not finite. All on the device.
         """
-        found, device = torch.empty_like(which), self.ablation.device
-        with on_device(device), in_eval_mode(self.ablation.model), torch.no_grad():
-            position = 0
-            while position < len(which):
-                rows = min(self.rows, len(which) - position)
-                taken = torch.arange(position, position + even(rows, self.rows, device), device=device)
-                taken.clamp_(max=len(which) - 1)
-                try:
-                    scores = self._scores(inputs, which[taken], seed, examples[taken], draws[taken])
-                except RuntimeError as error:
-                    self.rows = _smaller(self.rows, error)
-                    continue
-                found[position : position + rows] = self._voted(scores)[:rows]
-                position += rows
+        found, done = torch.empty_like(which), 0
+
+        def scores_of(copies: torch.Tensor) -> torch.Tensor:
+            return self._scores(inputs, which[copies], seed, examples[copies], draws[copies])
+
+        with self._ready():
+            for rows, _, scores in self._passes(len(which), scores_of):
+                found[done : done + rows] = self._voted(scores)[:rows]
+                done += rows
         return found
 
     def ranks(self, inputs: torch.Tensor, masks: int, progress: Progress | None = None) -> torch.Tensor:
@@ -130,25 +119,46 @@ class Voting:
 
         0 is the class with the largest score, of equal scores the lowest-numbered; all 0 where scores are not finite.
         """
-        device, inputs = self.ablation.device, onto(inputs, self.ablation.device)
-        found = torch.empty(len(inputs) * masks, self.classes, dtype=torch.int16)
-        with on_device(device), in_eval_mode(self.ablation.model), torch.no_grad():
-            position = 0
-            while position < len(found):
-                rows = min(self.rows, len(found) - position)
-                taken = torch.arange(position, position + even(rows, self.rows, device), device=device)
-                taken.clamp_(max=len(found) - 1)
-                which, mask = taken // masks, taken % masks
-                try:
-                    scores = self._scores(inputs, which, 0, torch.zeros_like(which), ENUMERATION + mask)
-                except RuntimeError as error:
-                    self.rows = _smaller(self.rows, error)
-                    continue
-                found[position : position + rows] = ranked(scores[:rows]).cpu()
-                position += rows
+        inputs = onto(inputs, self.ablation.device)
+        found, done = torch.empty(len(inputs) * masks, self.classes, dtype=torch.int16), 0
+
+        def scores_of(copies: torch.Tensor) -> torch.Tensor:
+            return self._scores(inputs, copies // masks, 0, torch.zeros_like(copies), ENUMERATION + copies % masks)
+
+        with self._ready():
+            for rows, _, scores in self._passes(len(found), scores_of):
+                found[done : done + rows] = ranked(scores[:rows]).cpu()
+                done += rows
                 if progress is not None:
                     progress(rows)
         return found.view(len(inputs), masks, self.classes)
+
+    @contextmanager
+    def _ready(self) -> Iterator[None]:
+        """The model in eval mode on the current device, without gradients; given back as it was."""
+        with on_device(self.ablation.device), in_eval_mode(self.ablation.model), torch.no_grad():
+            yield
+
+    def _passes(
+        self, copies: int, scores_of: Callable[[torch.Tensor], torch.Tensor]
+    ) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
+        """Copies 0, 1, ... in forward passes of up to `rows`: how many are new, their numbers, and their scores.
+
+        The numbers may be filled up by the last one (see `even`). Where the device runs out of memory the pass is made
+        again with fewer.
+        """
+        device, position = self.ablation.device, 0
+        while position < copies:
+            rows = min(self.rows, copies - position)
+            taken = torch.arange(position, position + even(rows, self.rows, device), device=device)
+            taken.clamp_(max=copies - 1)
+            try:
+                scores = scores_of(taken)
+            except RuntimeError as error:
+                self.rows = _smaller(self.rows, error)
+                continue
+            yield rows, taken, scores
+            position += rows
 
     def _voted(self, scores: torch.Tensor) -> torch.Tensor:
         return torch.where(torch.isfinite(scores).all(dim=1), scores.argmax(dim=1), self.classes)

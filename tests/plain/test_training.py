@@ -36,7 +36,7 @@ def data() -> Dataset:
 
 
 @pytest.fixture(scope="module")
-def test() -> Dataset:
+def unseen() -> Dataset:
     return datasets.load("digits", "test")
 
 
@@ -48,11 +48,11 @@ def few(data: Dataset) -> Dataset:
 
 
 @pytest.fixture(scope="module")
-def runs(data: Dataset, test: Dataset, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def runs(data: Dataset, unseen: Dataset, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The folder of each kind, trained on the digits for fewer epochs than it is meant to be."""
     folders = {kind: tmp_path_factory.mktemp(kind) for kind in plain.KINDS}
     for kind, out in folders.items():
-        train_plain(data, test, replace(plain_recipe("digits", kind), epochs=5), out)
+        train_plain(data, unseen, replace(plain_recipe("digits", kind), epochs=5), out)
     return folders
 
 
@@ -92,18 +92,18 @@ def test_a_rate_cycles_and_eps_rises() -> None:
     assert replace(recipe, ramp=0.0).eps_at(0) == 0.3
 
 
-def test_the_networks_learn(runs: dict[str, Path], test: Dataset) -> None:
+def test_the_networks_learn(runs: dict[str, Path], unseen: Dataset) -> None:
     for kind, out in runs.items():
         model, facts = plain.load(out)
-        assert facts["test"]["accuracy"] == accuracy(model, test, CPU) > 0.85, kind
+        assert facts["test"]["accuracy"] == accuracy(model, unseen, CPU) > 0.85, kind
 
 
-def test_the_robust_network_withstands_what_it_was_trained_against(runs: dict[str, Path], test: Dataset) -> None:
-    recipe, chosen = plain_recipe("digits", "robust"), np.arange(len(test))
+def test_the_robust_network_withstands_what_it_was_trained_against(runs: dict[str, Path], unseen: Dataset) -> None:
+    recipe, chosen = plain_recipe("digits", "robust"), np.arange(len(unseen))
     (robust, facts), (cnn, _) = (plain.load(runs[kind]) for kind in ("robust", "cnn"))
-    assert facts["test"]["attacked"] == len(test)
-    assert facts["test"]["accuracy_under_attack"] == accuracy(robust, test, CPU, chosen, recipe)
-    assert facts["test"]["accuracy_under_attack"] > accuracy(cnn, test, CPU, chosen, recipe) + 0.1
+    assert facts["test"]["attacked"] == len(unseen)
+    assert facts["test"]["accuracy_under_attack"] == accuracy(robust, unseen, CPU, chosen, recipe)
+    assert facts["test"]["accuracy_under_attack"] > accuracy(cnn, unseen, CPU, chosen, recipe) + 0.1
 
 
 def test_a_step_of_plain_training_is_a_step_of_adam(few: Dataset) -> None:
@@ -144,18 +144,18 @@ def _stop_after(last: int, heard: list[Progress]) -> Callable[[Progress], None]:
 
 @pytest.mark.parametrize("kind", ["cnn", "robust"])
 def test_a_run_that_was_stopped_ends_in_the_same_weights(
-    few: Dataset, test: Dataset, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    few: Dataset, unseen: Dataset, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is stopped in the middle of the first epoch of four batches, at its end, and in the second."""
     monkeypatch.setattr("sparsecert.plain.training.TOLD_EVERY", 0.0)
     wanted: list[Progress] = []
-    train_plain(few, test, _short(kind), tmp_path / "whole", seed=4, told=wanted.append)
+    train_plain(few, unseen, _short(kind), tmp_path / "whole", seed=4, told=wanted.append)
     heard: list[Progress] = []
     for last in (2, 4, 5):
         with pytest.raises(Stop):
-            train_plain(few, test, _short(kind), tmp_path / "stopped", seed=4, told=_stop_after(last, heard))
+            train_plain(few, unseen, _short(kind), tmp_path / "stopped", seed=4, told=_stop_after(last, heard))
         assert modelfile.read(tmp_path / "stopped" / "checkpoint.safetensors")[1]["step"] == last
-    train_plain(few, test, _short(kind), tmp_path / "stopped", seed=4, checkpoint_seconds=0, told=heard.append)
+    train_plain(few, unseen, _short(kind), tmp_path / "stopped", seed=4, checkpoint_seconds=0, told=heard.append)
     assert heard == wanted
     assert not (tmp_path / "stopped" / "checkpoint.safetensors").exists()
     whole, stopped = (tmp_path / name / "model.safetensors" for name in ("whole", "stopped"))
@@ -181,16 +181,16 @@ def test_networks_with_batch_norm_resume_too(tmp_path: Path) -> None:
 
 
 def test_another_seed_gives_another_network_and_is_refused_in_the_same_folder(
-    few: Dataset, test: Dataset, tmp_path: Path
+    few: Dataset, unseen: Dataset, tmp_path: Path
 ) -> None:
     recipe = _short("cnn")
-    train_plain(few, test, recipe, tmp_path / "a")
+    train_plain(few, unseen, recipe, tmp_path / "a")
     before = (tmp_path / "a" / "model.safetensors").read_bytes()
     with pytest.raises(InputError, match="is of another run \\(seed differs\\)"):
-        train_plain(few, test, recipe, tmp_path / "a", seed=1)
-    train_plain(few, test, recipe, tmp_path / "a")  # finished already: left as it is
+        train_plain(few, unseen, recipe, tmp_path / "a", seed=1)
+    train_plain(few, unseen, recipe, tmp_path / "a")  # finished already: left as it is
     assert (tmp_path / "a" / "model.safetensors").read_bytes() == before
-    train_plain(few, test, recipe, tmp_path / "b", seed=1)
+    train_plain(few, unseen, recipe, tmp_path / "b", seed=1)
     assert any(
         not torch.equal(tensor, _weights(tmp_path / "b")[name]) for name, tensor in _weights(tmp_path / "a").items()
     )
@@ -229,10 +229,10 @@ def test_a_file_gives_back_the_network_that_was_saved(tmp_path: Path) -> None:
     assert torch.equal(loaded((images > 0.5).float()), model(images))
 
 
-def test_defenders_answer_and_are_attacked(runs: dict[str, Path], test: Dataset) -> None:
-    images, labels = torch.from_numpy(test.images.batch(range(6))).float() / 255, torch.from_numpy(test.labels[:6])
+def test_defenders_answer_and_are_attacked(runs: dict[str, Path], unseen: Dataset) -> None:
+    images, labels = torch.from_numpy(unseen.images.batch(range(6))).float() / 255, torch.from_numpy(unseen.labels[:6])
     for kind, out in runs.items():
-        defender = plain.defender_for(out, test)
+        defender = plain.defender_for(out, unseen)
         assert torch.equal(defender.answers(images).labels, plain.load(out)[0](images).argmax(dim=1))
         assert Pointwise(restarts=1)(defender, images, labels).succeeded.any()
         if kind == "binarized":

@@ -31,6 +31,12 @@ def winner(counts: Int64) -> int:
     return int(counts.argmax())
 
 
+def firsts(ranks: npt.NDArray[np.integer]) -> Int64:
+    """int64[m]: the class that each copy ranks first; the number of classes where it ranks all alike: no opinion."""
+    labels: Int64 = np.where(ranks.min(axis=1) == ranks.max(axis=1), ranks.shape[1], ranks.argmin(axis=1))
+    return labels
+
+
 def tallied(labels: Int64, classes: int) -> Int64:
     """int64[classes]: the votes of each; a label of `classes` or more is a vote for nobody."""
     return np.bincount(labels, minlength=classes)[:classes].astype(np.int64)

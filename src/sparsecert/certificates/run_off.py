@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparsecert.certificates.damage import Damage
-from sparsecert.certificates.plurality import Exact, against, tallied
+from sparsecert.certificates.plurality import Exact, against, firsts, tallied
 
 Int64 = npt.NDArray[np.int64]
 
@@ -42,7 +42,7 @@ def run_off(ranks: Int64, damage: Damage) -> Exact:
        cost that `against` says. If any of these stays out of reach, then j does not win.
     """
     classes = ranks.shape[1]
-    labels = np.where(ranks.min(axis=1) == ranks.max(axis=1), classes, ranks.argmin(axis=1))
+    labels = firsts(ranks)
     counts = tallied(labels, classes)
     first, second = finalists(counts)
     label = first if _lead(ranks, first, second) >= (first > second) else second

@@ -19,13 +19,14 @@ from sparsecert.plain.projected_gradient import projected_gradient, random_start
 from sparsecert.plain.recipes import PlainRecipe
 from sparsecert.schemes.philox import key_of
 from sparsecert.training import generator
+from sparsecert.training.pace import Paced
 from sparsecert.training.run import check_same
 
 ADAM_STATE = "exp_avg", "exp_avg_sq", "step"
 
 
 @dataclass(eq=False)
-class PlainRun:
+class PlainRun(Paced):
     """A training run of a plain network, and the state that a checkpoint holds.
 
     The order of an epoch and where each ascent starts depend on seed and epoch alone. As in `training.Run`, `prepare`
@@ -67,21 +68,6 @@ class PlainRun:
         self.sums = torch.zeros(3, device=self.device)  # loss, correct, inputs of this epoch
         self.epoch_steps = -(-len(self.data) // self.recipe.batch)
         self._ordered: int | None = None  # the epoch of the order
-
-    @property
-    def steps(self) -> int:
-        """How many steps the whole run takes."""
-        return self.recipe.epochs * self.epoch_steps
-
-    @property
-    def epoch(self) -> int:
-        """The epoch of the next step, counted from 0."""
-        return self.step // self.epoch_steps
-
-    @property
-    def batch(self) -> int:
-        """How many images the next step takes: the last of an epoch takes what is left."""
-        return min(self.recipe.batch, len(self.data) - self.step % self.epoch_steps * self.recipe.batch)
 
     def settings(self) -> dict[str, Any]:
         """What decides the weights."""

@@ -16,6 +16,7 @@ from sparsecert.reports.comparison import (
     Table,
     median,
     percent,
+    run_facts,
     sentence,
     shared,
     told_apart,
@@ -40,11 +41,7 @@ def attack_facts(summary: AttackSummary) -> dict[str, str]:
         "n": NOT_APPLICABLE if summary.n is None else str(summary.n),
         "alpha": NOT_APPLICABLE if summary.alpha is None else str(summary.alpha),
         "search": _search(summary),
-        "seed": str(summary.seed),
-        "inputs": f"{summary.inputs} of {summary.expected_inputs}" if summary.incomplete else str(summary.inputs),
-        "chosen": NOT_APPLICABLE if summary.chosen is None else f"chosen at {summary.chosen}",
-        "precision": summary.precision,
-        "device": f"{summary.device} ({summary.device_name})" if summary.device_name else summary.device,
+        **run_facts(summary),
     }
 
 

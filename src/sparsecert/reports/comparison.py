@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sparsecert.errors import InputError
+from sparsecert.reports.attacks import AttackSummary
 from sparsecert.reports.classification import FROM_ESTIMATION
 from sparsecert.reports.summary import Summary
 
@@ -43,6 +44,13 @@ def facts(summary: Summary) -> dict[str, str]:
         "n": str(summary.n),
         "sampling": _sampling(summary),
         "alpha": str(summary.alpha),
+        **run_facts(summary),
+    }
+
+
+def run_facts(summary: Summary | AttackSummary) -> dict[str, str]:
+    """What is said of a run of any kind: its seed, its inputs and where it was computed."""
+    return {
         "seed": str(summary.seed),
         "inputs": f"{summary.inputs} of {summary.expected_inputs}" if summary.incomplete else str(summary.inputs),
         "chosen": NOT_APPLICABLE if summary.chosen is None else f"chosen at {summary.chosen}",

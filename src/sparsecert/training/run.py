@@ -28,6 +28,7 @@ from sparsecert.schemes import TRAINING, Scheme
 from sparsecert.smoothed import Smoothed
 from sparsecert.training.batches import Batches
 from sparsecert.training.objective import objective
+from sparsecert.training.pace import Paced
 from sparsecert.training.staging import Staging
 from sparsecert.training.team import Team
 from sparsecert.votes import probe
@@ -45,7 +46,7 @@ def default_encoding(data: Dataset, recipe: Recipe, name: str = "null-channels")
 
 
 @dataclass(eq=False)
-class Run:
+class Run(Paced):
     """A training run: its settings, and the state that a checkpoint holds.
 
     `prepare` does what a step needs of the host; `take` is the step itself, reading the step's number from the
@@ -100,21 +101,6 @@ class Run:
         self.sums = torch.zeros(3, dtype=exact, device=self.device)  # loss, correct, inputs of this epoch
         self._prepared: tuple[int, int] | None = None  # epoch of the order, first step of the masks
         self._began, self._before = time.monotonic(), 0.0  # when this epoch did, and its seconds in an earlier process
-
-    @property
-    def steps(self) -> int:
-        """How many steps the whole run takes."""
-        return self.recipe.epochs * self.epoch_steps
-
-    @property
-    def epoch(self) -> int:
-        """The epoch of the next step, counted from 0."""
-        return self.step // self.epoch_steps
-
-    @property
-    def batch(self) -> int:
-        """How many inputs the next step takes: the last of an epoch takes what is left."""
-        return min(self.recipe.batch, len(self.data) - self.step % self.epoch_steps * self.recipe.batch)
 
     @property
     def rate(self) -> float:
