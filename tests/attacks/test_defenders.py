@@ -25,6 +25,7 @@ from sparsecert.attacks.defenders import leads
 from sparsecert.errors import InputError
 from sparsecert.smoothed import Smoothed
 from tests.attacks.linear import made
+from tests.attacks.means import nearest_mean
 
 
 def test_a_networks_largest_score_wins_and_a_broken_one_is_no_answer() -> None:
@@ -90,10 +91,10 @@ def test_a_smoothed_classifier_answers_as_it_predicts(trained: Path, digits: tup
 
 
 def test_the_gradient_of_a_smoothed_classifier_is_that_of_its_mean_probabilities(
-    trained: Path, digits: tuple[torch.Tensor, torch.Tensor]
+    digits: tuple[torch.Tensor, torch.Tensor],
 ) -> None:
     """By finite differences, in doubles; and it leads to smaller changes than chance does."""
-    smoothed, (images, labels) = Smoothed.load(trained), digits
+    smoothed, (images, labels) = nearest_mean(), digits
     defender = SmoothedDefender(smoothed, n=300, copies=32)
     image = images[:1].clone().requires_grad_()
     scores = defender.scores(image)
@@ -108,7 +109,7 @@ def test_the_gradient_of_a_smoothed_classifier_is_that_of_its_mean_probabilities
         ends.append(float(defender.scores(moved)[0, label].detach()))
     assert float(slope[0, 0, place[0], place[1]]) == pytest.approx((ends[1] - ends[0]) / 2e-2, rel=0.1)
     led, chance = (
-        attack(SmoothedDefender(smoothed, n=300, copies=32), images[:6], labels[:6])
+        attack(SmoothedDefender(smoothed, n=300, copies=32), images[:10], labels[:10])
         for attack in (Saliency(), UniformNoise(restarts=3))
     )
     assert led.median < chance.median
