@@ -17,15 +17,33 @@ from sparsecert.errors import InputError
 @click.argument("model", required=False, type=click.Path())
 @click.option("--units", type=int, help="With --keep: how far a scheme can certify.")
 @click.option("--keep", type=int, help="With --units: how far a scheme can certify.")
-def info(model: str | None, units: int | None, keep: int | None) -> None:
-    """Versions and devices; or what a MODEL file says of itself; or what a scheme can certify.
+@click.option("--plan", metavar="NAME", help="What a whole table would take: imagenet. Needs both rates.")
+@click.option("--training-rate", type=float, help="With --plan: ablated images/s that one GPU trains on.")
+@click.option("--certifying-rate", type=float, help="With --plan: ablated copies/s that one GPU classifies.")
+def info(
+    model: str | None,
+    units: int | None,
+    keep: int | None,
+    plan: str | None,
+    training_rate: float | None,
+    certifying_rate: float | None,
+) -> None:
+    """Versions and devices; what a MODEL file says of itself; what a scheme can certify; what a table would take.
+
+    The rates of a plan are printed by `python -m benchmarks.training` and `python -m benchmarks.engine`.
 
     \b
     Examples:
       sparsecert info
       sparsecert info runs/mnist-k45
       sparsecert info --units 784 --keep 45
+      sparsecert info --plan imagenet --training-rate 6000 --certifying-rate 40000
     """
+    if (plan is None) != (training_rate is None) or (plan is None) != (certifying_rate is None):
+        raise InputError("--plan, --training-rate and --certifying-rate go together: give all three or none")
+    if plan is not None and training_rate is not None and certifying_rate is not None:
+        _plan(plan, training_rate, certifying_rate)
+        return
     if (units is None) != (keep is None):
         raise InputError("--units and --keep go together: give both or neither")
     if units is not None and keep is not None:
@@ -47,6 +65,12 @@ def _scheme(units: int, keep: int) -> None:
             break
         shown = (math.ceil(value * 10**6) / 10**6 for value in (delta, Fraction(1, 2) + delta, 2 * delta))
         click.echo("{:6}  {:10.6f}  {:10.6f}  {:20.6f}".format(rho, *shown))
+
+
+def _plan(name: str, training: float, certifying: float) -> None:
+    from sparsecert.plans import Rates, plan_text, planned
+
+    click.echo(plan_text(planned(name), Rates(training, certifying)))
 
 
 def _model(path: str) -> None:
