@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sparsecert.encodings import MeanFill, NullChannels
+    from sparsecert.encodings import PROTECTED, Grouped, MeanFill, NullChannels, blocks_of
     from sparsecert.errors import InputError
     from sparsecert.exact import ExactCertifications
     from sparsecert.results import Certifications, Predictions
@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "PROTECTED",
     "TRAINING",
     "Bands",
     "Blocks",
     "Certifications",
     "ExactCertifications",
+    "Grouped",
     "InputError",
     "Lattice",
     "MeanFill",
@@ -37,14 +39,17 @@ __all__ = [
     "Sequential",
     "Smoothed",
     "Uniform",
+    "blocks_of",
 ]
 
 _HOMES = {
+    "PROTECTED": "encodings",
     "TRAINING": "schemes",
     "Bands": "schemes",
     "Blocks": "schemes",
     "Certifications": "results",
     "ExactCertifications": "exact",
+    "Grouped": "encodings",
     "InputError": "errors",
     "Lattice": "schemes",
     "MeanFill": "encodings",
@@ -54,6 +59,7 @@ _HOMES = {
     "Sequential": "sequential",
     "Smoothed": "smoothed",
     "Uniform": "schemes",
+    "blocks_of": "encodings",
 }
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from sparsecert.encodings import Grouped
 from sparsecert.errors import InputError
 from sparsecert.schemes import ATTACK
 from sparsecert.smoothed import Smoothed
@@ -135,6 +136,11 @@ class SmoothedDefender(Defender):
     def __init__(
         self, smoothed: Smoothed, n: int = 10_000, alpha: float = 0.05, seed: int = 0, copies: int = 128
     ) -> None:
+        if isinstance(smoothed.encoding, Grouped) and smoothed.encoding.protected:
+            raise InputError(
+                f"attacks alter any entry, and {smoothed.encoding.protected} entries of this classifier's inputs are "
+                "protected: its certificates say nothing of changes there"
+            )
         self.smoothed, self.n, self.alpha, self.seed, self.copies = smoothed, n, alpha, seed, copies
         self._asked = 0
         self._voting: Voting | None = None

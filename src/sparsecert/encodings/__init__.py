@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from sparsecert.encodings.encoding import Encoding
+from sparsecert.encodings.grouped import PROTECTED, Grouped, blocks_of
 from sparsecert.encodings.mean_fill import MeanFill
 from sparsecert.encodings.null_channels import NullChannels
 from sparsecert.errors import InputError
 
-__all__ = ["Encoding", "MeanFill", "NullChannels", "from_config"]
+__all__ = ["PROTECTED", "Encoding", "Grouped", "MeanFill", "NullChannels", "blocks_of", "from_config"]
 
-KINDS: dict[str, type[Encoding]] = {"null-channels": NullChannels, "mean-fill": MeanFill}
+KINDS: dict[str, type[Encoding]] = {"null-channels": NullChannels, "mean-fill": MeanFill, "grouped": Grouped}
 
 
 def from_config(config: dict[str, Any]) -> Encoding:
@@ -24,6 +25,8 @@ def from_config(config: dict[str, Any]) -> Encoding:
         raise InputError(
             f"encoding kind must be one of {', '.join(KINDS)}, got {kind!r}; a newer sparsecert may know it"
         )
+    if kind == "grouped" and "encoding" in arguments:
+        arguments["encoding"] = from_config(arguments["encoding"])
     try:
         return KINDS[kind](**arguments)
     except TypeError as error:

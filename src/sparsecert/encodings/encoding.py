@@ -29,7 +29,7 @@ class Encoding(ABC):
 
     @abstractmethod
     def encode(self, inputs: torch.Tensor, retained: torch.Tensor) -> torch.Tensor:
-        """As __call__, with `retained` already in the shape of the inputs, one channel."""
+        """As __call__, with `retained` already in the shape of the inputs; one channel, or as many as they have."""
 
     @abstractmethod
     def channels(self, channels: int) -> int:
@@ -45,6 +45,10 @@ class Encoding(ABC):
         None, as here, for an encoding that is not of this form.
         """
         return None
+
+    def altered(self, differs: torch.Tensor) -> torch.Tensor:
+        """Bool[rows, units]: the units of which an entry differs; `differs` has the shape of the inputs."""
+        return (differs if differs.ndim == 2 else differs.any(dim=1)).flatten(1)
 
     def units(self, shape: Sequence[int]) -> int:
         """How many units an input of this shape (without the batch dimension) has."""

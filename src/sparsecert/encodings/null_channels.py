@@ -30,6 +30,8 @@ class NullChannels(Encoding):
         """Float[rows, 2 * channels, *places]."""
         if self.mean is not None and self.std is not None:
             inputs = (inputs - beside(self.mean, "mean", inputs)) / beside(self.std, "std", inputs)
+        if retained.shape[1] > 1:  # each channel apart
+            retained = torch.cat((retained, retained), dim=1)
         return torch.where(retained, torch.cat((inputs, 1 - inputs), dim=1), 0)
 
     def affine(self, channels: int) -> list[tuple[int, float, float, float]]:

@@ -1,0 +1,134 @@
+"""Units of any kind: groups of the input's entries that are retained or ablated together, and entries that stay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from sparsecert.encodings.encoding import Encoding
+from sparsecert.errors import InputError
+
+PROTECTED = -1
+
+
+class Grouped(Encoding):
+    """An encoding in which a unit is a group of entries, so that every certificate counts altered groups.
+
+        patches = Grouped(NullChannels(), blocks_of(28, 28, 2))            # 196 units of 2 x 2 pixels
+        columns = Grouped(NullChannels(), [0, 0, 1, 2, PROTECTED])         # three units of a table with five columns
+        values = Grouped(NullChannels(), np.arange(3 * 32 * 32).reshape(3, 32, 32))   # each colour apart
+
+    `groups` has the shape of the places (all channels of a place together) or of the whole input (each channel apart);
+    it holds the number of the group that each entry belongs to, 0, 1, ..., or PROTECTED for one that is never ablated.
+
+    Guarantee: a mask of units that meets no altered group shows the model the same copy as before, since a copy depends
+    on the entries of the retained groups, on the protected ones and on the mask alone. So whatever is certified holds
+    against every change of up to `radius` groups, however many entries of each, as long as the protected entries are as
+    they were: nothing is promised against an attacker who can alter those.
+    """
+
+    def __init__(self, encoding: Encoding, groups: Any) -> None:
+        if isinstance(encoding, Grouped) or not isinstance(encoding, Encoding):
+            raise InputError(f"Grouped takes an encoding that is not grouped itself, got {encoding!r}")
+        self.encoding = encoding
+        self.groups = _checked(groups)
+        self.count = int(self.groups.max()) + 1
+        self._tables: dict[torch.device, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def __call__(self, inputs: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
+        """The ablated inputs; `masks` is Bool[rows, groups], True = retained, or Bool[1, groups] for all rows."""
+        inputs = inputs if inputs.ndim > 2 else inputs[:, None]
+        self._check(inputs.shape[1:])
+        return self.encode(inputs, self._spread(masks, inputs.ndim - 1))
+
+    def encode(self, inputs: torch.Tensor, retained: torch.Tensor) -> torch.Tensor:
+        """As the encoding within, which selects entry by entry."""
+        return self.encoding.encode(inputs, retained)
+
+    def channels(self, channels: int) -> int:
+        """As the encoding within."""
+        return self.encoding.channels(channels)
+
+    def units(self, shape: Sequence[int]) -> int:
+        """How many groups there are; refused for inputs of another shape than the groups'."""
+        self._check(shape if len(shape) > 1 else (1, *shape))
+        return self.count
+
+    @property
+    def protected(self) -> int:
+        """Entries that are never ablated."""
+        return int((self.groups == PROTECTED).sum())
+
+    def altered(self, differs: torch.Tensor) -> torch.Tensor:
+        """Bool[rows, groups]: the groups of which an entry differs; protected entries are in none."""
+        differs = differs if differs.ndim > 2 else differs[:, None]
+        self._check(differs.shape[1:])
+        entries = differs.flatten(1) if self.groups.ndim == differs.ndim - 1 else differs.any(dim=1).flatten(1)
+        places, protected = self._on(differs.device)
+        counts = torch.zeros(len(differs), self.count, dtype=torch.int32, device=differs.device)
+        return counts.index_add_(1, places, (entries & ~protected).int()) > 0
+
+    def config(self) -> dict[str, Any]:
+        """JSON values that `encodings.from_config` turns back into this encoding."""
+        return {"kind": "grouped", "encoding": self.encoding.config(), "groups": self.groups.tolist()}
+
+    def __repr__(self) -> str:
+        kept = f", {self.protected} protected entries" if self.protected else ""
+        return f"Grouped({self.encoding}, {self.count} groups{kept})"
+
+    def _spread(self, masks: torch.Tensor, dimensions: int) -> torch.Tensor:
+        """Bool[rows, 1 or channels, *places]: which entries are shown."""
+        places, protected = self._on(masks.device)
+        shown = masks[:, places] | protected
+        channels = () if self.groups.ndim == dimensions else (1,)
+        return shown.view(len(masks), *channels, *self.groups.shape)
+
+    def _on(self, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+        """The flat groups, 0 for a protected entry, and which entries those are; put onto the device once."""
+        if device not in self._tables:
+            flat = torch.tensor(self.groups.reshape(-1))
+            self._tables[device] = flat.clamp(min=0).to(device), (flat == PROTECTED).to(device)
+        return self._tables[device]
+
+    def _check(self, shape: Sequence[int]) -> None:
+        if self.groups.shape not in (tuple(shape), tuple(shape[1:])):
+            raise InputError(f"groups of shape {self.groups.shape} do not fit inputs of shape {tuple(shape)}")
+
+
+def blocks_of(height: int, width: int, rows: int, columns: int | None = None) -> npt.NDArray[np.int64]:
+    """int64[height, width]: groups of rows x columns pixels (square, if only rows are said), smaller at the far edges.
+
+    They are numbered row by row, so that they form an image of their own: a Lattice or Bands of its size fits them.
+    """
+    columns = rows if columns is None else columns
+    if min(height, width, rows, columns) < 1:
+        raise InputError(
+            f"sizes must be at least 1, got an image of {height} x {width} and blocks of {rows} x {columns}"
+        )
+    y, x = np.divmod(np.arange(height * width), width)
+    blocks: npt.NDArray[np.int64] = y // rows * -(-width // columns) + x // columns
+    return blocks.reshape(height, width)
+
+
+def _checked(groups: Any) -> npt.NDArray[np.int64]:
+    """The groups as int64[...], every number from 0 to the largest in use."""
+    try:
+        found = np.asarray(groups)
+    except ValueError:  # rows of different lengths
+        found = np.empty(0)
+    if found.size == 0 or found.ndim == 0 or not np.issubdtype(found.dtype, np.integer):
+        raise InputError(
+            f"groups must be an array of whole numbers, one for each entry of an input, got {groups!r:.80}"
+        )
+    found = found.astype(np.int64)
+    used = np.unique(found[found != PROTECTED])
+    if len(used) == 0 or not np.array_equal(used, np.arange(len(used))):
+        raise InputError(
+            f"groups must be numbered 0, 1, ... without a gap, {PROTECTED} where protected, got {used.tolist()!s:.80}"
+        )
+    found.setflags(write=False)
+    return found

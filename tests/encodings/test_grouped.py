@@ -1,0 +1,187 @@
+"""Groups of entries as units: what is shown of them, and certificates that count groups, by enumeration."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import combinations, product
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from sparsecert.attacks import CommonMasks, Pointwise, SmoothedDefender
+from sparsecert.encodings import PROTECTED, Encoding, Grouped, MeanFill, NullChannels, blocks_of, from_config
+from sparsecert.errors import InputError
+from sparsecert.schemes import Lattice, Partition, Scheme, Uniform
+from sparsecert.smoothed import Smoothed
+
+PLACES = np.array([[0, 0, 1], [2, PROTECTED, 1]])  # of a 2 x 3 image
+ENTRIES = np.array([[[0, 0, 1], [2, PROTECTED, 1]], [[3, 3, 3], [3, 2, PROTECTED]]])  # of two channels of it
+INSIDE = [NullChannels(), NullChannels(mean=[0.3], std=[0.2]), MeanFill(0.25), MeanFill(0.25, centred=True)]
+
+
+@pytest.mark.parametrize("inside", INSIDE, ids=repr)
+@pytest.mark.parametrize("groups", [PLACES, ENTRIES], ids=["places", "entries"])
+def test_groups_are_shown_or_not_as_a_whole_and_protected_entries_always(inside: Encoding, groups: Any) -> None:
+    """Entry by entry, against the encoding within, told what of each channel is shown; the rest leaves no trace."""
+    encoding = Grouped(inside, groups)
+    inputs = torch.rand(1, 2, 2, 3)
+    for bits in product((False, True), repeat=encoding.count):
+        masks = torch.tensor([bits])
+        shown = torch.tensor([[group == PROTECTED or bits[group] for group in groups.reshape(-1).tolist()]])
+        shown = shown.view(1, -1, 2, 3).expand(1, 2, 2, 3)
+        found = encoding(inputs, masks)
+        each = [inside.encode(inputs[:, c : c + 1], shown[:, c : c + 1]) for c in range(2)]
+        assert torch.equal(
+            found, torch.cat([one[:, part : part + 1] for part in range(each[0].shape[1]) for one in each], 1)
+        )
+        for value in (-7.0, -0.0, float("nan")):
+            changed = encoding(torch.where(shown, inputs, value), masks)
+            assert torch.equal(changed.view(torch.int32), found.view(torch.int32))
+
+
+@pytest.mark.parametrize("groups", [PLACES, ENTRIES], ids=["places", "entries"])
+def test_altered_are_the_groups_with_an_entry_that_differs(groups: Any) -> None:
+    encoding = Grouped(NullChannels(), groups)
+    random = np.random.default_rng(0)
+    differs = random.random((40, 2, 2, 3)) < 0.15
+    entries = differs.reshape(40, -1) if groups.ndim == 3 else differs.any(axis=1).reshape(40, -1)
+    flat = groups.reshape(-1)
+    wanted = [[bool(row[flat == group].any()) for group in range(encoding.count)] for row in entries]
+    assert encoding.altered(torch.from_numpy(differs)).tolist() == wanted
+
+
+def test_blocks_are_numbered_row_by_row() -> None:
+    assert blocks_of(3, 5, 2).tolist() == [[0, 0, 1, 1, 2], [0, 0, 1, 1, 2], [3, 3, 4, 4, 5]]
+    assert blocks_of(2, 4, 1, 3).tolist() == [[0, 0, 0, 1], [2, 2, 2, 3]]
+    with pytest.raises(InputError, match="at least 1"):
+        blocks_of(3, 5, 0)
+
+
+@pytest.mark.parametrize("encoding", [Grouped(MeanFill(0.5), PLACES), Grouped(NullChannels(), ENTRIES)], ids=repr)
+def test_the_config_survives(encoding: Grouped) -> None:
+    inputs, masks = torch.rand(3, 2, 2, 3), torch.rand(3, encoding.count) < 0.5
+    again = from_config(encoding.config())
+    assert torch.equal(again(inputs, masks), encoding(inputs, masks))
+    assert again.config() == encoding.config()
+
+
+def test_columns_of_a_table() -> None:
+    """Rows of five features, the last of them protected: the model sees (s, 1 - s) of each."""
+    encoding = Grouped(NullChannels(), [0, 0, 1, 2, PROTECTED])
+    found = encoding(torch.tensor([[0.1, 0.2, 0.3, 0.4, 0.5]]), torch.tensor([[True, False, False]]))
+    torch.testing.assert_close(found, torch.tensor([[[0.1, 0.2, 0, 0, 0.5], [0.9, 0.8, 0, 0, 0.5]]]))
+    assert encoding.units((5,)) == 3
+
+
+def _votes(smoothed: Smoothed, inputs: torch.Tensor, masks: torch.Tensor) -> list[int]:
+    """How many of all these masks vote for each of two classes."""
+    copies = smoothed.encoding(inputs.expand(len(masks), *inputs.shape[1:]), masks)
+    return torch.bincount(smoothed.model(copies).argmax(dim=1), minlength=2).tolist()
+
+
+def _altered(inputs: torch.Tensor, groups: Any, chosen: tuple[int, ...]) -> list[torch.Tensor]:
+    """The input with each entry of these groups at 0 or at 1, in every way."""
+    places = np.flatnonzero(np.isin(groups.reshape(-1), chosen))
+    found = []
+    for values in product((0.0, 1.0), repeat=len(places)):
+        changed = inputs.clone()
+        changed.view(-1)[places] = torch.tensor(values)
+        found.append(changed)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_delta_speaks_of_groups(seed: int) -> None:
+    """Over all masks of 2 of 5 groups: no change of rho groups moves a share of the votes by more than delta(rho)."""
+    generator = torch.Generator().manual_seed(seed)
+    groups = np.array([0, 0, 1, 2, 2, 3, 4, PROTECTED])
+    weights = torch.randn(2, 16, generator=generator)
+    smoothed = Smoothed(lambda copies: copies.flatten(1) @ weights.T, Uniform(5, 2), Grouped(NullChannels(), groups))
+    masks = torch.zeros(10, 5, dtype=torch.bool)
+    for row, kept in enumerate(combinations(range(5), 2)):
+        masks[row, list(kept)] = True
+    inputs = (torch.rand(1, 8, generator=generator) < 0.5).float()
+    before = _votes(smoothed, inputs, masks)
+    most = 0
+    for rho in (1, 2):
+        for chosen in combinations(range(5), rho):
+            for changed in _altered(inputs, groups, chosen):
+                after = _votes(smoothed, changed, masks)
+                moved = abs(after[0] - before[0])
+                assert Fraction(moved, 10) <= smoothed.scheme.delta(rho)
+                most = max(most, moved)
+    assert most > 0
+
+
+@pytest.mark.parametrize("rule", ["plurality", "run-off"])
+@pytest.mark.parametrize("scheme", [Partition(6, 6), Partition(6, 3, 2), Lattice(2, 3, 3)], ids=repr)
+def test_exact_certificates_count_groups(scheme: Scheme, rule: str) -> None:
+    """No change of `radius` blocks of 1 x 2 pixels alters the winner, every way tried; some change of more does."""
+    groups = blocks_of(2, 6, 1, 2)
+    inputs, tight = (torch.rand(6, 1, 2, 6, generator=torch.Generator().manual_seed(1)) < 0.5).float(), 0
+    weights = torch.randn(3, 24, generator=torch.Generator().manual_seed(2))
+    smoothed = Smoothed(lambda copies: copies.flatten(1) @ weights.T, scheme, Grouped(NullChannels(), groups))
+    certified = smoothed.certify_exactly(inputs, rule=rule)
+    for row, certificate in enumerate(certified):
+        for rho in range(1, 4):
+            changed = [
+                each
+                for chosen in combinations(range(6), rho)
+                for each in _altered(inputs[row : row + 1], groups, chosen)
+            ]
+            labels = smoothed.certify_exactly(torch.cat(changed), rule=rule).labels
+            if rho <= certificate.radius:
+                assert (labels == certificate.label).all()
+            else:
+                tight += int((labels != certificate.label).any())
+    assert tight > 0
+
+
+def test_a_grouped_classifier_is_certified_saved_and_attacked(tmp_path: Any) -> None:
+    groups = blocks_of(8, 8, 2)
+    linear = torch.nn.Linear(128, 2, bias=False)
+    linear.weight.data = torch.cat((torch.full((1, 64), 1.0), torch.full((1, 64), -1.0)), 1) * torch.tensor(
+        [[1.0], [-1.0]]
+    )
+    model = torch.nn.Sequential(torch.nn.Flatten(), linear)
+    smoothed = Smoothed(model, Uniform(16, 4), Grouped(NullChannels(), groups), classes=2)
+    images = torch.full((1, 1, 8, 8), 0.9)
+    certified = smoothed.certify(images, n0=100, n=2_000)
+    assert certified.labels.tolist() == [0]
+    assert certified.radii[0] > 0
+    smoothed.save(tmp_path / "model.safetensors")
+    again = Smoothed.load(tmp_path / "model.safetensors", model=model)
+    assert again.certify(images, n0=100, n=2_000).counts.tolist() == certified.counts.tolist()
+    found = Pointwise(restarts=1, rounds=0)(CommonMasks(smoothed, n=300), images, torch.tensor([0]))
+    assert found.succeeded.all()
+    altered = smoothed.encoding.altered(found.adversarial != images).sum()
+    assert certified.radii[0] < altered <= found.distances[0]
+
+
+def test_attackers_do_not_get_protected_entries() -> None:
+    smoothed = Smoothed(lambda copies: copies[:, :, 0], Uniform(3, 1), Grouped(MeanFill(0), [0, 1, 2, PROTECTED]))
+    with pytest.raises(InputError, match="1 entries of this classifier's inputs are protected"):
+        SmoothedDefender(smoothed, n=10)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Grouped(NullChannels(), [0.5, 1]), "array of whole numbers"),
+        (lambda: Grouped(NullChannels(), []), "array of whole numbers"),
+        (lambda: Grouped(NullChannels(), [[0], [1, 2]]), "array of whole numbers"),
+        (lambda: Grouped(NullChannels(), [0, 2]), "without a gap"),
+        (lambda: Grouped(NullChannels(), [-2, 0]), "without a gap"),
+        (lambda: Grouped(NullChannels(), [PROTECTED]), "without a gap"),
+        (lambda: Grouped(Grouped(NullChannels(), [0]), [0]), "not grouped itself"),
+        (lambda: Grouped(NullChannels, [0]), "not grouped itself"),  # type: ignore[arg-type]
+        (lambda: Grouped(NullChannels(), [0, 1]).units((3,)), r"groups of shape \(2,\) do not fit"),
+        (lambda: from_config({"kind": "grouped", "encoding": {"kind": "braille"}, "groups": [0]}), "encoding kind"),
+        (lambda: from_config({"kind": "grouped", "groups": [0]}), "cannot be understood"),
+    ],
+)
+def test_refusals(make: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        make()
