@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from sparsecert.bounds.interval import Lead
 from sparsecert.certificates import Certificate
+from sparsecert.certificates.target import Averted, Flagged, certify_averted, certify_flagged
+from sparsecert.certificates.top_k import TopK, certify_top_k
 from sparsecert.counts import Counts, Int64
+from sparsecert.errors import InputError
+from sparsecert.schemes import Scheme
 
 ABSTAINED = -1  # in integer arrays only; `abstained` says it as a boolean
 
@@ -65,6 +71,7 @@ class Certifications:
     bound: str
     samples: Int64
     answers: tuple[str | None, ...] = ()
+    scheme: Scheme | None = None
 
     def __len__(self) -> int:
         return len(self.certificates)
@@ -104,6 +111,44 @@ class Certifications:
     def p_upper(self) -> npt.NDArray[np.float64]:
         """float64[b]: every other class has at most this probability; NaN where only the lead is bounded."""
         return np.array([_side(c, "p_upper") for c in self.certificates], dtype=np.float64)
+
+    def top(self, k: int, labels: Sequence[int] | None = None) -> tuple[TopK, ...]:
+        """From the same votes: how many units may be altered with the label of each input among its k leading ones.
+
+        The label is the selected class, or of `labels`: one for each input, known before the votes.
+        """
+        scheme, asked = self._drawn(), self._each("labels", labels)
+        return tuple(
+            certify_top_k(self.selection[row], self.estimation[row], scheme, self.alpha, k, label)
+            for row, label in enumerate(asked)
+        )
+
+    def averted(self, target: int) -> tuple[Averted, ...]:
+        """From the same votes: how many units may be altered without the answer becoming `target`."""
+        scheme = self._drawn()
+        return tuple(
+            certify_averted(self.selection[row], self.estimation[row], scheme, self.alpha, target)
+            for row in range(len(self))
+        )
+
+    def flagged(self, label: int, threshold: float = 0.5) -> tuple[Flagged, ...]:
+        """From the same votes: how many units may be altered with p_label above the threshold (asymmetric use)."""
+        scheme = self._drawn()
+        return tuple(
+            certify_flagged(self.estimation[row], scheme, self.alpha, label, threshold) for row in range(len(self))
+        )
+
+    def _drawn(self) -> Scheme:
+        """The scheme of votes that are a fixed number for each input."""
+        if self.scheme is None or any(isinstance(c.interval, Lead) for c in self.certificates):
+            raise InputError("only votes of a fixed number can be certified in another way; leave sampling out")
+        return self.scheme
+
+    def _each(self, name: str, values: Sequence[int] | None) -> Sequence[int | None]:
+        """One for each input."""
+        if values is not None and len(values) != len(self):
+            raise InputError(f"{name} must be one for each of the {len(self)} inputs, got {len(values)}")
+        return [None] * len(self) if values is None else [int(value) for value in values]
 
     @property
     def counts(self) -> Int64:

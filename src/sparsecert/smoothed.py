@@ -196,7 +196,9 @@ class Smoothed:
             method.certify(selection[row], estimation[row], self.scheme, alpha) for row in range(len(estimation))
         )
         samples = np.full(len(certificates), n0 + n)
-        return Certifications(certificates, selection, estimation, n0, n, alpha, seed, bound, samples)
+        return Certifications(
+            certificates, selection, estimation, n0, n, alpha, seed, bound, samples, scheme=self.scheme
+        )
 
     def certifying_sequentially(
         self,

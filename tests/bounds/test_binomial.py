@@ -77,7 +77,7 @@ def test_the_proof_in_floats_never_says_more_than_the_integers(trials: int) -> N
             level = tail * (1 + Fraction(ulps, 1 << 52))
             if not 0 < level < 1:
                 continue
-            proved = binomial._proved_in_floats(successes, trials, p, level)
+            proved = binomial.proved_in_floats(successes, trials, p, level)
             assert not proved or level >= tail
             agreed += proved
     assert agreed >= 50 or trials == 1
@@ -98,4 +98,4 @@ def test_the_proof_in_floats_never_says_more_than_the_integers(trials: int) -> N
 def test_what_doubles_cannot_hold_is_left_to_the_integers(
     successes: int, trials: int, p: Fraction, level: Fraction
 ) -> None:
-    assert not binomial._proved_in_floats(successes, trials, p, level)
+    assert not binomial.proved_in_floats(successes, trials, p, level)

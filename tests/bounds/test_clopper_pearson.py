@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import mpmath
 import pytest
+from scipy.special import betaincinv
 from scipy.stats import binomtest
 
 from sparsecert.bounds import clopper_pearson
@@ -99,3 +100,21 @@ def test_complement_rounds_up() -> None:
 def test_refusals(count: int, n: int, alpha: float) -> None:
     with pytest.raises(InputError, match="must be between"):
         lower_bound(count, n, Fraction(alpha))
+
+
+@pytest.mark.parametrize("n", [1_500_000, 40_000_000, 10**10])
+def test_many_trials_are_settled_in_doubles(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where scipy errs by more than the first step: no proof in integers is needed, and the bound is close to it."""
+
+    def never(*_: object) -> bool:
+        raise AssertionError("a proof in integers of so many trials takes minutes")
+
+    monkeypatch.setattr(clopper_pearson, "tail_at_most", never)
+    alpha = Fraction(1, 40) - Fraction(1, 10**10)
+    for part in range(1, 15):
+        successes = part * n // 15 + 1
+        found = lower_bound(successes, n, alpha)
+        value = float(betaincinv(successes, n - successes + 1, float(alpha)))
+        assert value * (1 - 2.0**-27) < found < value * (1 + 1e-9)
+        if n < 10**7:
+            assert _tail(successes, n, found) <= mpmath.mpf(alpha.numerator) / alpha.denominator

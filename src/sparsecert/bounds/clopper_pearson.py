@@ -9,10 +9,11 @@ import math
 from fractions import Fraction
 from functools import lru_cache
 
-from sparsecert.bounds.binomial import tail_at_most
+from sparsecert.bounds.binomial import proved_in_floats, tail_at_most
 from sparsecert.errors import InputError
 
-STEP_DOWN = 1 - 2.0**-44  # far more than scipy's rounding, far less than one vote
+STEPS_DOWN = tuple(1 - 2.0**-bits for bits in (44, 40, 36, 32, 28))  # scipy errs by more with more trials
+FEW_TRIALS = 1 << 17  # for which a proof in integers is a matter of milliseconds
 
 
 @lru_cache(maxsize=1 << 16)
@@ -20,7 +21,8 @@ def lower_bound(successes: int, trials: int, alpha: Fraction) -> float:
     """A float p_lower with P(p_lower > p) <= alpha for every true p: never above the exact Clopper-Pearson bound.
 
     The exact bound is the p at which P(Binomial(trials, p) >= successes) = alpha, and 0 at no successes. scipy's value,
-    stepped down, is only a proposal: what is returned has been proved by `tail_at_most`, whose tail grows with p.
+    stepped down until that suffices, is only a proposal: what is returned has been proved by `tail_at_most`, or by the
+    half of it that takes doubles where there are many trials. The tail grows with p.
     """
     if not 0 <= successes <= trials or trials < 1:
         raise InputError(f"successes must be between 0 and trials, got {successes} of {trials}")
@@ -30,9 +32,11 @@ def lower_bound(successes: int, trials: int, alpha: Fraction) -> float:
         return 0.0
     from scipy.special import betaincinv
 
-    proposal = float(betaincinv(successes, trials - successes + 1, float(alpha))) * STEP_DOWN
-    if 0 <= proposal < 1 and tail_at_most(successes, trials, Fraction(proposal), alpha):
-        return proposal
+    value = float(betaincinv(successes, trials - successes + 1, float(alpha)))
+    for proof in (tail_at_most,) if trials <= FEW_TRIALS else (proved_in_floats, tail_at_most):
+        for step in STEPS_DOWN:
+            if 0 <= value * step < 1 and proof(successes, trials, Fraction(value * step), alpha):
+                return value * step
     return _bisected(successes, trials, alpha)
 
 

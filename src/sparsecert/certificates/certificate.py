@@ -44,3 +44,17 @@ def largest_rho(scheme: Scheme, margin: Fraction) -> int | None:
     ceiling = -(-(margin.numerator << DELTA_BITS) // margin.denominator)
     below = bisect_left(scheme.deltas, ceiling)
     return below - 1 if below else None
+
+
+def farthest_rho(scheme: Scheme, margin: Fraction) -> int | None:
+    """The largest rho, up to all units, with delta(rho) < margin, whatever the margin; None when margin <= 0.
+
+    `scheme.deltas` ends at 1/2; beyond it delta itself is asked, which grows with rho. delta(0) = 0.
+    """
+    if margin <= 0:
+        return None
+    low, high = 0, scheme.units + 1  # delta(low) < margin, and beyond the units there is nothing to alter
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if scheme.delta(middle) < margin else (low, middle)
+    return low

@@ -11,6 +11,7 @@ from fractions import Fraction
 
 from sparsecert.bounds import charged
 from sparsecert.bounds.clopper_pearson import lower_bound, upper_bound
+from sparsecert.certificates.certificate import farthest_rho
 from sparsecert.checks import whole
 from sparsecert.counts import Tally
 from sparsecert.schemes import Scheme
@@ -43,14 +44,7 @@ def top_k_radius(p_lower: float | Fraction, rivals: Rivals, scheme: Scheme) -> i
     one event, whose probability Theorem 1 lets grow by delta at most: to total + delta. So it cannot be. With k = 1
     this is Corollary 2.
     """
-    margin = (rivals.count * Fraction(p_lower) - Fraction(rivals.total)) / (rivals.count + 1)
-    if margin <= 0:
-        return None
-    low, high = 0, scheme.units + 1  # delta(low) < margin, and beyond the units there is nothing to alter
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if scheme.delta(middle) < margin else (low, middle)
-    return low
+    return farthest_rho(scheme, (rivals.count * Fraction(p_lower) - Fraction(rivals.total)) / (rivals.count + 1))
 
 
 def certify_top_k(
