@@ -91,7 +91,7 @@ class Exactly:
         if self.seconds:
             raise InputError("seconds is for altered pixels: every position of a patch is looked at, leave it out")
         if not isinstance(scheme, Bands | Blocks | Lattice):
-            raise InputError(f"{scheme} does not know which pixels make a patch; patches are for Lattice, Blocks, Bands")
+            raise InputError(f"{scheme} does not know which pixels make a patch; use Lattice, Blocks or Bands for that")
         return AlteredPatch(scheme.table, scheme.height, scheme.width)
 
 

@@ -41,11 +41,15 @@ def read(text: str, classes: int) -> Int16:
     return ranks
 
 
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and text.isascii() and len(text) < 6
+
+
 def _order(masks: list[str], classes: int) -> Int16:
     """int16[masks, classes]: the classes from first to last, as they are written; -1 for what is no class."""
     if classes > len(DIGITS):
         rows = [mask.split(",") for mask in masks]
-        if not all(len(row) == classes and all(number.isdecimal() and len(number) < 6 for number in row) for row in rows):
+        if not all(len(row) == classes and all(map(_is_number, row)) for row in rows):
             raise ValueError(f"rankings are not of {classes} classes")
         return np.array(rows, dtype=np.int64).clip(max=classes).astype(np.int16).reshape(-1, classes)
     if any(len(mask) != classes for mask in masks):

@@ -66,8 +66,8 @@ class Record:
     the radius is at least so much, where that was asked. A predict record has votes alone; `label` is None where it
     abstained.
 
-    Where the copies were those of a fixed set of masks, `rankings` say how each ranks the classes (`sparsecert.rankings`),
-    `votes` are their first choices, and `label` is the winner by the run's rule; there is always one.
+    Where the copies were those of a fixed set of masks, `rankings` say how each ranks the classes, as text (see
+    `sparsecert.rankings`), `votes` are their first choices, and `label` is the winner by the run's rule: there is one.
     """
 
     example: int

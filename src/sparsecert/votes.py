@@ -114,9 +114,7 @@ class Voting:
                 done += rows
         return found
 
-    def ranks(
-        self, inputs: torch.Tensor, masks: int, progress: Progress | None = None
-    ) -> Callable[[], torch.Tensor]:
+    def ranks(self, inputs: torch.Tensor, masks: int, progress: Progress | None = None) -> Callable[[], torch.Tensor]:
         """int16[b, masks, classes]: how each input's copy by each mask of a fixed set ranks the classes.
 
         0 is the class with the largest score, of equal scores the lowest-numbered; all 0 where scores are not finite.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -26,7 +28,7 @@ class AlteredPatch:
         self.height, self.width = height, width
         retained = masks.reshape(-1, height, width).cumsum(axis=1).cumsum(axis=2)
         self._below = np.pad(retained, ((0, 0), (1, 0), (1, 0)))  # how many pixels before (y, x) each mask retains
-        self._weights: dict[tuple[int, type], npt.NDArray[np.floating]] = {}  # by side: `met`, transposed
+        self._weights: dict[tuple[int, Any], npt.NDArray[Any]] = {}  # by side: `met`, transposed
 
     @property
     def most(self) -> int:
@@ -41,7 +43,7 @@ class AlteredPatch:
 
     def damage(self, costs: Int64, side: int) -> Int64:
         """int64[...]: what the worst patch of that side costs."""
-        kind = np.float32 if costs.sum(axis=-1).max(initial=0) < 1 << 24 else np.float64  # exact: whole numbers
+        kind: Any = np.float32 if costs.sum(axis=-1).max(initial=0) < 1 << 24 else np.float64  # exact: whole numbers
         if (side, kind) not in self._weights:
             self._weights[side, kind] = self.met(side).T.astype(kind)
         worst: Int64 = (costs.astype(kind) @ self._weights[side, kind]).max(axis=-1).astype(np.int64)

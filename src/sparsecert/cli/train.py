@@ -183,7 +183,7 @@ def _train_plain(
     device: str,
 ) -> None:
     """Trains a plain network and says how often it is right."""
-    _refuse_options_of_ablated_training()
+    options.refuse_given(NOT_PLAIN, "is for training on ablated inputs; leave it out, or leave out --plain")
     from dataclasses import replace
 
     from sparsecert import plain
@@ -213,15 +213,3 @@ def _train_plain(
         share, images = found["accuracy_under_attack"], f"{found['attacked']:,} of them"
         click.echo(f"under {recipe.ascent_steps} steps within {recipe.eps} in L-infinity, on {images}: {share:.2%}")
     click.echo(f"wrote {path}")
-
-
-def _refuse_options_of_ablated_training() -> None:
-    from click.core import ParameterSource
-
-    context = click.get_current_context()
-    for parameter in context.command.params:
-        given = context.get_parameter_source(parameter.name or "") == ParameterSource.COMMANDLINE
-        if given and parameter.name in NOT_PLAIN:
-            raise InputError(
-                f"{parameter.opts[0]} is for training on ablated inputs; leave it out, or leave out --plain"
-            )

@@ -128,6 +128,7 @@ def gap_of(records: Records, findings: Findings, summary: Summary) -> Gap:
     """
     check_same_images(records, findings)
     assert summary.bound is not None
+    assert summary.alpha is not None
     scheme = scheme_from_config(summary.scheme)
     found = {line.example: line for line in findings.lines if line.failed is None}
     pairs = []

@@ -21,7 +21,7 @@ TAKEN = {  # what else each may be told
 
 @dataclass(frozen=True)
 class Choice:
-    """A fixed set of masks but for the size of the image: its kind and its numbers; None is what the scheme defaults to.
+    """A fixed set of masks but for the size of the image: its kind and its numbers; None: what the scheme defaults to.
 
     parts, rounds: of `Lattice` and `Partition`. seed: of `Partition`. size: of `Blocks` and `Bands`. rows: of `Bands`.
     """

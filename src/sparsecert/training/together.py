@@ -13,6 +13,7 @@ import torch
 
 from sparsecert.datasets import Dataset
 from sparsecert.encodings import Encoding
+from sparsecert.errors import InputError
 from sparsecert.files import sole_writer
 from sparsecert.modelfile import MODEL_NAME
 from sparsecert.recipes import Recipe
