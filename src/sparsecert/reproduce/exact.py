@@ -24,6 +24,7 @@ CHOICES = {
     "mnist": ("28x1", "28x3", "28x7", "40x1", "49x1", "49x4", "56x1", "60x1", "60x3"),
     "cifar10": ("32x1", "32x4", "40x1", "40x4", "50x1", "50x4", "64x1", "64x3", "100x1", "100x2"),
 }
+PASSES = 10, 20_000  # of the figure
 
 
 def choices_of(data: str) -> list[Choice]:
@@ -102,17 +103,20 @@ def _figure(data: str, rows: Sequence[FixedRow], sampled: dict[str, Summary]) ->
     if printed is not None:
         axes.axhline(printed, color="0.4", linestyle=":", linewidth=1, label="best published: partition aggregation")
     axes.set_xscale("log")
+    axes.set_xlim(*PASSES)
     axes.set_ylim(bottom=0)
+    axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.set_xlabel("forward passes per image")
     axes.set_ylabel("median certified robustness (pixels)")
     axes.set_title(f"{data}: what is certified, by what it costs", loc="left", fontsize=11)
     axes.grid(color="0.9", linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(fontsize=8)
-    figure.supxlabel(f"{rows[0].run_off.inputs} test images; N/A is drawn at 0", x=0.01, ha="left", fontsize=7)
+    figure.legend(loc="outside lower left", fontsize=8, frameon=False, ncols=2)
     return figure
 
 
 def _points(axes: Axes, summaries: Sequence[Summary], label: str, colour: str, marker: str) -> None:
-    passes, medians = [one.mean_samples for one in summaries], [one.median or 0 for one in summaries]
-    axes.plot(passes, medians, marker, color=colour, markersize=6, label=label, zorder=3)
+    """A mark for each run that has a median; hollow, so that one does not hide another."""
+    known = [(one.mean_samples, one.median) for one in summaries if one.median is not None]
+    passes, medians = [passes for passes, _ in known], [middle for _, middle in known]
+    axes.plot(passes, medians, marker, color=colour, markersize=7, markerfacecolor="none", label=label, zorder=3)
