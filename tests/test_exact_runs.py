@@ -329,3 +329,15 @@ def test_linear_programs_only_enlarge_and_are_told(folders: dict[str, Path], tmp
     assert slow.header.run["seconds"] == 0.02
     assert "linear programs of up to 0.02 s" in FORMATS["markdown"]([summarise(slow)])
     assert "linear programs" not in FORMATS["markdown"]([summarise(slow, rule="plurality")])
+
+
+def test_an_attack_on_random_votes_says_nothing_of_them(
+    folders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, common = tmp_path / "attack.jsonl", ("--data", "digits", "--limit", 2, "--device", "cpu")
+    assert (
+        _cli("attack", folders["lattice"], *common, "--attack", "noise", "--n", 20, "--restarts", 1, "--out", out) == 0
+    )
+    capsys.readouterr()
+    assert _cli("report", folders["lattice"] / "certify.jsonl", out) == 2
+    assert "they say nothing of each other; report them apart" in capsys.readouterr().err

@@ -74,6 +74,7 @@ def report(
     """
     from sparsecert import records
     from sparsecert.reports import FORMATS, alarm, attack_report, gaps_of, summarise, summarise_attack
+    from sparsecert.reports.gap import NO_GAP
 
     kinds = {file: records.kind_of(file) for file in files}
     voted = [records.read(file) for file in files if kinds[file] != records.ATTACK]
@@ -86,10 +87,7 @@ def report(
     exact = [votes for votes in voted if records.is_exact(votes.header)]
     _refuse_idle(alpha, bound, predictions, rules, against, len(exact), len(voted))
     if exact and found:
-        raise InputError(
-            f"{exact[0].path} certifies the vote of all masks, and attacks are on votes by masks drawn at random: they "
-            "say nothing of each other; report them apart"
-        )
+        raise InputError(NO_GAP.format(exact[0].path))
     predicted = records.read(predictions) if predictions else None
     summaries = []
     for votes in voted:
