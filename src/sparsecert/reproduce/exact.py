@@ -84,8 +84,13 @@ def sampled_best(study: Study) -> dict[str, Summary]:
     sampling = study.sampling(published_over_k(study.data).sampling)
     cells = [cell for cell in study.found(study.cell(1)) if study.has(cell, sampling)]
     found = [study.records(cell, sampling)[0] for cell in cells]
-    bounds = ("two-sided", "one-sided") if found else ()
-    return {bound: best([summarise(one, bound=bound) for one in found]) for bound in bounds}
+    summaries: dict[str, list[Summary]] = {"two-sided": [], "one-sided": []}
+    with study.bars.rows(len(found)) as told:
+        for one in found:
+            for bound, known in summaries.items():
+                known.append(summarise(one, bound=bound))
+            told()
+    return {bound: best(known) for bound, known in summaries.items() if known}
 
 
 def _figure(data: str, rows: Sequence[FixedRow], sampled: dict[str, Summary]) -> Figure:
@@ -96,9 +101,10 @@ def _figure(data: str, rows: Sequence[FixedRow], sampled: dict[str, Summary]) ->
     axes = figure.add_subplot()
     by_rule = {"run-off": [row.run_off for row in rows], "plurality": [row.plurality for row in rows]}
     for colour, marker, (rule, summaries) in zip(COLOURS, "os", by_rule.items(), strict=False):
-        _points(axes, summaries, f"exact, {rule}", colour, marker)
+        _points(axes, summaries, f"exact, {rule}; {summaries[0].inputs:,} images", colour, marker)
     for colour, marker, (bound, summary) in zip(COLOURS[2:], "^v", sampled.items(), strict=False):
-        _points(axes, [summary], f"{bound}, k = {summary.scheme['keep']}, alpha = {summary.alpha}", colour, marker)
+        settings = f"k = {summary.scheme['keep']}, alpha = {summary.alpha}; {summary.inputs:,} images"
+        _points(axes, [summary], f"{bound}, {settings}", colour, marker)
     printed = published_medians("partitions").of(data)
     if printed is not None:
         axes.axhline(printed, color="0.4", linestyle=":", linewidth=1, label="best published: partition aggregation")
