@@ -26,15 +26,16 @@ import torch
 
 from sparsecert import datasets
 from sparsecert.errors import InputError
+from sparsecert.exact import Exactly
 from sparsecert.records import Header, read
 from sparsecert.runs import Cluster, Drawn, Procedure, record_all, record_on_cluster
 from sparsecert.runs import cluster as clusters
 from sparsecert.runs import crew as crews
 from sparsecert.runs.cluster import check_worker
 from sparsecert.runs.connection import connected, described, room
-from sparsecert.runs.procedures import Certify, CertifySequentially, Predict
+from sparsecert.runs.procedures import Certify, CertifyExactly, CertifySequentially, Predict
 from sparsecert.runs.worker import Ready
-from sparsecert.schemes import Uniform
+from sparsecert.schemes import Lattice, Uniform
 from sparsecert.sequential import Sequential
 from sparsecert.smoothed import Smoothed
 
@@ -367,3 +368,14 @@ def test_a_classifier_that_is_not_the_files_is_refused(trained: Path) -> None:
     other = Smoothed(loaded.model, Uniform(64, 3), loaded.encoding, classes=10)
     with pytest.raises(InputError, match="was saved with another scheme than"):
         clusters._job(Cluster(), {"CPU": 1}, FIXED, other, trained, datasets.load("digits"), "")
+
+
+def test_fixed_masks_are_certified_as_on_one_machine(trained: Path, tmp_path: Path) -> None:
+    """The same network, shown every mask of a lattice."""
+    lattice, network = Lattice(8, 8, 8), Smoothed.load(trained)
+    model = tmp_path / "lattice.safetensors"
+    Smoothed(network.model, lattice, network.encoding, classes=10, facts=network.facts).save(model)
+    procedure, local = CertifyExactly.by(lattice, Exactly()), tmp_path / "local.jsonl"
+    record_all(procedure, Smoothed.load(model, rows=ROWS), model, datasets.load("digits"), local, 80)
+    spread = _on_cluster(model, tmp_path / "spread.jsonl", procedure, 80)
+    assert _content(spread) == _content(local)

@@ -8,14 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sparsecert.certificates.damage import Damage
-from sparsecert.certificates.plurality import Exact, firsts, plurality, tallied
-from sparsecert.certificates.run_off import run_off
+from sparsecert.certificates.damage import AlteredUnits, Damage
+from sparsecert.certificates.patches import AlteredPatch
+from sparsecert.certificates.plurality import Exact, firsts, plurality, tallied, winner
+from sparsecert.certificates.run_off import run_off, run_off_winner
 from sparsecert.errors import InputError
-from sparsecert.schemes import FixedMasks, Scheme
+from sparsecert.schemes import Bands, Blocks, FixedMasks, Lattice, Scheme
 
 Int64 = npt.NDArray[np.int64]
 RULES = "plurality", "run-off"
+PIXELS, PATCHES = "pixels", "patches"  # what an attacker alters: some pixels anywhere, or all of one square
+AGAINST = PIXELS, PATCHES
+MOST_SECONDS = 3_600.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +61,40 @@ class ExactCertifications:
         return np.stack([tallied(firsts(ranks), self.ranks.shape[2]) for ranks in self.ranks])
 
 
+@dataclass(frozen=True)
+class Exactly:
+    """How the vote of a fixed set of masks is certified: three things that a record's votes do not depend on.
+
+    `rule` elects the class. The radius is a number of altered pixels, or `against` patches the side of one; None is
+    what the scheme is for: patches for blocks and bands, else pixels. `seconds`: see `AlteredUnits`.
+    """
+
+    rule: str = "run-off"
+    against: str | None = None
+    seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        rule_named(self.rule)
+        if self.against not in (None, *AGAINST):
+            raise InputError(f"against must be one of {', '.join(AGAINST)}, got {self.against!r}")
+        if not 0 <= self.seconds <= MOST_SECONDS:
+            raise InputError(f"seconds must be between 0 and {MOST_SECONDS:g}, got {self.seconds}")
+
+    def damages(self, scheme: FixedMasks) -> str:
+        """What is altered: pixels or patches."""
+        return self.against or (PATCHES if isinstance(scheme, Bands | Blocks) else PIXELS)
+
+    def damage(self, scheme: FixedMasks) -> Damage:
+        """What an attack costs at most; refuses patches where it is not known what is beside what."""
+        if self.damages(scheme) == PIXELS:
+            return AlteredUnits(scheme.table, self.seconds)
+        if self.seconds:
+            raise InputError("seconds is for altered pixels: every position of a patch is looked at, leave it out")
+        if not isinstance(scheme, Bands | Blocks | Lattice):
+            raise InputError(f"{scheme} does not know which pixels make a patch; use Lattice, Blocks or Bands for that")
+        return AlteredPatch(scheme.table, scheme.height, scheme.width)
+
+
 def certified(ranks: npt.NDArray[np.int16], rule: str, damage: Damage) -> tuple[Exact, ...]:
     """The certificate of each input from how its copies rank the classes; no model needed."""
     certify = rule_named(rule)
@@ -70,6 +108,14 @@ def rule_named(name: str) -> Callable[[npt.NDArray[np.int16], Damage], Exact]:
     if name == "run-off":
         return lambda ranks, damage: run_off(ranks.astype(np.int64), damage)
     raise InputError(f"rule must be one of {', '.join(RULES)}, got {name!r}")
+
+
+def elected(ranks: npt.NDArray[np.int16], rule: str) -> int:
+    """The winner of one input's vote."""
+    rule_named(rule)
+    if rule == "plurality":
+        return winner(tallied(firsts(ranks), ranks.shape[1]))
+    return run_off_winner(ranks.astype(np.int64))
 
 
 def fixed(scheme: Scheme) -> FixedMasks:

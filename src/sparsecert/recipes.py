@@ -18,6 +18,7 @@ LATER = (
     "precision",
     "copies",
     "consistency",
+    "scheme",
 )  # which the recipes in the first model files lack
 
 
@@ -32,6 +33,8 @@ class Recipe:
     takes a random part of the photograph (image folders only). precision: "bf16" multiplies in bfloat16; weights,
     momentum and the loss stay in fp32. copies: ablated copies of each input in a step. consistency: the weight of a
     second loss, which is small when the network gives all copies of an input the same shares (`training.objective`).
+    scheme: "uniform" retains `keep` units at random; otherwise the name of a fixed set of masks (`schemes.Choice`),
+    one of which is drawn for each copy, and which says itself how much is retained.
     """
 
     name: str
@@ -52,6 +55,7 @@ class Recipe:
     precision: str = "fp32"
     copies: int = 1
     consistency: float = 0.0
+    scheme: str = "uniform"
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch", "keep", "copies"):
@@ -89,10 +93,15 @@ class Recipe:
         return replace(self, epochs=epochs, rates=tuple(rates))
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON values, for headers; what a recipe of `LATER` has by default is left out, as when there was none."""
+        """JSON values, for headers; what a recipe of `LATER` has by default is left out, as when there was none.
+
+        So is `keep` where a fixed set of masks decides it.
+        """
         later = {
             field.name for field in fields(self) if field.name in LATER and getattr(self, field.name) == field.default
         }
+        if self.scheme != "uniform":
+            later.add("keep")
         known = {name: value for name, value in asdict(self).items() if name not in later}
         return {**known, "rates": [list(pair) for pair in self.rates]}
 

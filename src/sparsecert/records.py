@@ -20,6 +20,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, TypeVar, cast
 
+import numpy as np
+import numpy.typing as npt
+
+from sparsecert import rankings
+from sparsecert.certificates.plurality import firsts, tallied
 from sparsecert.counts import Tally
 from sparsecert.errors import InputError
 from sparsecert.files import lock, unwritable
@@ -60,6 +65,9 @@ class Record:
     certificate is drawn from, `samples` counts all the copies the input took, and `answer` is to the question whether
     the radius is at least so much, where that was asked. A predict record has votes alone; `label` is None where it
     abstained.
+
+    Where the copies were those of a fixed set of masks, `rankings` say how each ranks the classes, as text (see
+    `sparsecert.rankings`), `votes` are their first choices, and `label` is the winner by the run's rule: there is one.
     """
 
     example: int
@@ -73,6 +81,7 @@ class Record:
     radius: int | None = None
     samples: int | None = None
     answer: str | None = None
+    rankings: str | None = None
 
     @property
     def copies(self) -> int:
@@ -84,7 +93,10 @@ class Record:
     def to_json(self) -> str:
         """One line; only the classes that had votes are listed."""
         line: dict[str, Any] = {"example": self.example, "true": self.true}
-        if self.selection is None:
+        if self.rankings is not None:
+            line |= {"rankings": self.rankings, "label": self.label}
+            line |= {} if self.radius is None else {"radius": self.radius}
+        elif self.selection is None:
             line |= {"votes": _sparse(self.votes), "invalid": [self.votes.invalid], "label": self.label}
         else:
             line |= {"selection": _sparse(self.selection), "estimation": _sparse(self.votes)}
@@ -101,6 +113,9 @@ class Record:
         """The record of a line."""
         line = json.loads(text)
         common = {key: line[key] for key in ("example", "true", "label", "seconds")}
+        if "rankings" in line:
+            ranks = rankings.read(line["rankings"], classes)
+            return cls(votes=first_choices(ranks), rankings=line["rankings"], radius=line.get("radius"), **common)
         if "votes" in line:
             return cls(votes=_dense(line["votes"], line["invalid"][0], classes), **common)
         selection, votes = (
@@ -111,6 +126,13 @@ class Record:
         else:
             certificate = {key: line[key] for key in ("p_lower", "p_upper", "radius")}
         return cls(votes=votes, selection=selection, **certificate, **common)
+
+
+def first_choices(ranks: npt.NDArray[np.int16]) -> Tally:
+    """The votes of an input's copies: each for the class that it ranks first, for nobody where it has no opinion."""
+    labels = firsts(ranks)
+    counts = tallied(labels, ranks.shape[1])
+    return Tally(tuple(counts.tolist()), len(labels) - int(counts.sum()))
 
 
 @dataclass(frozen=True)
@@ -364,6 +386,11 @@ def _check_line(header: Header, record: Record | Finding) -> None:
 def _check_samples(header: Header, record: Record) -> None:
     """As many votes as the run has copies; at most so many where they were taken sequentially."""
     run, sequential = header.run, is_sequential(header)
+    if (record.rankings is not None) != is_exact(header):
+        raise ValueError("rankings do not fit the run's certificate")
+    if record.rankings is not None:
+        _check_rankings(header, record)
+        return
     for tally, n in ((record.selection, run.get("n0")), (record.votes, run["n"])):
         if tally is None:
             continue
@@ -380,6 +407,23 @@ def _check_samples(header: Header, record: Record) -> None:
             raise ValueError(f"answer {record.answer!r}")
 
 
+def _check_rankings(header: Header, record: Record) -> None:
+    """A ranking by each mask, a winner, and a radius where the run certifies."""
+    masks, classes = header.run["masks"], header.run["classes"]
+    if record.votes.total != masks:
+        raise ValueError(f"rankings are by {record.votes.total} masks, not {masks}")
+    if type(record.label) is not int or not 0 <= record.label < classes:
+        raise ValueError(f"label {record.label!r}")
+    certifies = header.kind != "predict"
+    if (type(record.radius) is int and record.radius >= 0) != certifies or (record.radius is not None) != certifies:
+        raise ValueError(f"radius {record.radius!r}")
+
+
+def is_exact(header: Header) -> bool:
+    """Whether each input was shown to the model by all masks of a fixed set."""
+    return "masks" in header.run and "rule" in header.run
+
+
 def is_sequential(header: Header) -> bool:
     """Whether the run took as many votes of each input as its radius needed."""
     return "sampling" in header.run
@@ -390,7 +434,7 @@ def _parse_header(path: Path, line: bytes) -> Header:
         facts = json.loads(line)
         version, header = facts["format"], Header(facts["kind"], facts["run"], facts["environment"])
         data = header.run["data"]
-        samples = [] if header.kind == ATTACK else [header.run["n"]]
+        samples = [] if header.kind == ATTACK else [header.run["masks" if is_exact(header) else "n"]]
         numbers = header.run["classes"], *samples, data["of"], data["inputs"]
         if not isinstance(header.environment, dict) or not all(
             type(number) is int and number > 0 for number in numbers

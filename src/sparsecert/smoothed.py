@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from sparsecert import encodings, exact, modelfile, models, schemes
@@ -161,13 +162,34 @@ class Smoothed:
         a linear program that may enlarge each radius. One thing is assumed beyond what is proved: that the model gives
         a copy the same scores whatever batch it is in.
         """
-        scheme, _ = exact.fixed(self.scheme), exact.rule_named(rule)
-        inputs = self.check(x)
-        ranks = self.voting(inputs).ranks(inputs, len(scheme.table), progress).numpy()
+        scheme = exact.fixed(self.scheme)
+        damage = damage or AlteredUnits(scheme.table, seconds)
+        return finished(self.certifying_exactly(x, rule=rule, damage=damage, progress=progress))
+
+    def certifying_exactly(
+        self,
+        x: torch.Tensor,
+        *,
+        rule: str,
+        damage: Damage,
+        progress: Progress | None = None,
+        voting: Voting | None = None,
+    ) -> Work[ExactCertifications]:
+        """`certify_exactly`, in steps: yields when its votes are queued. `voting` saves looking at the model again."""
+        exact.rule_named(rule)
+        ranks = yield from self.ranking(x, progress=progress, voting=voting)
+        return ExactCertifications(exact.certified(ranks, rule, damage), ranks, rule)
+
+    def ranking(
+        self, x: torch.Tensor, *, progress: Progress | None = None, voting: Voting | None = None
+    ) -> Work[npt.NDArray[np.int16]]:
+        """int16[b, masks, classes]: how each input's copy by each mask ranks the classes, in steps; 0 is the first."""
+        scheme, inputs = exact.fixed(self.scheme), self.check(x)
+        ranked = (voting or self.voting(inputs)).ranks(inputs, len(scheme.table), progress)
+        yield
+        ranks: npt.NDArray[np.int16] = ranked().numpy()
         _warn_of_invalid(int((ranks.max(axis=2) == 0).sum()), ranks.shape[0] * ranks.shape[1])
-        return ExactCertifications(
-            exact.certified(ranks, rule, damage or AlteredUnits(scheme.table, seconds)), ranks, rule
-        )
+        return ranks
 
     def certifying(
         self,

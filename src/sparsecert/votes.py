@@ -114,24 +114,25 @@ class Voting:
                 done += rows
         return found
 
-    def ranks(self, inputs: torch.Tensor, masks: int, progress: Progress | None = None) -> torch.Tensor:
-        """int16[b, masks, classes], on the CPU: how each input's copy by each mask of a fixed set ranks the classes.
+    def ranks(self, inputs: torch.Tensor, masks: int, progress: Progress | None = None) -> Callable[[], torch.Tensor]:
+        """int16[b, masks, classes]: how each input's copy by each mask of a fixed set ranks the classes.
 
         0 is the class with the largest score, of equal scores the lowest-numbered; all 0 where scores are not finite.
+        Call the result for the ranks, on the CPU: on a GPU the work is only queued here.
         """
-        inputs = onto(inputs, self.ablation.device)
-        found, done = torch.empty(len(inputs) * masks, self.classes, dtype=torch.int16), 0
+        inputs, device = onto(inputs, self.ablation.device), self.ablation.device
+        found, done = torch.empty(len(inputs) * masks, self.classes, dtype=torch.int16, device=device), 0
 
         def scores_of(copies: torch.Tensor) -> torch.Tensor:
             return self._scores(inputs, copies // masks, 0, torch.zeros_like(copies), ENUMERATION + copies % masks)
 
         with self._ready():
             for rows, _, scores in self._passes(len(found), scores_of):
-                found[done : done + rows] = ranked(scores[:rows]).cpu()
+                found[done : done + rows] = ranked(scores[:rows])
                 done += rows
                 if progress is not None:
                     progress(rows)
-        return found.view(len(inputs), masks, self.classes)
+        return lambda: found.view(len(inputs), masks, self.classes).cpu()
 
     @contextmanager
     def _ready(self) -> Iterator[None]:

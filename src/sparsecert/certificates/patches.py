@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -26,6 +28,7 @@ class AlteredPatch:
         self.height, self.width = height, width
         retained = masks.reshape(-1, height, width).cumsum(axis=1).cumsum(axis=2)
         self._below = np.pad(retained, ((0, 0), (1, 0), (1, 0)))  # how many pixels before (y, x) each mask retains
+        self._weights: dict[tuple[int, Any], npt.NDArray[Any]] = {}  # by side: `met`, transposed
 
     @property
     def most(self) -> int:
@@ -40,8 +43,11 @@ class AlteredPatch:
 
     def damage(self, costs: Int64, side: int) -> Int64:
         """int64[...]: what the worst patch of that side costs."""
-        worst: Int64 = (costs.astype(np.float64) @ self.met(side).T.astype(np.float64)).max(axis=-1).astype(np.int64)
-        return worst  # exact: integers below 2**53
+        kind: Any = np.float32 if costs.sum(axis=-1).max(initial=0) < 1 << 24 else np.float64  # exact: whole numbers
+        if (side, kind) not in self._weights:
+            self._weights[side, kind] = self.met(side).T.astype(kind)
+        worst: Int64 = (costs.astype(kind) @ self._weights[side, kind]).max(axis=-1).astype(np.int64)
+        return worst
 
     def radii(self, costs: Int64, budgets: Int64) -> Int64:
         """int64[...]: the side of the largest patch whose damage is within the budget; -1 where the budget is below 0.
@@ -50,8 +56,8 @@ class AlteredPatch:
         """
         found = np.where(budgets < 0, -1, 0)
         for side in range(1, self.most + 1):
-            survives = (found == side - 1) & (self.damage(costs, side) <= budgets)
-            if not survives.any():
+            left = found == side - 1
+            if not left.any():
                 break
-            found[survives] = side
+            found[left] += self.damage(costs[left], side) <= budgets[left]
         return found

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import linprog
-from scipy.sparse import csr_matrix, hstack, identity, vstack
 
 SCALE = 1 << 20  # prices are whole numbers of 1 / SCALE
 
@@ -19,6 +17,9 @@ def proposed_prices(
     altered) for the most cost, altering rho units in all. Nothing is promised of them: whoever uses them checks what
     they prove.
     """
+    from scipy.optimize import linprog
+    from scipy.sparse import csr_matrix, hstack, identity, vstack
+
     count, units = masks.shape
     meets = hstack([identity(count, format="csr"), csr_matrix(-masks.astype(np.float64))], format="csr")
     altered = csr_matrix(np.concatenate((np.zeros(count), np.ones(units)))[None])

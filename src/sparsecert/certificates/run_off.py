@@ -22,6 +22,12 @@ def finalists(counts: Int64) -> tuple[int, int]:
     return first, second
 
 
+def run_off_winner(ranks: Int64) -> int:
+    """Of the two classes with most votes, the one that more copies rank above the other."""
+    first, second = finalists(tallied(firsts(ranks), ranks.shape[1]))
+    return first if _lead(ranks, first, second) >= (first > second) else second
+
+
 def run_off(ranks: Int64, damage: Damage) -> Exact:
     """The winner W of the run-off, and how many units may be altered without another class winning.
 
@@ -43,12 +49,15 @@ def run_off(ranks: Int64, damage: Damage) -> Exact:
     """
     classes = ranks.shape[1]
     labels = firsts(ranks)
-    counts = tallied(labels, classes)
-    first, second = finalists(counts)
-    label = first if _lead(ranks, first, second) >= (first > second) else second
-    rivals = [rival for rival in range(classes) if rival != label]
+    counts, label = tallied(labels, classes), run_off_winner(ranks)
     beaten = _beaten(ranks, label, damage)
-    radius = min(max(int(beaten[rival]), _enters(labels, counts, label, rival, damage)) for rival in rivals)
+    radius: int | None = None
+    for rival in sorted((rival for rival in range(classes) if rival != label), key=lambda rival: int(beaten[rival])):
+        if radius is not None and beaten[rival] >= radius:
+            break  # nor does any after it win sooner
+        enough = max(int(beaten[rival]), _enters(labels, counts, label, rival, damage))
+        radius = enough if radius is None else min(radius, enough)
+    assert radius is not None  # there are two classes at least
     return Exact(label, _both_pass(labels, counts, label, damage, radius))
 
 
@@ -88,15 +97,16 @@ def _both_pass(labels: Int64, counts: Int64, label: int, damage: Damage, most: i
     for later in range(1, len(order)):
         if passed[order[later]] >= most:
             break
-        for sooner in range(later):
-            pair = rivals[order[[sooner, later]]]
-            together = _pair_passes(labels, counts, label, pair, damage)
-            most = min(most, max(int(passed[order[later]]), together))
+        pairs = rivals[np.stack((order[:later], np.full(later, order[later])), axis=1)]
+        together = int(_pairs_pass(labels, counts, label, pairs, damage).min())
+        most = min(most, max(int(passed[order[later]]), together))
     return most
 
 
-def _pair_passes(labels: Int64, counts: Int64, label: int, pair: Int64, damage: Damage) -> int:
-    """How many altered units surely do not bring the sum of the label's leads over two classes down far enough."""
-    costs = 1 + 2 * (labels == label).astype(np.int64) - np.isin(labels, pair)
-    needs = (counts[label] - counts[pair] + (pair > label)).sum()
-    return int(damage.radii(costs[None], needs[None] - 1)[0])
+def _pairs_pass(labels: Int64, counts: Int64, label: int, pairs: Int64, damage: Damage) -> Int64:
+    """int64[pairs]: how many altered units surely do not bring the sum of the label's leads over two classes down far
+    enough for both to pass.
+    """
+    costs = 1 + 2 * (labels == label).astype(np.int64) - (labels == pairs[:, :, None]).any(axis=1)
+    needs = (counts[label] - counts[pairs] + (pairs > label)).sum(axis=1)
+    return damage.radii(costs, needs - 1)

@@ -10,7 +10,9 @@ from sparsecert.cli import options
 from sparsecert.errors import InputError
 
 if TYPE_CHECKING:
+    from sparsecert.exact import Exactly
     from sparsecert.sequential import Sequential
+    from sparsecert.smoothed import Smoothed
 
 
 @click.command()
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     options.tolerance,
     options.alpha,
     options.bound,
+    options.rule,
+    options.against,
+    options.seconds,
     options.seed,
     options.shard,
     options.ray,
@@ -56,6 +61,9 @@ def certify(
     tolerance: float | None,
     alpha: float,
     bound: str,
+    rule: str | None,
+    against: str | None,
+    seconds: float | None,
     seed: int,
     shard: str | None,
     ray: str | None,
@@ -73,6 +81,9 @@ def certify(
     MODEL is a model file, the folder of the run that trained it, or a model that ships with the package (mnist-k45,
     mnist-k30). A run that was stopped is continued by the same command.
 
+    Where the model votes by a fixed set of masks (`train --scheme lattice`, ...), every mask is shown and the
+    certificate is exact: it holds always, there is no alpha, and the record keeps how each mask ranked the classes.
+
     \b
     Examples:
       sparsecert certify mnist-k45 --data mnist
@@ -82,6 +93,7 @@ def certify(
       sparsecert certify mnist-k45 --data mnist --ray auto --workers 8
       sparsecert certify mnist-k45 --data mnist --shard 2/8
       sparsecert certify mnist-k45 --data mnist --limit 400 --random
+      sparsecert certify runs/mnist-lattice --data mnist --rule plurality
     """
     from sparsecert import records
     from sparsecert.cli.progress import inputs_bar
@@ -94,16 +106,29 @@ def certify(
     cluster = options.cluster(ray, workers, cpus_per_worker, gpus_per_worker, device)
     out = options.records_file(out, model, "certify", data_name, part)
     smoothed = options.load_model(model, device if cluster is None else "cpu", precision, rows)
+    exactly = _exactly(smoothed, rule, against, seconds)
     data = options.load_data(data_name, split, data_dir, skip_bad)
     n = 10_000 if n is None else n
-    with inputs_bar("certifying", options.inputs(data, which, part), n0 + n if plan is None else None) as told:
+    copies = options.masks(smoothed) or (n0 + n if plan is None else None)
+    with inputs_bar("certifying", options.inputs(data, which, part), copies) as told:
         certify_dataset(
             smoothed, model, data, out,
-            n0=n0, n=n, alpha=alpha, seed=seed, bound=bound, sampling=plan,
+            n0=n0, n=n, alpha=alpha, seed=seed, bound=bound, sampling=plan, exactly=exactly,
             limit=which, shard=part, cluster=cluster, told=told,
         )  # fmt: skip
     click.echo(FORMATS["terminal"]([summarise(records.read(out))]))
     click.echo(f"wrote {out}")
+
+
+def _exactly(smoothed: Smoothed, rule: str | None, against: str | None, seconds: float | None) -> Exactly | None:
+    """How the vote of a fixed set of masks is certified, None where masks are drawn at random."""
+    from sparsecert.exact import Exactly, fixed
+
+    if not options.has_fixed_masks(smoothed):
+        return None
+    exactly = Exactly(rule or "run-off", against, seconds or 0.0)
+    exactly.damage(fixed(smoothed.scheme))
+    return exactly
 
 
 def _sampling(

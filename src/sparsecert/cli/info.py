@@ -6,6 +6,7 @@ import json
 import math
 import platform
 from fractions import Fraction
+from typing import Any
 
 import click
 
@@ -77,9 +78,18 @@ def _model(path: str) -> None:
     from sparsecert import modelfile
 
     header = modelfile.read_header(path)
-    click.echo(
-        json.dumps({"file": str(modelfile.located(path)), "sha256": modelfile.fingerprint(path), **header}, indent=2)
-    )
+    file = {"file": str(modelfile.located(path)), "sha256": modelfile.fingerprint(path)}
+    click.echo(json.dumps({**file, **header, **_masks(header.get("scheme"))}, indent=2))
+
+
+def _masks(config: Any) -> dict[str, Any]:
+    """Of a fixed set of masks how many there are, and the least and the most pixels that one retains."""
+    from sparsecert.schemes import FixedMasks, from_config
+
+    if config is None or not isinstance(scheme := from_config(config), FixedMasks):
+        return {}
+    sizes = scheme.table.sum(axis=1)
+    return {"masks": {"count": len(sizes), "fewest_retained": int(sizes.min()), "most_retained": int(sizes.max())}}
 
 
 def _machine() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +68,22 @@ tolerance = click.option(
     "--tolerance", type=float,
     help="Sequential: stop when 1000 more copies are expected to gain less radius than this (default: 0.01).",
 )  # fmt: skip
+CHANCE = "n0", "n", "alpha", "bound", "sampling", "at_least", "max_samples", "tolerance"  # what only samples have
+FIXED = "rule", "against", "seconds"  # what only a fixed set of masks has
+RULES, AGAINST = ["run-off", "plurality"], ["pixels", "patches"]
+rule = click.option(
+    "--rule", type=click.Choice(RULES),
+    help="Fixed masks: how their votes elect a class (default: a run-off between the two leading ones).",
+)  # fmt: skip
+against = click.option(
+    "--against", type=click.Choice(AGAINST),
+    help="Fixed masks: the radius counts altered pixels, or is the side of an altered square patch (default: patches "
+    "for blocks and bands, else pixels).",
+)  # fmt: skip
+seconds = click.option(
+    "--seconds", type=float,
+    help="Fixed masks that overlap: time for each linear program that may enlarge a radius (default: 0).",
+)  # fmt: skip
 shard = click.option("--shard", metavar="I/N", help="Only part I of N of the inputs; see `sparsecert records merge`.")
 ray = click.option(
     "--ray", metavar="ADDRESS",
@@ -95,6 +111,17 @@ def together(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
         return command
 
     return decorate
+
+
+def refuse_given(names: Collection[str], why: str) -> None:
+    """Refuses options of these parameters that are on the command line."""
+    from click.core import ParameterSource
+
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        given = context.get_parameter_source(parameter.name or "") == ParameterSource.COMMANDLINE
+        if given and parameter.name in names:
+            raise InputError(f"{parameter.opts[0]} {why}")
 
 
 def records_file(out: str | None, model: str, verb: str, data_name: str, part: Shard | None = None) -> str:
@@ -152,6 +179,25 @@ def cluster(
     for variable, setting in QUIET_RAY.items():
         os.environ.setdefault(variable, setting)
     return Cluster(address, workers, 1 if cpus is None else cpus, gpus, device)
+
+
+def masks(smoothed: Smoothed) -> int | None:
+    """How many masks vote for each input where they are a fixed set, None where they are drawn at random."""
+    from sparsecert.schemes import FixedMasks
+
+    return len(smoothed.scheme.table) if isinstance(smoothed.scheme, FixedMasks) else None
+
+
+def has_fixed_masks(smoothed: Smoothed) -> bool:
+    """Whether the classifier votes by a fixed set of masks; refuses the options of the other kind of classifier."""
+    fixed = masks(smoothed)
+    if fixed is None:
+        refuse_given(FIXED, f"is for a fixed set of masks; this model draws them at random ({smoothed.scheme})")
+        return False
+    chance = CHANCE if click.get_current_context().params.get("drawn") else (*CHANCE, "seed")
+    why = f"is for masks drawn at random; the {fixed} masks of this model are fixed, and all of them vote"
+    refuse_given(chance, f"{why}: leave it out")
+    return True
 
 
 def load_model(path: str, device: str, precision: str | None, rows: int | None) -> Smoothed:

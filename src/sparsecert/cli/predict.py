@@ -17,6 +17,7 @@ from sparsecert.cli import options
     options.drawn,
     options.n,
     options.alpha,
+    options.rule,
     options.seed,
     options.shard,
     options.ray,
@@ -38,6 +39,7 @@ def predict(
     drawn: bool,
     n: int,
     alpha: float,
+    rule: str | None,
     seed: int,
     shard: str | None,
     ray: str | None,
@@ -55,6 +57,9 @@ def predict(
     MODEL is a model file, the folder of the run that trained it, or a model that ships with the package (mnist-k45,
     mnist-k30). A run that was stopped is continued by the same command.
 
+    Where the model votes by a fixed set of masks (`train --scheme lattice`, ...), all of them vote: the answer is the
+    winner by --rule, and none is left out.
+
     \b
     Example:
       sparsecert predict runs/mnist-k45 --data mnist --out runs/mnist-k45/predict.jsonl
@@ -69,10 +74,12 @@ def predict(
     cluster = options.cluster(ray, workers, cpus_per_worker, gpus_per_worker, device)
     out = options.records_file(out, model, "predict", data_name, part)
     smoothed = options.load_model(model, device if cluster is None else "cpu", precision, rows)
+    rule = (rule or "run-off") if options.has_fixed_masks(smoothed) else None
     data = options.load_data(data_name, split, data_dir, skip_bad)
-    with inputs_bar("predicting", options.inputs(data, which, part), n) as told:
+    with inputs_bar("predicting", options.inputs(data, which, part), options.masks(smoothed) or n) as told:
         predict_dataset(
-            smoothed, model, data, out, n=n, alpha=alpha, seed=seed, limit=which, shard=part, cluster=cluster, told=told
+            smoothed, model, data, out,
+            n=n, alpha=alpha, seed=seed, rule=rule, limit=which, shard=part, cluster=cluster, told=told,
         )  # fmt: skip
     click.echo(FORMATS["terminal"]([summarise(records.read(out))]))
     click.echo(f"wrote {out}")

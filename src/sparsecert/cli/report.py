@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sparsecert.cli import options
 from sparsecert.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,6 +22,13 @@ FORMAT_NAMES = ["terminal", "markdown", "latex", "csv", "json"]
 @click.option("--alpha", type=float, help="Certify the stored votes again at this alpha.")
 @click.option(
     "--bound", type=click.Choice(["two-sided", "one-sided"]), help="Certify the stored votes again by this bound."
+)
+@click.option(
+    "--rule", "rules", type=click.Choice(options.RULES), multiple=True,
+    help="Fixed masks: certify the stored rankings again by this rule; given twice, a row for each.",
+)  # fmt: skip
+@click.option(
+    "--against", type=click.Choice(options.AGAINST), help="Fixed masks: certify them again against these attacks."
 )
 @click.option(
     "--predictions",
@@ -45,6 +53,8 @@ def report(
     form: str,
     alpha: float | None,
     bound: str | None,
+    rules: tuple[str, ...],
+    against: str | None,
     predictions: str | None,
     plot: str | None,
     rhos: tuple[int, ...],
@@ -60,9 +70,11 @@ def report(
       sparsecert report runs/mnist-k45/certify.jsonl --format json
       sparsecert report runs/*/certify.jsonl --bound one-sided --format markdown --plot curves.png
       sparsecert report runs/mnist-k45/certify.jsonl runs/mnist-k45/attack-pointwise.jsonl --plot gap.png
+      sparsecert report runs/mnist-lattice/certify.jsonl --rule run-off --rule plurality
     """
     from sparsecert import records
     from sparsecert.reports import FORMATS, alarm, attack_report, gaps_of, summarise, summarise_attack
+    from sparsecert.reports.gap import NO_GAP
 
     kinds = {file: records.kind_of(file) for file in files}
     voted = [records.read(file) for file in files if kinds[file] != records.ATTACK]
@@ -72,11 +84,20 @@ def report(
     for option, given in (("--alpha", alpha), ("--bound", bound), ("--predictions", predictions)):
         if given is not None and not voted:
             raise InputError(f"{option} is for records of votes, and these are of attacks; leave it out")
+    exact = [votes for votes in voted if records.is_exact(votes.header)]
+    _refuse_idle(alpha, bound, predictions, rules, against, len(exact), len(voted))
+    if exact and found:
+        raise InputError(NO_GAP.format(exact[0].path))
     predicted = records.read(predictions) if predictions else None
-    summaries = [summarise(votes, alpha=alpha, bound=bound, predictions=predicted) for votes in voted]
+    summaries = []
+    for votes in voted:
+        if records.is_exact(votes.header):
+            summaries += [summarise(votes, rule=rule, against=against) for rule in rules or (None,)]
+        else:
+            summaries.append(summarise(votes, alpha=alpha, bound=bound, predictions=predicted))
     attacks = [summarise_attack(findings) for findings in found]
-    certified = [(votes, one) for votes, one in zip(voted, summaries, strict=True) if one.kind == "certify"]
-    gaps = gaps_of(certified, found)
+    sampled = [] if exact else zip(voted, summaries, strict=True)
+    gaps = gaps_of([(votes, one) for votes, one in sampled if one.kind == "certify"], found)
     text = attack_report(summaries, attacks, gaps, form, rhos) if attacks else FORMATS[form](summaries)
     drawn = _drawn(summaries, attacks, gaps, plot) if plot else []
     click.echo(text)
@@ -86,6 +107,25 @@ def report(
     for line in alarms:
         click.echo(line, err=True)
     context.exit(int(bool(alarms)))
+
+
+def _refuse_idle(
+    alpha: float | None,
+    bound: str | None,
+    predictions: str | None,
+    rules: tuple[str, ...],
+    against: str | None,
+    exact: int,
+    voted: int,
+) -> None:
+    """Refuses an option that none of the files can obey: what chance has for exact records, and the other way round."""
+    sampled = {"--alpha": alpha, "--bound": bound, "--predictions": predictions}
+    for option, given in sampled.items():
+        if given is not None and exact and exact == voted:
+            raise InputError(f"{option} is for votes by masks drawn at random, these are by fixed masks; leave it out")
+    for option, asked in {"--rule": rules or None, "--against": against}.items():
+        if asked is not None and not exact:
+            raise InputError(f"{option} is for votes by a fixed set of masks, and these are not; leave it out")
 
 
 def _drawn(summaries: list[Summary], attacks: list[AttackSummary], gaps: list[Gap], plot: str) -> list[Path]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sparsecert.reports.comparison import Table
     from sparsecert.reproduce import Cell, Study
     from sparsecert.reproduce.attacked import Attacked
+    from sparsecert.schemes import Choice
     from sparsecert.training import Progress
 
 SMALLER = "keeps", "limit", "epochs", "n0", "n"  # options that make a run smaller
@@ -32,6 +33,8 @@ USED = {  # the options that each target obeys
     "table-6": (*SMALLER, "recipe", "data"),
     "table-8": (*SMALLER, "recipe", "data"),
     "footnote": (*SMALLER, "recipe"),
+    "exact": ("masks", "limit", "epochs", "recipe", "data"),
+    "patches": ("masks", "limit", "epochs", "recipe", "data"),
     "recipes": (*SMALLER, "data"),
     "figure-1": SMALLER,
     "figure-2": (),
@@ -46,6 +49,8 @@ DATA = {  # the data sets of each target, the usual one first; "photographs": an
     "table-5": ("cifar10",),
     "table-6": ("imagenette", "imagenet", "photographs"),
     "table-8": ("mnist", "cifar10"),
+    "exact": ("mnist", "cifar10"),
+    "patches": ("mnist", "cifar10"),
     "recipes": ("cifar10", "imagenette"),
     "curves": ("mnist", "cifar10", "imagenette", "imagenet", "photographs"),
 }
@@ -58,8 +63,11 @@ DATA = {  # the data sets of each target, the usual one first; "photographs": an
     click.option("--out", default="runs/reproduce", show_default=True, type=click.Path(file_okay=False), metavar="DIR",
                  help="Folder of models, records and figures; what is there is used, what is missing is made."),
     click.option("--data", metavar="NAME",
-                 help="For table-6, table-8, recipes and curves: mnist, cifar10, imagenette, imagenet or a folder."),
+                 help="For table-6, table-8, exact, patches, recipes and curves: mnist, cifar10, imagenette, imagenet "
+                 "or a folder."),
     click.option("--keeps", metavar="K,K,...", help="These numbers of retained pixels, published or not."),
+    click.option("--masks", metavar="NAME,NAME,...",
+                 help="exact, patches: these fixed sets of masks, for example lattice-28x1,lattice-28x3 or bands-4."),
     click.option("--recipe", metavar="NAME", help="Train by this recipe, for example paper-cifar10."),
     click.option("--limit", type=int,
                  help="So many test inputs (table-4, table-5: of each split) instead of the target's."),
@@ -86,6 +94,7 @@ def reproduce(
     out: str,
     data: str | None,
     keeps: str | None,
+    masks: str | None,
     recipe: str | None,
     limit: int | None,
     epochs: int | None,
@@ -112,6 +121,8 @@ def reproduce(
     table-5    CIFAR-10: the same, ResNet50
     table-6    Imagenette (or --data imagenet, or a folder): k = 500, 1000, 2000 beside the paper's ImageNet
     table-8    MNIST and CIFAR-10 (or --data one of them): the encodings of NULL at the paper's best k
+    exact      MNIST and CIFAR-10: fixed sets of masks, certified exactly, by their number of forward passes
+    patches    MNIST and CIFAR-10: bands and blocks against a square patch
     footnote   MNIST: k = 45 with 100 + 100,000 samples at alpha = 0.001
     recipes    CIFAR-10 (or --data imagenette): the paper's recipe and the usual one here, side by side
     figure-1   MNIST: an image, its ablations, and the labels of the base classifiers
@@ -126,6 +137,7 @@ def reproduce(
 
     MNIST is certified on all test images. CIFAR-10 is on 1,000 evenly spaced ones unless --limit says otherwise
     (--limit 10000: all), Imagenette on 400 drawn at random; a row that has records of more images shows those.
+    All test images are certified for exact and patches, unless --limit says otherwise.
     table-2 attacks 275 evenly spaced images of MNIST; the exit code is 1 if an attack misclassifies one of them within
     its certified radius.
 
@@ -137,6 +149,7 @@ def reproduce(
       sparsecert reproduce table-3 --keeps 10,15,20,25,50 --out results
       sparsecert reproduce table-4 --recipe paper-cifar10 --keeps 75
       sparsecert reproduce curves --data cifar10 --out results
+      sparsecert reproduce exact --data mnist --masks lattice-28x1,lattice-28x3 --out results
     """
     from sparsecert.devices import device_named
     from sparsecert.reproduce import Study
@@ -144,6 +157,7 @@ def reproduce(
 
     names = [name.strip() for part in attacks for name in part.split(",")]
     given = {"keeps": keeps, "limit": limit, "epochs": epochs, "n0": n0, "n": n, "recipe": recipe, "data": data}
+    given["masks"] = masks
     attacking = {"attack": attacks or None, "restarts": restarts, "group": group}
     _refuse_idle_options(targets, [name for name, value in {**given, **attacking}.items() if value is not None])
     plan = [(target, name) for target in targets for name in _data_of(target, data)]
@@ -171,7 +185,7 @@ def reproduce(
         if target in ("table-2", "figure-3", "figure-5"):
             alarms += _reproduce_attacks(target, Attacked(own, restarts, group), names, form)
         else:
-            _reproduce(target, own, _whole_numbers(keeps), form)
+            _reproduce(target, own, _whole_numbers(keeps), _choices(masks), form)
     for line in alarms:
         click.echo(line, err=True)
     context.exit(int(bool(alarms)))
@@ -195,26 +209,31 @@ def _refuse_two_data_sets(names: Sequence[str]) -> None:
 
 
 def _data_of(target: str, asked: str | None) -> tuple[str, ...]:
-    """The data sets that a target is measured on: its usual one, or the one asked for; table-8 has two."""
+    """The data sets that a target is measured on: its usual one, or the one asked for; some have two."""
     from sparsecert.datasets import NAMES
 
     known = DATA.get(target, ("mnist",))
     if asked is None or "data" not in USED[target]:
-        return known if target == "table-8" else known[:1]
+        return known if target in ("table-8", "exact", "patches") else known[:1]
     if asked not in known and ("photographs" not in known or asked in NAMES):
         words = ["a folder of train/ and val/" if name == "photographs" else name for name in known]
         raise InputError(f"--data must be one of {', '.join(words)} for {target}, got {asked!r}")
     return (asked,)
 
 
-def _reproduce(target: str, study: Study, keeps: list[int] | None, form: str) -> None:
+def _reproduce(target: str, study: Study, keeps: list[int] | None, choices: list[Choice] | None, form: str) -> None:
     from sparsecert.reports.tables import table_text
+    from sparsecert.reproduce.exact import exact
+    from sparsecert.reproduce.patches import patches
 
     drawn: list[Path] = []
     if target == "headline":
         from sparsecert.reproduce.headline import headline
 
         table, drawn = headline(study)
+        click.echo(table_text(table, form))
+    elif target in ("exact", "patches"):
+        table, drawn = (exact if target == "exact" else patches)(study, choices)
         click.echo(table_text(table, form))
     elif target.startswith("figure-") or target == "curves":
         drawn = _figure(target, study, keeps)
@@ -284,6 +303,12 @@ def _whole_numbers(text: str | None) -> list[int] | None:
     if not all(part.isdecimal() and int(part) for part in parts):
         raise InputError(f"keeps must be whole numbers from 1 on with commas between, as in 40,45, got {text!r}")
     return list(dict.fromkeys(map(int, parts)))
+
+
+def _choices(text: str | None) -> list[Choice] | None:
+    from sparsecert.schemes import Choice
+
+    return None if text is None else list(dict.fromkeys(Choice.parse(part.strip()) for part in text.split(",")))
 
 
 class TerminalBars:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sparsecert.cli import options
 from sparsecert.errors import InputError
+
+if TYPE_CHECKING:
+    from sparsecert.schemes import Choice
 
 
 @click.command()
@@ -17,6 +20,14 @@ from sparsecert.errors import InputError
     click.option("--plain", "plain_kind", type=click.Choice(["cnn", "binarized", "robust"]),
                  help="Instead, a plain network on whole images, to attack beside smoothed classifiers."),
     click.option("--keep", type=int, help="Units retained in each ablated copy (default: the recipe's)."),
+    click.option("--scheme", "scheme_name", default="uniform", show_default=True,
+                 type=click.Choice(["uniform", "lattice", "partition", "blocks", "bands"]),
+                 help="Uniform: --keep pixels at random. The others: a fixed set of masks, certified exactly."),
+    click.option("--parts", type=int, help="Lattice, partition: masks that no two share a pixel of."),
+    click.option("--rounds", type=int, help="Lattice, partition: so many partitions side by side (default: 1)."),
+    click.option("--scheme-seed", type=int, help="Partition: decides which pixel goes where (default: 0)."),
+    click.option("--size", type=int, help="Blocks, bands: the side of a block, the columns of a band."),
+    click.option("--rows", "band_rows", is_flag=True, default=None, help="Bands: of rows instead of columns."),
     click.option("--out", required=True, type=click.Path(file_okay=False), metavar="DIR", help="Folder of the run."),
     click.option("--recipe", "recipe_name", metavar="NAME",
                  help="paper-mnist, paper-cifar10, paper-imagenet, modern-cifar10, modern-imagenette, digits."),
@@ -40,6 +51,12 @@ def train(
     data_name: str,
     plain_kind: str | None,
     keep: int | None,
+    scheme_name: str,
+    parts: int | None,
+    rounds: int | None,
+    scheme_seed: int | None,
+    size: int | None,
+    band_rows: bool | None,
     out: str,
     recipe_name: str | None,
     model_name: str | None,
@@ -61,6 +78,10 @@ def train(
     A run that was stopped is continued by the same command. Started by torchrun, several processes (GPUs, machines)
     share each batch, and end in the weights that one would.
 
+    With a fixed set of masks, training draws from exactly those, and `certify` shows the model all of them: what it
+    proves then holds always, not with probability 1 - alpha. Lattice and partition are for altered pixels, blocks and
+    bands (Levine & Feizi 2020) for an altered patch.
+
     Plain networks: a CNN, the same on images binarized at 0.5, and one trained against L-infinity changes (of 0.3
     on MNIST, as Madry et al. 2018; made for a GPU).
 
@@ -68,12 +89,15 @@ def train(
     Examples:
       sparsecert train --data mnist --keep 45 --out runs/mnist-k45
       sparsecert train --data cifar10 --recipe modern-cifar10 --keep 50 --out runs/cifar10-k50
+      sparsecert train --data mnist --scheme lattice --parts 28 --out runs/mnist-lattice
+      sparsecert train --data cifar10 --recipe modern-cifar10 --scheme bands --size 4 --out runs/cifar10-bands
       sparsecert train --data mnist --plain robust --out runs/mnist-robust
       torchrun --nproc-per-node 8 -m sparsecert train --data imagenet --keep 1000 --out runs/imagenet-k1000
     """
     if plain_kind is not None:
         _train_plain(plain_kind, data_name, out, epochs, batch, precision, checkpoint_seconds, data_dir, seed, device)
         return
+    choice = _choice(scheme_name, keep, parts, rounds, scheme_seed, size, band_rows)
     from dataclasses import replace
 
     from sparsecert import training
@@ -89,11 +113,13 @@ def train(
         "batch": batch,
         "keep": keep,
         "precision": precision,
+        "scheme": None if choice is None else str(choice),
     }
     recipe = replace(recipe, **{name: value for name, value in changed.items() if value is not None})
     data = options.load_data(data_name, "train", data_dir, skip_bad)
     encoding = training.default_encoding(data, recipe, encoding_name)
-    scheme = Uniform(encoding.units(data.images.shape), recipe.keep)
+    _, height, width = data.images.shape
+    scheme = Uniform(height * width, recipe.keep) if choice is None else choice.of(height, width)
     with training.joined(device_named(device)) as (team, own_device), training_bar() as told:
         model = training.train(
             data,
@@ -117,7 +143,31 @@ def train(
         training.leave()
 
 
-NOT_PLAIN = "keep", "recipe_name", "model_name", "encoding_name", "masks", "half", "workers", "skip_bad"
+SCHEME = "scheme_name", "parts", "rounds", "scheme_seed", "size", "band_rows"
+NOT_PLAIN = "keep", *SCHEME, "recipe_name", "model_name", "encoding_name", "masks", "half", "workers", "skip_bad"
+
+
+def _choice(
+    kind: str,
+    keep: int | None,
+    parts: int | None,
+    rounds: int | None,
+    seed: int | None,
+    size: int | None,
+    rows: bool | None,
+) -> Choice | None:
+    """The fixed set of masks that was asked for, None for uniform ones; refuses options of another scheme."""
+    from sparsecert.schemes import Choice
+
+    if kind != "uniform":
+        if keep is not None:
+            raise InputError(f"--keep is for --scheme uniform; how much {kind} retains, its own numbers say")
+        return Choice(kind, parts, rounds, seed, size, rows)
+    given = {"--parts": parts, "--rounds": rounds, "--scheme-seed": seed, "--size": size, "--rows": rows}
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(f"{name} is for a fixed set of masks; add --scheme lattice, partition, blocks or bands")
+    return None
 
 
 def _train_plain(
@@ -133,7 +183,7 @@ def _train_plain(
     device: str,
 ) -> None:
     """Trains a plain network and says how often it is right."""
-    _refuse_options_of_ablated_training()
+    options.refuse_given(NOT_PLAIN, "is for training on ablated inputs; leave it out, or leave out --plain")
     from dataclasses import replace
 
     from sparsecert import plain
@@ -163,15 +213,3 @@ def _train_plain(
         share, images = found["accuracy_under_attack"], f"{found['attacked']:,} of them"
         click.echo(f"under {recipe.ascent_steps} steps within {recipe.eps} in L-infinity, on {images}: {share:.2%}")
     click.echo(f"wrote {path}")
-
-
-def _refuse_options_of_ablated_training() -> None:
-    from click.core import ParameterSource
-
-    context = click.get_current_context()
-    for parameter in context.command.params:
-        given = context.get_parameter_source(parameter.name or "") == ParameterSource.COMMANDLINE
-        if given and parameter.name in NOT_PLAIN:
-            raise InputError(
-                f"{parameter.opts[0]} is for training on ablated inputs; leave it out, or leave out --plain"
-            )

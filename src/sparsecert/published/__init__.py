@@ -11,6 +11,7 @@ from sparsecert.errors import InputError
 
 FOLDER = Path(__file__).parent
 CERTIFICATES, BASE_ACCURACY, ATTACKS = "certificates", "base-accuracy", "attacks"  # the kinds of tables
+MEDIANS, PATCHES = "medians", "patches"  # of other papers
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,40 @@ class PublishedAttacks:
     remarks: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class PublishedMedians:
+    """The best published median certified robustness of each data set, and where it stands."""
+
+    name: str
+    source: str
+    about: str
+    medians: dict[str, int]
+
+    def of(self, data: str) -> int | None:
+        """That of this data set; None where there is none."""
+        return self.medians.get(data)
+
+
+@dataclass(frozen=True)
+class PublishedPatch:
+    """Percentages as printed: accuracy, and the share certified against a patch of `side` pixels a side."""
+
+    data: str
+    side: int
+    accuracy: float
+    certified: float
+
+
+@dataclass(frozen=True)
+class PublishedPatches:
+    """Published certificates against patches, and where they stand."""
+
+    name: str
+    source: str
+    about: str
+    rows: tuple[PublishedPatch, ...]
+
+
 def published(name: str) -> Published:
     """The published table of certificates of that name."""
     table = _table(name, CERTIFICATES)
@@ -124,6 +159,18 @@ def published_attacks(name: str) -> PublishedAttacks:
     table = _table(name, ATTACKS)
     settings, rows = table.pop("settings"), tuple(PublishedAttackedRow(**row) for row in table.pop("rows"))
     return PublishedAttacks(rows=rows, remarks=tuple(table.pop("remarks", ())), **settings, **table)
+
+
+def published_medians(name: str) -> PublishedMedians:
+    """The published medians of that name."""
+    table = _table(name, MEDIANS)
+    return PublishedMedians(medians={row["data"]: row["median"] for row in table.pop("rows")}, **table)
+
+
+def published_patches(name: str) -> PublishedPatches:
+    """The published certificates against patches of that name."""
+    table = _table(name, PATCHES)
+    return PublishedPatches(rows=tuple(PublishedPatch(**row) for row in table.pop("rows")), **table)
 
 
 def names(kind: str = CERTIFICATES) -> list[str]:

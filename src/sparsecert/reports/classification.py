@@ -8,10 +8,10 @@ from typing import Any
 from sparsecert.bounds import charged, predicted
 from sparsecert.certificates import certify_stopped
 from sparsecert.errors import InputError
-from sparsecert.records import Records, is_sequential
+from sparsecert.records import Records, is_exact, is_sequential
 from sparsecert.schemes import Scheme
 
-FROM_ESTIMATION = "estimation votes"
+FROM_ESTIMATION, FROM_ALL_MASKS = "estimation votes", "votes of all masks"
 SAME_CLASSIFIER = ("model", "sha256"), ("scheme",), ("encoding",), ("precision",), ("data", "fingerprint")
 
 
@@ -19,7 +19,8 @@ SAME_CLASSIFIER = ("model", "sha256"), ("scheme",), ("encoding",), ("precision",
 class Classification:
     """The answers of the exact binomial test at the report's alpha, compared with the true labels.
 
-    `accuracy` and `abstained` are shares of `inputs`; what is left was answered wrongly. `source` names the votes.
+    `accuracy` and `abstained` are shares of `inputs`; what is left was answered wrongly. `source` names the votes. Of a
+    fixed set of masks, all `n` of which vote, the answer is the winner of that vote: no test, no seed, no abstention.
     """
 
     source: str
@@ -28,7 +29,7 @@ class Classification:
     inputs: int
     expected: int
     n: int
-    seed: int
+    seed: int | None
 
 
 def classify(records: Records, scheme: Scheme, alpha: float, source: str) -> Classification:
@@ -61,6 +62,11 @@ def check_predictions(records: Records, predictions: Records) -> None:
     if predictions.header.kind != "predict":
         raise InputError(
             f"{predictions.path} holds {predictions.header.kind} records; name one of `sparsecert predict`"
+        )
+    if is_exact(predictions.header):
+        raise InputError(
+            f"{predictions.path} holds votes by all masks of a fixed set, {records.path} by masks drawn at random; "
+            "name predictions by masks drawn at random"
         )
     for keys in SAME_CLASSIFIER:
         here, there = fact(records.header.run, keys), fact(predictions.header.run, keys)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from sparsecert.errors import InputError
+from sparsecert.exact import PATCHES
 from sparsecert.reports.attacks import AttackSummary
-from sparsecert.reports.classification import FROM_ESTIMATION
+from sparsecert.reports.classification import FROM_ALL_MASKS, FROM_ESTIMATION
 from sparsecert.reports.summary import Summary
 
 NOT_APPLICABLE = "-"  # predictions certify nothing; "N/A" is an answer, this is the absence of the question
@@ -16,6 +18,7 @@ WORDS = (  # facts that need no name
     *("data", "scheme", "encoding", "bound", "chosen", "precision", "device"),
     *("model", "attack", "budget", "search"),
 )
+UNSAID = ("rounds", 1), ("seed", 0)
 MOST_RHOS = 20
 EVERY_RHO_UP_TO = 10
 
@@ -33,25 +36,46 @@ class Table:
 def facts(summary: Summary) -> dict[str, str]:
     """What decided the numbers of one run, in words."""
     certifies = summary.kind == "certify"
-    scheme = {key: value for key, value in summary.scheme.items() if key not in ("kind", "keep")}
     return {
         "data": f"{summary.data} {summary.split}",
         "k": str(summary.scheme.get("keep", NOT_APPLICABLE)),
-        "scheme": ", ".join([str(summary.scheme["kind"]), *(f"{value} {key}" for key, value in scheme.items())]),
+        "scheme": _scheme(summary.scheme),
         "encoding": summary.encoding,
-        "bound": f"{summary.bound} ({summary.certificate})" if certifies else NOT_APPLICABLE,
-        "n0": str(summary.n0) if certifies else NOT_APPLICABLE,
-        "n": str(summary.n),
+        "bound": _bound(summary),
+        "n0": str(summary.n0) if certifies and not summary.exact else NOT_APPLICABLE,
+        "n": NOT_APPLICABLE if summary.exact else str(summary.n),
         "sampling": _sampling(summary),
-        "alpha": str(summary.alpha),
+        "alpha": "exact" if summary.exact else str(summary.alpha),
+        "radius": "side of a patch" if summary.against == PATCHES else NOT_APPLICABLE,
         **run_facts(summary),
     }
+
+
+def _scheme(config: dict[str, Any]) -> str:
+    """A scheme's kind and numbers; what a fixed set of masks has by default goes unsaid."""
+    words = [str(config["kind"])]
+    for name, value in config.items():
+        if name == "height":
+            words.append(f"{value} x {config.get('width')} pixels")
+        elif name == "rows":
+            words += ["rows"] if value else []
+        elif name in ("size", "seed") and value:
+            words.append(f"{name} {value}")
+        elif name not in ("kind", "keep", "width") and (name, value) not in UNSAID:
+            words.append(f"{value} {name}")
+    return ", ".join(words)
+
+
+def _bound(summary: Summary) -> str:
+    if summary.exact:
+        return str(summary.bound)
+    return f"{summary.bound} ({summary.certificate})" if summary.kind == "certify" else NOT_APPLICABLE
 
 
 def run_facts(summary: Summary | AttackSummary) -> dict[str, str]:
     """What is said of a run of any kind: its seed, its inputs and where it was computed."""
     return {
-        "seed": str(summary.seed),
+        "seed": NOT_APPLICABLE if summary.seed is None else str(summary.seed),
         "inputs": f"{summary.inputs} of {summary.expected_inputs}" if summary.incomplete else str(summary.inputs),
         "chosen": NOT_APPLICABLE if summary.chosen is None else f"chosen at {summary.chosen}",
         "precision": summary.precision,
@@ -89,7 +113,8 @@ def shared(each: Sequence[dict[str, str]]) -> dict[str, str]:
 def labels(summaries: Sequence[Summary]) -> list[str]:
     """A name for each run, no two alike: k for a lone run, the facts in which they differ for several."""
     each = [facts(summary) for summary in summaries]
-    return told_apart(each, "k", [summary.kind for summary in summaries], [summary.path for summary in summaries])
+    lone = "scheme" if each and each[0]["k"] == NOT_APPLICABLE else "k"
+    return told_apart(each, lone, [summary.kind for summary in summaries], [summary.path for summary in summaries])
 
 
 def told_apart(each: Sequence[dict[str, str]], lone: str, kinds: Sequence[str], paths: Sequence[Path]) -> list[str]:
@@ -114,19 +139,33 @@ def results_table(summaries: Sequence[Summary]) -> Table:
     shared = shared_facts(summaries)
     columns = [name for name in facts(summaries[0]) if name not in shared]
     certifies = any(summary.kind == "certify" for summary in summaries)
+    measure, passes = measured_in(summaries), any(summary.exact for summary in summaries)
+    numbers = [results(summary, certifies, measure, passes) for summary in summaries]
     rows = [
-        (*(facts(summary)[name] for name in columns), *results(summary, certifies).values()) for summary in summaries
+        (*(facts(summary)[name] for name in columns), *found.values())
+        for summary, found in zip(summaries, numbers, strict=True)
     ]
     notes = ["; ".join((source(summary), *remarks(summary))) for summary in summaries]
     if len(summaries) > 1:
         notes = [f"{name}: {note}" for name, note in zip(labels(summaries), notes, strict=True)]
-    return Table((*columns, *results(summaries[0], certifies)), tuple(rows), sentence(shared), tuple(notes))
+    return Table((*columns, *numbers[0]), tuple(rows), sentence(shared), tuple(notes))
 
 
-def results(summary: Summary, certifies: bool) -> dict[str, str]:
-    """The headline numbers of one run, in words; without the medians where no run certifies anything."""
+def measured_in(summaries: Sequence[Summary]) -> str:
+    """What a median of these runs is of: robustness is a number of pixels, except where it is the side of a patch."""
+    kinds = {summary.against == PATCHES for summary in summaries if summary.kind == "certify"}
+    return {frozenset({True}): "patch side", frozenset({True, False}): "robustness or patch side"}.get(
+        frozenset(kinds), "robustness"
+    )
+
+
+def results(summary: Summary, certifies: bool, measure: str = "robustness", passes: bool = False) -> dict[str, str]:
+    """The headline numbers of one run, in words; without the medians where no run certifies anything.
+
+    `measure` is what the medians are of (see `measured_in`); forward `passes` are shown where asked for.
+    """
     medians = {
-        "median certified robustness": summary.median,
+        f"median certified {measure}": summary.median,
         "median among correctly certified": summary.median_among_certified,
         "median by the reference convention": summary.median_reference,
     }
@@ -134,6 +173,7 @@ def results(summary: Summary, certifies: bool) -> dict[str, str]:
     return {
         "accuracy (abstained)": f"{percent(summary.accuracy)} ({percent(summary.abstained)})",
         **({name: median(value) if known else NOT_APPLICABLE for name, value in medians.items()} if certifies else {}),
+        **({"forward passes per input": f"{summary.mean_samples:g}"} if passes else {}),
         "seconds per input": f"{summary.mean_seconds:.3g}",
     }
 
@@ -148,10 +188,15 @@ def remarks(summary: Summary) -> list[str]:
         found.append(f"radius at least {summary.sampling['at_least']}: {counts}")
     if summary.incomplete:
         found.append(f"incomplete, {summary.inputs} of {summary.expected_inputs} inputs are recorded")
-    if summary.recertified:
+    if summary.recertified and summary.exact:
+        run = " against ".join(filter(None, [summary.run_bound, summary.run_against]))
+        found.append(f"derived again from the recorded rankings; the run itself used {run}")
+    elif summary.recertified:
         run = ", ".join([f"alpha = {summary.run_alpha}", *filter(None, [summary.run_bound])])
         found.append(f"derived again from the recorded votes; the run itself used {run}")
-    if summary.kind == "certify" and summary.classified_from != FROM_ESTIMATION:
+    if summary.exact and summary.seconds:
+        found.append(f"linear programs of up to {summary.seconds:g} s each took part in the radii")
+    if summary.kind == "certify" and summary.classified_from not in (FROM_ESTIMATION, FROM_ALL_MASKS):
         c = summary.classification
         found.append(f"accuracy from {c.source}, {c.inputs} of {c.expected} inputs, n = {c.n}, seed = {c.seed}")
     if summary.invalid_votes:
@@ -178,7 +223,13 @@ def accuracy_table(summaries: Sequence[Summary]) -> Table | None:
     rows = ((str(rho), *(percent(summary.certified_accuracy_at(rho) or 0.0) for summary in certifying)) for rho in rhos)
     seconds = ", ".join(f"{summary.mean_seconds:.3g}" for summary in certifying)
     caption = f"{sentence(shared_facts(certifying))}, seconds per input: {seconds}"
-    return Table(("rho", *names), tuple(rows), caption, note)
+    return Table((radius_name(certifying), *names), tuple(rows), caption, note)
+
+
+def radius_name(summaries: Sequence[Summary]) -> str:
+    """What a radius of these runs is called."""
+    words = {"robustness": "rho", "patch side": "patch side", "robustness or patch side": "rho or patch side"}
+    return words[measured_in(summaries)]
 
 
 def shown_rhos(largest: int) -> tuple[list[int], tuple[str, ...]]:
@@ -205,4 +256,8 @@ def _named(name: str, text: str) -> str:
     """A fact that stands alone: numbers need their name, words do not."""
     if name == "inputs":
         return f"{text} inputs"
+    if name == "alpha" and text == "exact":
+        return "exact (no alpha)"
+    if name == "radius":
+        return f"radius: {text}"
     return text if name in WORDS else f"{name} = {text}"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparsecert.errors import InputError
-from sparsecert.reports.comparison import labels, sentence, shared_facts
+from sparsecert.reports.comparison import labels, radius_name, sentence, shared_facts
 from sparsecert.reports.drawing import write_figure
 from sparsecert.reports.summary import Summary
 
@@ -23,7 +23,11 @@ HEIGHT = 4.8  # inches
 MOST_RUNS_INSIDE = 8
 LONGEST_LABEL_INSIDE = 44
 NO_BREAK = "\N{NO-BREAK SPACE}"
-ACROSS = "rho: altered units that provably cannot change the answer"
+ACROSS = {  # by what the radii are of
+    "rho": "rho: altered units that provably cannot change the answer",
+    "patch side": "side of a square patch that provably cannot change the answer",
+    "rho or patch side": "rho, or side of a patch: altered units that provably cannot change the answer",
+}
 UP = "inputs certified for the true class"
 TITLE = "Certified accuracy; dots and dotted line: median"
 STYLES = "-", "--", "-.", (0, (1, 1)), (0, (5, 1, 1, 1, 1, 1))
@@ -48,7 +52,8 @@ def _figure(summaries: Sequence[Summary]) -> Figure:
     axes = figure.add_subplot()
     for place, (summary, label) in enumerate(zip(summaries, labels(summaries), strict=True)):
         _draw(axes, summary, label, place)
-    dress(axes, max(len(summary.certified_accuracy) for summary in summaries), ACROSS, UP)
+    across = ACROSS[radius_name(summaries)]
+    dress(axes, max(len(summary.certified_accuracy) for summary in summaries), across, UP)
     explain(figure, axes, TITLE, caption(sentence(shared_facts(summaries))))
     return figure
 

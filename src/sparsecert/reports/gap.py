@@ -14,6 +14,10 @@ from sparsecert.reports.medians import certified_accuracy, median_certified_robu
 from sparsecert.reports.summary import Summary, certificates_of
 from sparsecert.schemes import from_config as scheme_from_config
 
+NO_GAP = (
+    "{} certifies no vote by masks drawn at random, and attacks are on such a vote: they say nothing of each other; "
+    "report them apart"
+)
 SAME_IMAGES = (("data", "split"), *SAME_CLASSIFIER)
 
 
@@ -126,8 +130,9 @@ def gap_of(records: Records, findings: Findings, summary: Summary) -> Gap:
 
     Refuses runs of different models, data or splits, and runs that have no image in common.
     """
+    if summary.bound is None or summary.alpha is None:
+        raise InputError(NO_GAP.format(records.path))
     check_same_images(records, findings)
-    assert summary.bound is not None
     scheme = scheme_from_config(summary.scheme)
     found = {line.example: line for line in findings.lines if line.failed is None}
     pairs = []

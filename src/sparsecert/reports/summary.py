@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from sparsecert.certificates import Certificate, certify_stopped, method_named
 from sparsecert.errors import InputError
-from sparsecert.records import ANSWERS, Record, Records, is_sequential
+from sparsecert.records import ANSWERS, Record, Records, is_exact, is_sequential
 from sparsecert.reports.classification import FROM_ESTIMATION, Classification, check_predictions, classify
-from sparsecert.reports.facts import RunFacts, facts_of
+from sparsecert.reports.exact import exact_results, exactly_of
+from sparsecert.reports.facts import RunFacts, exact_facts_of, facts_of
 from sparsecert.reports.medians import certified_accuracy, median_certified_robustness
 from sparsecert.schemes import Scheme
 from sparsecert.schemes import from_config as scheme_from_config
@@ -102,6 +103,8 @@ class Summary(RunFacts):
             "encoding": self.encoding,
             "bound": self.bound,
             "certificate": self.certificate,
+            "masks": self.masks,
+            "against": self.against,
             "n0": self.n0,
             "n": self.n,
             "sampling": self.sampling,
@@ -112,6 +115,7 @@ class Summary(RunFacts):
             "seed": self.seed,
             "run_alpha": self.run_alpha,
             "run_bound": self.run_bound,
+            "run_against": self.run_against,
             "precision": self.precision,
             "device": self.device,
             "device_name": self.device_name,
@@ -123,13 +127,26 @@ class Summary(RunFacts):
 
 
 def summarise(
-    records: Records, *, alpha: float | None = None, bound: str | None = None, predictions: Records | None = None
+    records: Records,
+    *,
+    alpha: float | None = None,
+    bound: str | None = None,
+    predictions: Records | None = None,
+    rule: str | None = None,
+    against: str | None = None,
 ) -> Summary:
     """Summarises a run from its votes alone: the recorded labels, intervals and radii are not looked at.
 
     `alpha` and `bound` replace the run's own, so another level or theorem needs no model. The classification accuracy
     is that of `predictions` where given, otherwise of the estimation votes; both at the same alpha.
+
+    Of a fixed set of masks, `rule` and `against` replace the run's own; see `reports.exact.elected`.
     """
+    if is_exact(records.header):
+        given = {"alpha": alpha, "bound": bound, "predictions": predictions and predictions.path}
+        _refuse(records, given, "votes by all masks of a fixed set, which has none")
+        return _summarise_exactly(records, rule, against)
+    _refuse(records, {"rule": rule, "against": against}, "votes by masks drawn at random, which have none")
     facts = facts_of(records, alpha, bound)
     scheme = scheme_from_config(facts["scheme"])
     _check_lines(records)
@@ -138,6 +155,25 @@ def summarise(
         inputs=len(records.lines),
         classification=_classification(records, scheme, facts["alpha"], predictions),
         **(_certified(records, scheme, facts) if facts["kind"] == "certify" else {}),
+        **_totals(records, facts),
+    )
+
+
+def _refuse(records: Records, given: Mapping[str, object], why: str) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(f"{name} {value} was asked of {records.path}, which holds {why}; leave it out")
+
+
+def _summarise_exactly(records: Records, rule: str | None, against: str | None) -> Summary:
+    scheme = scheme_from_config(records.header.run.get("scheme", {}))
+    exactly = exactly_of(records, scheme, rule, against)
+    facts = exact_facts_of(records, exactly)
+    _check_any(records)
+    return Summary(
+        **facts,
+        inputs=len(records.lines),
+        **exact_results(records, scheme, exactly),
         **_totals(records, facts),
     )
 
@@ -163,9 +199,13 @@ def _totals(records: Records, facts: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _check_lines(records: Records) -> None:
+def _check_any(records: Records) -> None:
     if not len(records.lines):
         raise InputError(f"{records.path} holds no inputs yet; wait for the run that writes it, or start it again")
+
+
+def _check_lines(records: Records) -> None:
+    _check_any(records)
     predicts = records.header.kind == "predict"
     stray = next((line.example for line in records.lines if (line.selection is None) != predicts), None)
     if stray is not None:

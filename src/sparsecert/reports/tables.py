@@ -16,6 +16,7 @@ from sparsecert.reports.comparison import (
     accuracy_table,
     certificates,
     facts,
+    measured_in,
     remarks,
     results,
     results_table,
@@ -146,10 +147,11 @@ def _human_tables(summaries: Sequence[Summary]) -> list[Table]:
 def _facts_of_one(summary: Summary) -> list[tuple[str, str]]:
     """One run's results and facts."""
     certifies = summary.kind == "certify"
-    lines = list(results(summary, certifies).items())
+    lines = list(results(summary, certifies, measured_in([summary])).items())
     if certifies:
         lines.append(("certificates", certificates(summary)))
-    lines += [("samples per input", f"{summary.mean_samples:g}")]
+    passes = "forward passes per input" if summary.exact else "samples per input"
+    lines += [(passes, f"{summary.mean_samples:g}")]
     lines += [(name, text) for name, text in facts(summary).items() if text != NOT_APPLICABLE]
     return [*lines, ("records", source(summary)), *(("note", remark) for remark in remarks(summary))]
 

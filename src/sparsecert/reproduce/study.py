@@ -5,6 +5,7 @@
     OUT/cifar10/k75-paper-cifar10/    a recipe that is not the study's usual one
     OUT/cifar10/k75-resnet50-cifar/   an architecture that is not the recipe's
     OUT/cifar10/k75/certify-10000.jsonl     another number of inputs than the usual subset
+    OUT/mnist/lattice-28x1/                 a fixed set of masks (see `reproduce.fixed`)
 
 A model or a records file that is there is used; one that was begun is continued; one that is missing is made. Records
 may lie there compressed (.gz, .xz); complete ones need neither model nor data. Where no number of inputs is asked for,
@@ -34,6 +35,7 @@ from sparsecert.reproduce.design import Design, design_of
 
 if TYPE_CHECKING:
     from sparsecert.runs import Limit
+    from sparsecert.schemes import Choice, Scheme
     from sparsecert.smoothed import Smoothed
 
 CERTIFY, PREDICT = "certify", "predict"
@@ -116,7 +118,18 @@ class Study:
     def recipe_of(self, cell: Cell) -> Recipe:
         """How the cell is trained."""
         recipe = recipe_for(self.data, cell.recipe or self.design.recipe).shortened(self.epochs)
-        return replace(recipe, keep=cell.keep, model=cell.model or recipe.model)
+        masks: dict[str, Any] = {"keep": cell.keep} if cell.scheme is None else {"scheme": str(cell.scheme)}
+        return replace(recipe, model=cell.model or recipe.model, **masks)
+
+    def fixed_cell(self, choice: Choice) -> Cell:
+        """The classifier of this fixed set of masks by the study's recipe."""
+        return replace(self.cell(1), keep=0, scheme=choice)
+
+    def scheme_of(self, cell: Cell, height: int, width: int) -> Scheme:
+        """The cell's scheme for images of this size."""
+        from sparsecert.schemes import Uniform
+
+        return Uniform(height * width, cell.keep) if cell.scheme is None else cell.scheme.of(height, width)
 
     def found(self, like: Cell) -> list[Cell]:
         """The cells that have a folder and differ from `like` in nothing but k, by k."""
@@ -141,13 +154,17 @@ class Study:
         }
         lacking = {cell: missing for cell, missing in lacking.items() if missing}
         self._check(list(lacking), sampling)
-        small = all(self.recipe_of(cell).model in SIDE_BY_SIDE for cell in lacking)
-        at_once = small and self.device.startswith("cuda")
-        for together in [list(lacking)] if at_once else [[cell] for cell in lacking]:
+        for together in self.side_by_side(list(lacking)):
             self.train(together)
             for cell in together:
                 for kind in lacking[cell]:
                     self.make(cell, kind, sampling)
+
+    def side_by_side(self, cells: Sequence[Cell]) -> list[list[Cell]]:
+        """The cells in the groups that are trained together: small models on a GPU all at once, others one by one."""
+        small = all(self.recipe_of(cell).model in SIDE_BY_SIDE for cell in cells)
+        at_once = cells and small and self.device.startswith("cuda")
+        return [list(cells)] if at_once else [[cell] for cell in cells]
 
     def has(self, cell: Cell, sampling: Sampling) -> bool:
         """Whether the cell's records are there, complete and of this study's settings."""
@@ -158,14 +175,13 @@ class Study:
 
     def _check(self, cells: Sequence[Cell], sampling: Sampling) -> None:
         """Refuses what cannot be trained or certified, before hours of work are done for it."""
-        from sparsecert.schemes import Uniform
         from sparsecert.smoothed import check_settings
 
         for cell in cells:
             _, height, width = self.test.images.shape
-            scheme = Uniform(height * width, cell.keep)
+            scheme = self.scheme_of(cell, height, width)
             check_settings(scheme, self.seed, sampling.alpha, n0=sampling.n0, n=sampling.n)
-            self._refuse_orphans(cell)
+            self.refuse_orphans(cell)
 
     def records(self, cell: Cell, sampling: Sampling) -> tuple[Records, Records | None]:
         """The cell's certify records and, where the sampling predicts, its predict records, which must be there."""
@@ -180,7 +196,6 @@ class Study:
             return
         import torch
 
-        from sparsecert.schemes import Uniform
         from sparsecert.training import Run, default_encoding, train_together
         from sparsecert.training.batches import Batches
 
@@ -191,7 +206,7 @@ class Study:
         for cell in open_cells:
             recipe = self.recipe_of(cell)
             encoding = default_encoding(data, recipe, cell.encoding)
-            scheme = Uniform(encoding.units(data.images.shape), cell.keep)
+            scheme = self.scheme_of(cell, *data.images.shape[1:])
             runs.append((Run(data, recipe, scheme, encoding, self.seed, device, shared), self.folder(cell)))
         with self.bars.training(open_cells) as told:
             train_together(runs, checkpoint_seconds=self.checkpoint_seconds, half=True, told=told)
@@ -247,14 +262,14 @@ class Study:
         names = f"{CERTIFY}*.jsonl*", f"{PREDICT}*.jsonl*", BASE_NAME
         return sorted(path for name in names for path in self.folder(cell).glob(name))
 
-    def _refuse_orphans(self, cell: Cell) -> None:
+    def refuse_orphans(self, cell: Cell) -> None:
         """Records of a model that is not there could only be joined by those of another: trained anew, it differs."""
         if not self._is_trained(cell) and self._recorded(cell):
             raise InputError(f"{self.folder(cell)} holds records but not their model; name another --out folder")
 
     def load(self, cell: Cell) -> Smoothed:
         """The cell's classifier, trained if need be."""
-        self._refuse_orphans(cell)
+        self.refuse_orphans(cell)
         self.train([cell])
         return self._load(self.folder(cell))
 

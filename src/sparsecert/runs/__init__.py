@@ -6,11 +6,13 @@ from functools import partial
 from pathlib import Path
 
 from sparsecert.datasets import Dataset
+from sparsecert.errors import InputError
+from sparsecert.exact import Exactly, fixed
 from sparsecert.runs.attacks import adversarial_images, attack_dataset
 from sparsecert.runs.cluster import Cluster, record_on_cluster
 from sparsecert.runs.inputs import Drawn, Limit, Shard, pixels
 from sparsecert.runs.local import Told, record_all
-from sparsecert.runs.procedures import Certify, CertifySequentially, Predict, Procedure
+from sparsecert.runs.procedures import Certify, CertifyExactly, CertifySequentially, Predict, PredictExactly, Procedure
 from sparsecert.runs.targets import PlainTarget, SmoothedTarget, Target, target_of
 from sparsecert.sequential import Sequential
 from sparsecert.smoothed import Smoothed
@@ -18,6 +20,7 @@ from sparsecert.smoothed import Smoothed
 __all__ = [
     "Cluster",
     "Drawn",
+    "Exactly",
     "Limit",
     "PlainTarget",
     "Procedure",
@@ -49,6 +52,7 @@ def certify_dataset(
     seed: int = 0,
     bound: str = "two-sided",
     sampling: Sequential | None = None,
+    exactly: Exactly | None = None,
     limit: Limit = None,
     shard: Shard | None = None,
     cluster: Cluster | None = None,
@@ -57,11 +61,17 @@ def certify_dataset(
     """Certifies `limit` evenly spaced inputs (all by default) and records each as it is done; resumes a killed run.
 
     `limit` may be `Drawn(400, seed)`, for 400 inputs drawn at random. `model` is the file that `smoothed` was loaded
-    from: the records name the model by its hash. `sampling` takes the place of n0 and n. Of a `shard` only its part of
-    the inputs is certified. With a `cluster` its workers load the model from that file and compute on their devices,
-    and nothing is computed here.
+    from: the records name the model by its hash. `sampling` takes the place of n0 and n. `exactly` takes the place of
+    all that chance needs, where the scheme is a fixed set of masks: each is voted by, and what is certified holds
+    always. Of a `shard` only its part of the inputs is certified. With a `cluster` its workers load the model from that
+    file and compute on their devices, and nothing is computed here.
     """
-    procedure = certifying(n0, n, alpha, seed, bound, sampling)
+    if exactly is None:
+        procedure = certifying(n0, n, alpha, seed, bound, sampling)
+    elif (n0, n, alpha, bound, sampling) != (1_000, 10_000, 0.05, "two-sided", None):
+        raise InputError("n0, n, alpha, bound and sampling are for masks drawn at random; leave them out with exactly")
+    else:
+        procedure = CertifyExactly.by(smoothed.scheme, exactly)
     _record(procedure, smoothed, model, data, out, limit, shard, cluster, told)
 
 
@@ -81,6 +91,7 @@ def predict_dataset(
     n: int = 10_000,
     alpha: float = 0.05,
     seed: int = 0,
+    rule: str | None = None,
     limit: Limit = None,
     shard: Shard | None = None,
     cluster: Cluster | None = None,
@@ -88,9 +99,15 @@ def predict_dataset(
 ) -> None:
     """Predicts `limit` evenly spaced inputs (all by default) and records each as it is done; resumes a killed run.
 
-    `limit`, `model`, `shard` and `cluster` are as in `certify_dataset`.
+    `rule` ("run-off", "plurality") takes the place of n and alpha where the scheme is a fixed set of masks: each is
+    voted by. `limit`, `model`, `shard` and `cluster` are as in `certify_dataset`.
     """
-    _record(Predict(n, alpha, seed), smoothed, model, data, out, limit, shard, cluster, told)
+    procedure: Procedure = Predict(n, alpha, seed)
+    if rule is not None:
+        if (n, alpha) != (10_000, 0.05):
+            raise InputError("n and alpha are for masks drawn at random; leave them out with rule")
+        procedure = PredictExactly(rule, len(fixed(smoothed.scheme).table))
+    _record(procedure, smoothed, model, data, out, limit, shard, cluster, told)
 
 
 def _record(

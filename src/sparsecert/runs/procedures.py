@@ -1,19 +1,26 @@
-"""What a run does with a group of inputs: PREDICT and CERTIFY, with a fixed number of samples or sequentially."""
+"""What a run does with a group of inputs: PREDICT and CERTIFY, by votes drawn at random or by a fixed set of masks."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Protocol
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
+from sparsecert import rankings
 from sparsecert.bounds import Interval
 from sparsecert.certificates import method_named
-from sparsecert.records import Record
+from sparsecert.certificates.damage import Damage
+from sparsecert.errors import InputError
+from sparsecert.exact import Exactly, elected, fixed, rule_named
+from sparsecert.records import Record, first_choices
 from sparsecert.results import Certifications
-from sparsecert.schemes import Scheme
+from sparsecert.schemes import FixedMasks, Scheme
 from sparsecert.sequential import FIRST_LOOK, Sequential
 from sparsecert.smoothed import Smoothed, check_settings
 from sparsecert.votes import Progress, Voting
@@ -185,6 +192,103 @@ class CertifySequentially:
             bound=self.bound, examples=group.examples, progress=progress, voting=voting,
         )  # fmt: skip
         return _certified(certified, group)
+
+
+@dataclass(frozen=True)
+class CertifyExactly:
+    """A certificate that holds always, from the votes of all `masks` of a fixed set."""
+
+    exactly: Exactly
+    masks: int
+    kind = "certify"
+    most_inputs = 64
+    at_once = 4
+
+    @classmethod
+    def by(cls, scheme: Scheme, exactly: Exactly) -> CertifyExactly:
+        """With the masks of this scheme, and against what it is for unless something else was said."""
+        masks = fixed(scheme)
+        return cls(replace(exactly, against=exactly.damages(masks)), len(masks.table))
+
+    @property
+    def first(self) -> int:
+        """All of them."""
+        return self.masks
+
+    def settings(self) -> dict[str, Any]:
+        """rule, against, seconds and the number of masks."""
+        seconds = float(self.exactly.seconds)
+        facts = {"rule": self.exactly.rule, "against": self.exactly.against, "seconds": seconds}
+        return {**facts, "masks": int(self.masks)}
+
+    def check(self, scheme: Scheme) -> None:
+        """Refuses settings that cannot be used."""
+        _check_masks(scheme, self.masks)
+        self.exactly.damage(fixed(scheme))
+
+    def work(self, smoothed: Smoothed, group: Group, voting: Voting, progress: Progress) -> Work[list[Record]]:
+        """A record for each input of the group."""
+        damage = _damage(fixed(smoothed.scheme), self.exactly)
+        certified = yield from smoothed.certifying_exactly(
+            group.pixels, rule=self.exactly.rule, damage=damage, progress=progress, voting=voting
+        )
+        return [
+            replace(record, label=certificate.label, radius=certificate.radius)
+            for record, certificate in zip(_ranked(certified.ranks, group), certified, strict=True)
+        ]
+
+
+@dataclass(frozen=True)
+class PredictExactly:
+    """The winner of the vote of all `masks` of a fixed set: nothing is estimated, and nothing abstains."""
+
+    rule: str
+    masks: int
+    kind = "predict"
+    most_inputs = 64
+    at_once = 4
+
+    @property
+    def first(self) -> int:
+        """All of them."""
+        return self.masks
+
+    def settings(self) -> dict[str, Any]:
+        """rule, and the number of masks."""
+        return {"rule": self.rule, "masks": int(self.masks)}
+
+    def check(self, scheme: Scheme) -> None:
+        """Refuses settings that cannot be used."""
+        _check_masks(scheme, self.masks)
+        rule_named(self.rule)
+
+    def work(self, smoothed: Smoothed, group: Group, voting: Voting, progress: Progress) -> Work[list[Record]]:
+        """A record for each input of the group."""
+        ranks = yield from smoothed.ranking(group.pixels, progress=progress, voting=voting)
+        return [
+            replace(record, label=elected(one, self.rule))
+            for record, one in zip(_ranked(ranks, group), ranks, strict=True)
+        ]
+
+
+@lru_cache(maxsize=4)
+def _damage(scheme: FixedMasks, exactly: Exactly) -> Damage:
+    """Made once for all groups of a run: it remembers what it computes of the masks."""
+    return exactly.damage(scheme)
+
+
+def _check_masks(scheme: Scheme, masks: int) -> None:
+    found = len(fixed(scheme).table)
+    if found != masks:
+        raise InputError(f"masks must be those of {scheme}, which are {found}, got {masks}")
+
+
+def _ranked(ranks: npt.NDArray[np.int16], group: Group) -> list[Record]:
+    """The records of a group but for what the votes elect."""
+    return [
+        Record(example, true, first_choices(one), None, seconds=0.0, rankings=rankings.written(one))
+        for one, example, true in zip(ranks, group.examples, group.labels, strict=True)
+    ]
 
 
 def _certifying(alpha: float, seed: int, bound: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from sparsecert.errors import InputError
 from sparsecert.schemes.blocks import Bands, Blocks
+from sparsecert.schemes.choice import Choice
 from sparsecert.schemes.fixed import FixedMasks
 from sparsecert.schemes.lattice import Lattice
 from sparsecert.schemes.partition import Partition
@@ -36,6 +37,7 @@ __all__ = [
     "TRAINING",
     "Bands",
     "Blocks",
+    "Choice",
     "FixedMasks",
     "Lattice",
     "Partition",

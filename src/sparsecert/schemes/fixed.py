@@ -66,7 +66,8 @@ class FixedMasks(Scheme):
         if examples.device.type == "mps":  # int64 arithmetic is complete on cpu and cuda only
             return self.masks_at(seed, examples.cpu(), draws.cpu()).to(examples.device)
         high, low = words(seed, examples, draws, 1)
-        chosen = scaled(high, low, torch.tensor([len(self.table)], device=examples.device))[:, 0]
+        count = torch.full((1,), len(self.table), device=examples.device)  # no copy from the host: steps are captured
+        chosen = scaled(high, low, count)[:, 0]
         chosen = torch.where(draws >= ENUMERATION, (draws - ENUMERATION) % len(self.table), chosen)
         return self.all_masks(examples.device)[chosen]
 

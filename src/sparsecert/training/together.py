@@ -13,6 +13,7 @@ import torch
 
 from sparsecert.datasets import Dataset
 from sparsecert.encodings import Encoding
+from sparsecert.errors import InputError
 from sparsecert.files import sole_writer
 from sparsecert.modelfile import MODEL_NAME
 from sparsecert.recipes import Recipe
@@ -70,6 +71,8 @@ def train(
     """
     key_of(seed)
     encoding = encoding or default_encoding(data, recipe)
+    if scheme is None and recipe.scheme != "uniform":
+        raise InputError(f"the recipe names the scheme {recipe.scheme}; pass the scheme itself too, as scheme=")
     scheme = scheme or Uniform(units=encoding.units(data.images.shape), keep=recipe.keep)
     run = Run(data, recipe, scheme, encoding, seed, torch.device(device), team=team or Team(), workers=workers)
     return train_together([(run, out)], checkpoint_seconds=checkpoint_seconds, half=half, told=told)[0]

@@ -1,0 +1,103 @@
+"""Runs whose masks are a fixed set: the vote of all of them, by the run's rule or by another, from the rankings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sparsecert import exact, rankings
+from sparsecert.certificates.plurality import Exact
+from sparsecert.errors import InputError
+from sparsecert.exact import Exactly
+from sparsecert.records import Record, Records
+from sparsecert.reports.classification import FROM_ALL_MASKS, Classification
+from sparsecert.reports.medians import certified_accuracy, median_certified_robustness
+from sparsecert.schemes import FixedMasks, Scheme
+
+
+def exactly_of(records: Records, scheme: Scheme, rule: str | None, against: str | None) -> Exactly:
+    """How the votes are certified: as the run did, but for a rule or a kind of attack that is asked for instead.
+
+    Of another than the run's, the linear programs are left out: they would take as long again as they took the run.
+    """
+    run, masks = records.header.run, _fixed(records, scheme)
+    certifies = records.header.kind == "certify"
+    if against is not None and not certifies:
+        raise InputError(
+            f"against {against} was asked of {records.path}, which holds predictions; leave it out or name certify "
+            "records"
+        )
+    asked = Exactly(rule or run["rule"], against or run.get("against"))
+    same = (asked.rule, asked.against) == (run["rule"], run.get("against"))
+    seconds = float(run.get("seconds", 0.0)) if same else 0.0
+    asked = Exactly(asked.rule, asked.against if certifies else None, seconds)
+    if certifies:
+        asked.damage(masks)
+    return asked
+
+
+def _fixed(records: Records, scheme: Scheme) -> FixedMasks:
+    masks = exact.fixed(scheme)
+    if len(masks.table) != records.header.run["masks"]:
+        found = len(masks.table)
+        raise InputError(f"{records.path} has a damaged header: {scheme} has {found} masks; name another file")
+    return masks
+
+
+def elected(records: Records, scheme: Scheme, exactly: Exactly) -> Iterator[tuple[Record, Exact]]:
+    """Each input with the winner of its vote and, where the run certifies, the radius.
+
+    Winners are elected again from the rankings. A radius is worked out again where rule or attack are not the run's;
+    otherwise it is the recorded one, which was derived from the same rankings by the same arithmetic (and, where there
+    was time for linear programs, may not be found again in the same time).
+    """
+    run, certifies = records.header.run, records.header.kind == "certify"
+    own = (exactly.rule, exactly.against) == (run["rule"], run.get("against"))
+    damage = exactly.damage(_fixed(records, scheme)) if certifies and not own else None
+    certify = exact.rule_named(exactly.rule)
+    for line in records.lines:
+        assert line.rankings is not None
+        ranks = rankings.read(line.rankings, run["classes"])
+        if damage is not None:
+            yield line, certify(ranks, damage)
+            continue
+        label = exact.elected(ranks, exactly.rule)
+        if exactly.rule == run["rule"] and label != line.label:
+            raise InputError(
+                f"{records.path}, input {line.example} is damaged (its rankings elect {label}, not {line.label}); "
+                "delete that line and run the command again"
+            )
+        yield line, Exact(label, line.radius or 0)
+
+
+def exact_results(records: Records, scheme: Scheme, exactly: Exactly) -> dict[str, Any]:
+    """The fields of `Summary` that winners and certificates decide; nothing abstains."""
+    run, inputs, right = records.header.run, len(records.lines), 0
+    robustness: list[int | None] = []
+    for line, found in elected(records, scheme, exactly):
+        right += found.label == line.true
+        robustness.append(found.radius if found.label == line.true else None)
+    classification = Classification(
+        source=FROM_ALL_MASKS if records.header.kind == "certify" else str(records.path),
+        accuracy=right / inputs,
+        abstained=0.0,
+        inputs=inputs,
+        expected=run["shard"]["inputs"] if "shard" in run else run["data"]["inputs"],
+        n=run["masks"],
+        seed=None,
+    )
+    if records.header.kind != "certify":
+        return {"classification": classification}
+    known = [rho for rho in robustness if rho is not None]
+    middle = median_certified_robustness(robustness)
+    return {
+        "classification": classification,
+        "certified_accuracy": certified_accuracy(robustness),
+        "median": middle,
+        "median_among_certified": median_certified_robustness(known),
+        "median_reference": middle,
+        "abstained_certificates": 0,
+        "wrong_certificates": inputs - len(known),
+        "certified": len(known),
+        "certified_at_zero": known.count(0),
+    }

@@ -1,0 +1,146 @@
+"""The classifiers of fixed sets of masks in a study, and their exact records: each made once and found again.
+
+    OUT/mnist/lattice-28x1/model.safetensors   training.jsonl   certify.jsonl
+    OUT/mnist/lattice-28x1/certify-500.jsonl   of fewer test images than all
+
+Records are certified by the run-off; by plurality they are certified again from the same rankings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sparsecert import records
+from sparsecert.errors import InputError
+from sparsecert.exact import Exactly
+from sparsecert.records import Header, Records, compressed
+from sparsecert.reports import Summary, summarise
+from sparsecert.reproduce.cell import Cell
+from sparsecert.reproduce.study import CERTIFY, Study
+from sparsecert.schemes import Choice, FixedMasks, from_config
+
+
+@dataclass(frozen=True)
+class FixedRow:
+    """One classifier: the masks that vote, and what is certified by each rule, over `of` test images or some."""
+
+    choice: Choice
+    scheme: FixedMasks
+    run_off: Summary
+    plurality: Summary
+    of: int
+
+    @property
+    def name(self) -> str:
+        """As a table shows it."""
+        return str(self.choice)
+
+    @property
+    def retained(self) -> str:
+        """How many pixels a mask retains: one number, or the least and the most."""
+        sizes = self.scheme.table.sum(axis=1)
+        return str(sizes.min()) if sizes.min() == sizes.max() else f"{sizes.min()}-{sizes.max()}"
+
+    @property
+    def masks(self) -> int:
+        """Forward passes per input."""
+        return len(self.scheme.table)
+
+
+def fixed_rows(study: Study, choices: Sequence[Choice]) -> list[FixedRow]:
+    """The classifiers of these sets of masks; what they lack is made."""
+    cells = {choice: study.fixed_cell(choice) for choice in choices}
+    _complete(study, [cell for cell in cells.values() if not _is_complete(study, cell)])
+    rows = []
+    with study.bars.rows(len(cells)) as told:
+        for choice, cell in cells.items():
+            rows.append(_row(choice, records.read(_located(study, cell))))
+            told()
+    return rows
+
+
+def _row(choice: Choice, found: Records) -> FixedRow:
+    scheme = from_config(found.header.run["scheme"])
+    assert isinstance(scheme, FixedMasks)
+    run_off, plurality = (summarise(found, rule=rule) for rule in ("run-off", "plurality"))
+    return FixedRow(choice, scheme, run_off, plurality, int(found.header.run["data"]["of"]))
+
+
+def _complete(study: Study, cells: Sequence[Cell]) -> None:
+    """Trains and certifies these cells; refuses what cannot be made before hours of work are done for it."""
+    from sparsecert.runs import certify_dataset
+    from sparsecert.runs.inputs import indices_of
+
+    for cell in cells:
+        _, height, width = study.test.images.shape
+        scheme = study.scheme_of(cell, height, width)
+        assert isinstance(scheme, FixedMasks)
+        Exactly().damage(scheme)
+        study.refuse_orphans(cell)
+    for together in study.side_by_side(cells):
+        study.train(together)
+        for cell in together:
+            smoothed, folder = study.load(cell), study.folder(cell)
+            assert isinstance(smoothed.scheme, FixedMasks)
+            inputs, masks = len(indices_of(study.test, study.limit)), len(smoothed.scheme.table)
+            with study.bars.inputs(cell, "certifying", inputs, masks) as told:
+                certify_dataset(
+                    smoothed, folder, study.test, _path(study, cell), exactly=Exactly(), limit=study.limit, told=told
+                )
+
+
+def _path(study: Study, cell: Cell) -> Path:
+    """The file of all test images bears the kind's name alone."""
+    return study.folder(cell) / f"{CERTIFY}{'' if study.limit is None else f'-{study.limit}'}.jsonl"
+
+
+def _located(study: Study, cell: Cell) -> Path:
+    path = _path(study, cell)
+    return compressed(path) or path
+
+
+def _is_complete(study: Study, cell: Cell) -> bool:
+    """Whether the records are there with every input; refuses those of other settings, or of another model."""
+    path = _located(study, cell)
+    seen = records.glance(path) if path.is_file() else None
+    if seen is None:
+        return False
+    header, lines = seen
+    differing = _differing(study, cell, header)
+    if differing is not None:
+        raise InputError(f"{path} was made with {differing}; name another --out folder")
+    known = study.model_of(cell)
+    if known is not None and header.run.get("model") != {"sha256": known}:
+        raise InputError(f"{path} was made with another model than {study.folder(cell)}; name another --out folder")
+    return lines == int(header.run["data"]["inputs"])
+
+
+def _differing(study: Study, cell: Cell, header: Header) -> str | None:
+    """The first setting in which a records file is not what this study would have written, in words."""
+    assert cell.scheme is not None
+    run = header.run
+    of = int(run["data"]["of"])
+    scheme = run.get("scheme", {})
+    there = {**scheme, "scheme": scheme.get("kind"), "limit": run["data"]["inputs"], "data": run["data"]["name"]}
+    there |= {"split": run["data"]["split"], "encoding": run.get("encoding", {}).get("kind")}
+    there |= {name: run.get(name) for name in ("rule", "precision", "chosen")}
+    limit = of if study.limit is None else min(study.limit, of)
+    precision = {} if study.precision is None else {"precision": study.precision}
+    wanted: dict[str, Any] = {"scheme": cell.scheme.kind, **cell.scheme.numbers, "encoding": cell.encoding}
+    wanted |= {"rule": "run-off", "data": study.data, "split": "test", "limit": limit, "chosen": None, **precision}
+    for name, value in wanted.items():
+        if there.get(name) != value:
+            return f"{name} {there.get(name)}, not {value}"
+    return None
+
+
+def subset_notes(rows: Sequence[FixedRow]) -> list[str]:
+    """How uncertain the numbers are where only some of the test images were certified."""
+    inputs = rows[0].run_off.inputs
+    if inputs >= rows[0].of:
+        return []
+    uncertain = f"a share near one half is uncertain by {50 / inputs**0.5:.1f} points (one standard error)"
+    return [f"{inputs} of the {rows[0].of} test images, evenly spaced: {uncertain}"]

@@ -1,0 +1,52 @@
+"""Fixed sets of masks by name: each name is one choice, each choice a scheme, and what does not fit is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sparsecert.errors import InputError
+from sparsecert.schemes import Bands, Blocks, Choice, Lattice, Partition, Scheme
+
+CHOICES: list[tuple[Choice, str, Scheme]] = [
+    (Choice("lattice", parts=8), "lattice-8x1", Lattice(6, 8, 8)),
+    (Choice("lattice", parts=8, rounds=2), "lattice-8x2", Lattice(6, 8, 8, 2)),
+    (Choice("partition", parts=5), "partition-5x1", Partition(48, 5)),
+    (Choice("partition", parts=5, rounds=3, seed=2), "partition-5x3-seed2", Partition(48, 5, 3, 2)),
+    (Choice("blocks", size=3), "blocks-3", Blocks(6, 8, 3)),
+    (Choice("bands", size=3), "bands-3", Bands(6, 8, 3)),
+    (Choice("bands", size=3, rows=True), "bands-3-rows", Bands(6, 8, 3, rows=True)),
+]
+
+
+@pytest.mark.parametrize(("choice", "name", "scheme"), CHOICES, ids=[name for _, name, _ in CHOICES])
+def test_a_choice_has_a_name_and_makes_a_scheme(choice: Choice, name: str, scheme: Scheme) -> None:
+    assert str(choice) == name
+    assert choice.of(6, 8) == scheme
+    assert Choice.parse(name).of(6, 8) == scheme
+    assert str(Choice.parse(name)) == name
+
+
+@pytest.mark.parametrize(
+    ("kind", "numbers", "message"),
+    [
+        ("uniform", {"parts": 3}, "scheme must be one of uniform, lattice"),
+        ("lattice", {}, "scheme lattice needs parts"),
+        ("blocks", {}, "scheme blocks needs size"),
+        ("blocks", {"size": 3, "rounds": 1}, "rounds is a number of the scheme lattice and partition, not of blocks"),
+        ("lattice", {"parts": 3, "seed": 0}, "seed is a number of the scheme partition, not of lattice"),
+        ("blocks", {"size": 3, "rows": True}, "rows is a number of the scheme bands"),
+        ("lattice", {"parts": 0}, "parts must be at least 1, got 0"),
+        ("partition", {"parts": 3, "seed": -1}, "seed must be at least 0"),
+    ],
+)
+def test_what_does_not_fit_is_refused(kind: str, numbers: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Choice(kind, **numbers)
+
+
+@pytest.mark.parametrize("name", ["", "lattice", "lattice-28", "blocks-3x1", "bands--rows", "k45"])
+def test_other_names_are_refused(name: str) -> None:
+    with pytest.raises(InputError, match="masks must be named as in lattice-28x1"):
+        Choice.parse(name)

@@ -1,0 +1,343 @@
+"""Fixed sets of masks from training to reports, by the command line and in Python; records alone say the rest."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sparsecert import datasets, modelfile, rankings, records
+from sparsecert.certificates.damage import AlteredUnits
+from sparsecert.certificates.patches import AlteredPatch
+from sparsecert.cli import main
+from sparsecert.errors import InputError
+from sparsecert.exact import Exactly, certified, elected
+from sparsecert.merging import merge
+from sparsecert.reports import FORMATS, median_certified_robustness, summarise, write_curves
+from sparsecert.runs import Shard, certify_dataset, predict_dataset
+from sparsecert.schemes import FixedMasks, from_config
+from sparsecert.smoothed import Smoothed
+
+LIMIT, ROWS = 40, 64
+SCHEMES = {
+    "lattice": ["--scheme", "lattice", "--parts", "8"],
+    "partition": ["--scheme", "partition", "--parts", "6", "--rounds", "2", "--scheme-seed", "3"],
+    "bands": ["--scheme", "bands", "--size", "2", "--rows"],
+}
+
+
+def _cli(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as exit_:
+        main([str(argument) for argument in arguments])
+    return int(exit_.value.code or 0)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A model of each scheme, trained on the digits by the command line, and its records by the default certificate."""
+    found = {}
+    for name, options in SCHEMES.items():
+        folder = tmp_path_factory.mktemp(name)
+        common = ("--data", "digits", "--device", "cpu")
+        assert _cli("train", *common, *options, "--epochs", 2, "--out", folder) == 0
+        assert _cli("certify", folder, *common, "--limit", LIMIT, "--rows", ROWS) == 0
+        found[name] = folder
+    return found
+
+
+def _read(folder: Path) -> records.Records:
+    return records.read(folder / "certify.jsonl")
+
+
+def _ranks(found: records.Records) -> np.ndarray[Any, np.dtype[np.int16]]:
+    return np.stack([rankings.read(line.rankings or "", found.header.run["classes"]) for line in found.lines])
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_records_are_what_smoothed_returns(folders: dict[str, Path], name: str) -> None:
+    found, smoothed = _read(folders[name]), Smoothed.load(folders[name], rows=ROWS)
+    run, scheme = found.header.run, smoothed.scheme
+    assert isinstance(scheme, FixedMasks)
+    assert run["scheme"] == scheme.config()
+    assert (run["rule"], run["masks"], run["seconds"]) == ("run-off", len(scheme.table), 0.0)
+    assert run["against"] == ("patches" if name == "bands" else "pixels")
+    assert not {"n0", "n", "alpha", "seed", "bound"} & run.keys()
+    data = datasets.load("digits", "test")
+    examples = [line.example for line in found.lines]
+    assert examples == data.spaced(LIMIT).tolist()
+    damage = AlteredPatch(scheme.table, 8, 8) if name == "bands" else AlteredUnits(scheme.table)
+    pixels = np.stack([data.images.batch([example])[0] for example in examples])
+    import torch
+
+    again = smoothed.certify_exactly(torch.from_numpy(pixels).float() / 255, damage=damage)
+    assert np.array_equal(_ranks(found), again.ranks)
+    assert [line.label for line in found.lines] == again.labels.tolist()
+    assert [line.radius for line in found.lines] == again.radii.tolist()
+    assert [line.votes.votes for line in found.lines] == [tuple(row) for row in again.counts.tolist()]
+    assert {line.copies for line in found.lines} == {len(scheme.table)}
+
+
+def test_the_header_names_the_scheme_and_no_keep(folders: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    settings = modelfile.read_header(folders["partition"])["facts"]["training"]["settings"]
+    assert settings["recipe"]["scheme"] == "partition-6x2-seed3"
+    assert "keep" not in settings["recipe"]
+    capsys.readouterr()
+    assert _cli("info", folders["partition"]) == 0
+    assert json.loads(capsys.readouterr().out)["masks"] == {"count": 12, "fewest_retained": 10, "most_retained": 11}
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+@pytest.mark.parametrize("rule", ["run-off", "plurality"])
+def test_reports_certify_the_rankings_by_either_rule(folders: dict[str, Path], name: str, rule: str) -> None:
+    found = _read(folders[name])
+    scheme = from_config(found.header.run["scheme"])
+    assert isinstance(scheme, FixedMasks)
+    expected = certified(_ranks(found), rule, Exactly(rule).damage(scheme))
+    robustness = [
+        one.radius if one.label == line.true else None for one, line in zip(expected, found.lines, strict=True)
+    ]
+    summary = summarise(found, rule=rule)
+    right = sum(rho is not None for rho in robustness)
+    assert (summary.bound, summary.certificate, summary.alpha, summary.seed) == (rule, "exact", None, None)
+    assert summary.recertified == (rule == "plurality")
+    assert summary.accuracy == right / LIMIT
+    assert (summary.certified, summary.wrong_certificates, summary.abstained) == (right, LIMIT - right, 0.0)
+    assert summary.median == median_certified_robustness(robustness)
+    assert summary.mean_samples == summary.masks == len(scheme.table)
+    assert [elected(ranks, rule) for ranks in _ranks(found)] == [one.label for one in expected]
+
+
+def test_a_lattice_is_certified_against_patches_too(folders: dict[str, Path]) -> None:
+    found = _read(folders["lattice"])
+    scheme = from_config(found.header.run["scheme"])
+    assert isinstance(scheme, FixedMasks)
+    expected = certified(_ranks(found), "run-off", AlteredPatch(scheme.table, 8, 8))
+    summary = summarise(found, against="patches")
+    right = [one.radius for one, line in zip(expected, found.lines, strict=True) if one.label == line.true]
+    assert summary.certified_at_zero == right.count(0)
+    assert len(summary.certified_accuracy) == max(right, default=-1) + 1
+    with pytest.raises(InputError, match="does not know which pixels make a patch"):
+        summarise(_read(folders["partition"]), against="patches")
+
+
+def test_every_format_says_exact_and_patch_side(folders: dict[str, Path], tmp_path: Path) -> None:
+    bands, lattice = summarise(_read(folders["bands"])), summarise(_read(folders["lattice"]))
+    for form in ("terminal", "markdown", "latex"):
+        alone = " ".join(FORMATS[form]([bands]).split())
+        assert "median certified patch side" in alone
+        assert "exact" in alone
+        both = " ".join(FORMATS[form]([lattice, summarise(_read(folders["lattice"]), rule="plurality")]).split())
+        assert "passes per" in both
+        assert "derived again from the recorded rankings" in both
+        assert "patch side" not in both
+        assert "rho or patch side" in " ".join(FORMATS[form]([bands, lattice]).split())
+    told = json.loads(FORMATS["json"]([bands]))
+    assert (told["masks"], told["against"], told["alpha"], told["bound"]) == (8, "patches", None, "run-off")
+    header, row = FORMATS["csv"]([lattice]).splitlines()
+    assert dict(zip(header.split(","), row.split(","), strict=True))["masks"] == "8"
+    assert all(path.stat().st_size for path in write_curves([bands, lattice], tmp_path / "curves"))
+
+
+def test_the_command_line_shows_both_rules_beside_sampled_votes(
+    folders: dict[str, Path], trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sampled, exact = tmp_path / "sampled.jsonl", folders["lattice"] / "certify.jsonl"
+    data = datasets.load("digits", "test")
+    certify_dataset(Smoothed.load(trained), trained, data, sampled, n0=20, n=100, limit=10)
+    capsys.readouterr()
+    assert (
+        _cli("report", exact, sampled, "--rule", "run-off", "--rule", "plurality", "--alpha", 0.1, "--format", "json")
+        == 0
+    )
+    told = json.loads(capsys.readouterr().out)
+    assert [(one["bound"], one["alpha"]) for one in told] == [
+        ("run-off", None),
+        ("plurality", None),
+        ("two-sided", 0.1),
+    ]
+    for arguments, message in (
+        ((exact, "--alpha", 0.1), "--alpha is for votes by masks drawn at random"),
+        ((exact, "--bound", "one-sided"), "--bound is for votes by masks drawn at random"),
+        ((sampled, "--rule", "plurality"), "--rule is for votes by a fixed set of masks"),
+        ((sampled, "--against", "pixels"), "--against is for votes by a fixed set of masks"),
+    ):
+        assert _cli("report", *arguments) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_the_vote_of_all_masks_is_predicted(
+    folders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "predict.jsonl"
+    assert _cli("predict", folders["bands"], "--data", "digits", "--limit", LIMIT, "--rows", ROWS, "--out", out) == 0
+    found, sure = records.read(out), _read(folders["bands"])
+    assert (found.header.kind, found.header.run["rule"]) == ("predict", "run-off")
+    assert [line.label for line in found.lines] == [line.label for line in sure.lines]
+    assert [line.radius for line in found.lines] == [None] * LIMIT
+    assert summarise(found).accuracy == summarise(sure).accuracy
+    assert summarise(found).certified is None
+    with pytest.raises(InputError, match="which holds predictions"):
+        summarise(found, against="pixels")
+
+
+@pytest.mark.parametrize("option", ["--n0", "--n", "--alpha", "--bound", "--sampling", "--seed", "--max-samples"])
+def test_what_chance_needs_is_refused(
+    folders: dict[str, Path], option: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    value = {"--bound": "one-sided", "--sampling": "sequential", "--alpha": "0.05", "--max-samples": "5000"}.get(
+        option, "100"
+    )
+    given = [option, value, *(["--sampling", "sequential"] if option == "--max-samples" else [])]
+    out = tmp_path / "certify.jsonl"
+    assert _cli("certify", folders["lattice"], "--data", "digits", *given, "--out", out) == 2
+    assert "is for masks drawn at random; the 8 masks of this model are fixed" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_what_fixed_masks_need_is_refused_of_others(
+    trained: Path, folders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "certify.jsonl"
+    for given in (("--rule", "plurality"), ("--against", "pixels"), ("--seconds", "1")):
+        assert _cli("certify", trained, "--data", "digits", *given, "--out", out) == 2
+        assert f"{given[0]} is for a fixed set of masks" in capsys.readouterr().err
+    assert _cli("certify", folders["bands"], "--data", "digits", "--seconds", "1", "--out", out) == 2
+    assert "seconds is for altered pixels" in capsys.readouterr().err
+    data = datasets.load("digits", "test")
+    with pytest.raises(InputError, match="leave them out with exactly"):
+        certify_dataset(Smoothed.load(folders["bands"]), folders["bands"], data, out, n=100, exactly=Exactly())
+    with pytest.raises(InputError, match="draws its masks at random; an exact certificate needs a fixed set"):
+        certify_dataset(Smoothed.load(trained), trained, data, out, exactly=Exactly())
+    with pytest.raises(InputError, match="leave them out with rule"):
+        predict_dataset(Smoothed.load(folders["bands"]), folders["bands"], data, out, n=100, rule="run-off")
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--scheme", "blocks"], "scheme blocks needs size"),
+        (["--scheme", "lattice", "--parts", "8", "--keep", "3"], "--keep is for --scheme uniform"),
+        (["--parts", "8"], "--parts is for a fixed set of masks; add --scheme"),
+        (["--rows"], "--rows is for a fixed set of masks"),
+        (["--scheme", "bands", "--size", "9"], "size must be a whole number between 1 and 8, got 9"),
+        (["--scheme", "lattice", "--parts", "3", "--rounds", "99"], "lattice partitions into 3 parts"),
+        (["--plain", "cnn", "--parts", "3"], "--parts is for training on ablated inputs"),
+    ],
+)
+def test_training_refuses_what_does_not_fit(
+    given: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _cli("train", "--data", "digits", *given, "--epochs", 1, "--out", tmp_path / "run") == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "run" / "model.safetensors").exists()
+
+
+def _certify(folder: Path, out: Path, **settings: Any) -> records.Records:
+    data = datasets.load("digits", "test")
+    certify_dataset(Smoothed.load(folder, rows=ROWS), folder, data, out, exactly=Exactly(), limit=LIMIT, **settings)
+    return records.read(out)
+
+
+def _untimed(lines: Any) -> list[records.Record]:
+    return [replace(line, seconds=0.0) for line in sorted(lines, key=lambda line: line.example)]
+
+
+def test_a_run_that_was_cut_ends_with_the_same_records(folders: dict[str, Path], tmp_path: Path) -> None:
+    whole, out = (folders["lattice"] / "certify.jsonl").read_bytes(), tmp_path / "certify.jsonl"
+    out.write_bytes(b"".join(whole.splitlines(keepends=True)[:4]) + b'{"example": 3, "tr')
+    assert _untimed(_certify(folders["lattice"], out).lines) == _untimed(_read(folders["lattice"]).lines)
+
+
+def test_merged_shards_are_the_run(folders: dict[str, Path], tmp_path: Path) -> None:
+    parts = [tmp_path / f"{index}.jsonl" for index in (1, 2)]
+    for index, part in enumerate(parts, start=1):
+        _certify(folders["lattice"], part, shard=Shard(index, 2))
+    merged, whole = merge(parts, tmp_path / "merged.jsonl"), _read(folders["lattice"])
+    assert merged.header.run == whole.header.run
+    assert _untimed(merged.lines) == _untimed(whole.lines)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rankings": "0123456789"},
+        {"rankings": " ".join(["0123456789"] * 7 + ["0123456788"])},
+        {"rankings": 5},
+        {"label": None},
+        {"label": 10},
+        {"radius": -1},
+        {"radius": None},
+        {"radius": 1.5},
+        {"true": 10},
+    ],
+    ids=str,
+)
+def test_a_damaged_line_is_refused(folders: dict[str, Path], tmp_path: Path, change: dict[str, Any]) -> None:
+    header, first, *_ = (folders["lattice"] / "certify.jsonl").read_text().splitlines()
+    path = tmp_path / "damaged.jsonl"
+    path.write_text(f"{header}\n{json.dumps({**json.loads(first), **change})}\n")
+    with pytest.raises(InputError, match="line 2 is damaged"):
+        records.read(path)
+
+
+def test_a_line_of_votes_among_rankings_is_refused(folders: dict[str, Path], tmp_path: Path) -> None:
+    header = (folders["lattice"] / "certify.jsonl").read_text().splitlines()[0]
+    votes = {"example": 0, "true": 0, "votes": {"0": 8}, "invalid": [0], "label": 0, "seconds": 0.1}
+    path = tmp_path / "mixed.jsonl"
+    path.write_text(f"{header}\n{json.dumps(votes)}\n")
+    with pytest.raises(InputError, match="rankings do not fit the run's certificate"):
+        records.read(path)
+
+
+def test_a_winner_that_the_rankings_do_not_elect_is_refused(folders: dict[str, Path], tmp_path: Path) -> None:
+    header, first, *_ = (folders["lattice"] / "certify.jsonl").read_text().splitlines()
+    line = json.loads(first)
+    path = tmp_path / "other.jsonl"
+    path.write_text(f"{header}\n{json.dumps({**line, 'label': (line['label'] + 1) % 10})}\n")
+    with pytest.raises(InputError, match=r"its rankings elect \d, not \d"):
+        summarise(records.read(path))
+
+
+def test_copies_without_finite_scores_are_kept_and_told(folders: dict[str, Path], tmp_path: Path) -> None:
+    header, first, *_ = (folders["lattice"] / "certify.jsonl").read_text().splitlines()
+    line = json.loads(first)
+    ranked = line["rankings"].split(" ")
+    line["rankings"] = " ".join(["-", *ranked[1:]])
+    ranks = rankings.read(line["rankings"], 10)
+    line["label"] = elected(ranks, "run-off")
+    path = tmp_path / "invalid.jsonl"
+    path.write_text(f"{header}\n{json.dumps(line)}\n")
+    summary = summarise(records.read(path))
+    assert summary.invalid_votes == 1
+    assert "1 ablated copies gave scores that are not finite" in FORMATS["markdown"]([summary])
+
+
+def test_linear_programs_only_enlarge_and_are_told(folders: dict[str, Path], tmp_path: Path) -> None:
+    out, data = tmp_path / "certify.jsonl", datasets.load("digits", "test")
+    exactly = Exactly(seconds=0.02)
+    certify_dataset(
+        Smoothed.load(folders["partition"], rows=ROWS), folders["partition"], data, out, exactly=exactly, limit=4
+    )
+    slow = records.read(out)
+    quick = {line.example: line.radius for line in _certify(folders["partition"], tmp_path / "quick.jsonl").lines}
+    assert all((line.radius or 0) >= (quick.get(line.example) or 0) for line in slow.lines)
+    assert slow.header.run["seconds"] == 0.02
+    assert "linear programs of up to 0.02 s" in FORMATS["markdown"]([summarise(slow)])
+    assert "linear programs" not in FORMATS["markdown"]([summarise(slow, rule="plurality")])
+
+
+def test_an_attack_on_random_votes_says_nothing_of_them(
+    folders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, common = tmp_path / "attack.jsonl", ("--data", "digits", "--limit", 2, "--device", "cpu")
+    assert (
+        _cli("attack", folders["lattice"], *common, "--attack", "noise", "--n", 20, "--restarts", 1, "--out", out) == 0
+    )
+    capsys.readouterr()
+    assert _cli("report", folders["lattice"] / "certify.jsonl", out) == 2
+    assert "they say nothing of each other; report them apart" in capsys.readouterr().err
