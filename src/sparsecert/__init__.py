@@ -13,11 +13,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sparsecert.encodings import MeanFill, NullChannels
+    from sparsecert.encodings import MeanFill, NullChannels, ReplacedValues
     from sparsecert.errors import InputError
     from sparsecert.exact import ExactCertifications
     from sparsecert.results import Certifications, Predictions
-    from sparsecert.schemes import TRAINING, Bands, Blocks, Lattice, Partition, Uniform
+    from sparsecert.schemes import TRAINING, Bands, Blocks, Lattice, Partition, RandomValues, Uniform
     from sparsecert.sequential import Sequential
     from sparsecert.smoothed import Smoothed
 
@@ -34,6 +34,8 @@ __all__ = [
     "NullChannels",
     "Partition",
     "Predictions",
+    "RandomValues",
+    "ReplacedValues",
     "Sequential",
     "Smoothed",
     "Uniform",
@@ -51,6 +53,8 @@ _HOMES = {
     "NullChannels": "encodings",
     "Partition": "schemes",
     "Predictions": "results",
+    "RandomValues": "schemes",
+    "ReplacedValues": "encodings",
     "Sequential": "sequential",
     "Smoothed": "smoothed",
     "Uniform": "schemes",

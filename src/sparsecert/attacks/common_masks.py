@@ -65,7 +65,7 @@ class CommonMasks(SmoothedDefender):
         self.leads = np.arange(n + 1) // 2 + 1 if tie else self.needs
         self.masks = smoothed.scheme.masks(seed, [0], range(ATTACK, ATTACK + n), smoothed.device)[0]
         self.looks = [-(-n // part) for part in (LOOKS if error else (1,))]
-        meeting = self.masks.T.contiguous()  # [pixels, n]
+        meeting = smoothed.encoding.seen(self.masks).T.contiguous()  # [pixels, n]
         self._meeting = meeting.half() if meeting.is_cuda else meeting.float()
         self._lines: Lines | None = None
         self._last: tuple[torch.Tensor, Lines] | None = None

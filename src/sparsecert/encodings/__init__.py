@@ -7,11 +7,16 @@ from typing import Any
 from sparsecert.encodings.encoding import Encoding
 from sparsecert.encodings.mean_fill import MeanFill
 from sparsecert.encodings.null_channels import NullChannels
+from sparsecert.encodings.replaced_values import ReplacedValues
 from sparsecert.errors import InputError
 
-__all__ = ["Encoding", "MeanFill", "NullChannels", "from_config"]
+__all__ = ["Encoding", "MeanFill", "NullChannels", "ReplacedValues", "from_config"]
 
-KINDS: dict[str, type[Encoding]] = {"null-channels": NullChannels, "mean-fill": MeanFill}
+KINDS: dict[str, type[Encoding]] = {
+    "null-channels": NullChannels,
+    "mean-fill": MeanFill,
+    "replaced-values": ReplacedValues,
+}
 
 
 def from_config(config: dict[str, Any]) -> Encoding:

@@ -9,6 +9,7 @@ from sparsecert.schemes.blocks import Bands, Blocks
 from sparsecert.schemes.fixed import FixedMasks
 from sparsecert.schemes.lattice import Lattice
 from sparsecert.schemes.partition import Partition
+from sparsecert.schemes.random_values import RandomValues
 from sparsecert.schemes.scheme import (
     ATTACK,
     AUGMENTATION,
@@ -39,6 +40,7 @@ __all__ = [
     "FixedMasks",
     "Lattice",
     "Partition",
+    "RandomValues",
     "RoundedUp",
     "Scheme",
     "Uniform",
@@ -51,6 +53,7 @@ KINDS: dict[str, type[Scheme]] = {
     "lattice": Lattice,
     "blocks": Blocks,
     "bands": Bands,
+    "random-values": RandomValues,
 }
 
 

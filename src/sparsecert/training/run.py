@@ -96,7 +96,7 @@ class Run(Paced):
             if isinstance(images, FolderImages)
             else None
         )
-        self.masks = torch.zeros(MASKS_AHEAD, self.scheme.units, dtype=torch.bool, device=self.device)
+        self.masks = self._masks_of_steps(0)
         exact = torch.float32 if self.device.type == "mps" else torch.float64  # which MPS lacks
         self.sums = torch.zeros(3, dtype=exact, device=self.device)  # loss, correct, inputs of this epoch
         self._prepared: tuple[int, int] | None = None  # epoch of the order, first step of the masks
@@ -136,14 +136,18 @@ class Run(Paced):
         if self.staging is not None:
             self.staging.fill()
         if masks != first and self.recipe.masks == "minibatch":
-            steps = torch.arange(first, first + MASKS_AHEAD, device=self.device)
-            self.masks.copy_(self.scheme.masks_at(self.seed, torch.zeros_like(steps), TRAINING + steps))
+            self.masks.copy_(self._masks_of_steps(first))
         self._prepared = self.epoch, first
         for group in self.optimizer.param_groups:
             if isinstance(group["lr"], torch.Tensor):
                 group["lr"].fill_(self.rate)
             else:
                 group["lr"] = self.rate
+
+    def _masks_of_steps(self, first: int) -> torch.Tensor:
+        """The minibatch masks of this step and those after it."""
+        steps = torch.arange(first, first + MASKS_AHEAD, device=self.device)
+        return self.scheme.masks_at(self.seed, torch.zeros_like(steps), TRAINING + steps)
 
     def _requests(self) -> Iterator[Request]:
         """This process's photographs of every step that is left."""
