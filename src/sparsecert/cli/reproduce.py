@@ -30,6 +30,7 @@ USED = {  # the options that each target obeys
     "table-4": ("keeps", "limit", "epochs", "n", "recipe"),
     "table-5": ("keeps", "limit", "epochs", "n", "recipe"),
     "table-6": (*SMALLER, "recipe", "data"),
+    "table-7": (*SMALLER, "recipe", "kappas", "values"),
     "table-8": (*SMALLER, "recipe", "data"),
     "footnote": (*SMALLER, "recipe"),
     "recipes": (*SMALLER, "data"),
@@ -60,6 +61,8 @@ DATA = {  # the data sets of each target, the usual one first; "photographs": an
     click.option("--data", metavar="NAME",
                  help="For table-6, table-8, recipes and curves: mnist, cifar10, imagenette, imagenet or a folder."),
     click.option("--keeps", metavar="K,K,...", help="These numbers of retained pixels, published or not."),
+    click.option("--kappas", metavar="P,P,...", help="table-7: these probabilities of keeping a unit's value."),
+    click.option("--values", type=click.IntRange(2), help="table-7: so many values of a unit, instead of 256 and 2."),
     click.option("--recipe", metavar="NAME", help="Train by this recipe, for example paper-cifar10."),
     click.option("--limit", type=int,
                  help="So many test inputs (table-4, table-5: of each split) instead of the target's."),
@@ -86,6 +89,8 @@ def reproduce(
     out: str,
     data: str | None,
     keeps: str | None,
+    kappas: str | None,
+    values: int | None,
     recipe: str | None,
     limit: int | None,
     epochs: int | None,
@@ -111,6 +116,7 @@ def reproduce(
     table-4    CIFAR-10: the base classifier on training and test images, ResNet18
     table-5    CIFAR-10: the same, ResNet50
     table-6    Imagenette (or --data imagenet, or a folder): k = 500, 1000, 2000 beside the paper's ImageNet
+    table-7    MNIST: ablation beside random values (Lee et al. 2019) for several kappa
     table-8    MNIST and CIFAR-10 (or --data one of them): the encodings of NULL at the paper's best k
     footnote   MNIST: k = 45 with 100 + 100,000 samples at alpha = 0.001
     recipes    CIFAR-10 (or --data imagenette): the paper's recipe and the usual one here, side by side
@@ -144,6 +150,7 @@ def reproduce(
 
     names = [name.strip() for part in attacks for name in part.split(",")]
     given = {"keeps": keeps, "limit": limit, "epochs": epochs, "n0": n0, "n": n, "recipe": recipe, "data": data}
+    given |= {"kappas": kappas, "values": values}
     attacking = {"attack": attacks or None, "restarts": restarts, "group": group}
     _refuse_idle_options(targets, [name for name, value in {**given, **attacking}.items() if value is not None])
     plan = [(target, name) for target in targets for name in _data_of(target, data)]
@@ -170,6 +177,8 @@ def reproduce(
         own = replace(study, data=name, recipe=obeyed)
         if target in ("table-2", "figure-3", "figure-5"):
             alarms += _reproduce_attacks(target, Attacked(own, restarts, group), names, form)
+        elif target == "table-7":
+            _reproduce_schemes(own, _whole_numbers(keeps), kappas, values, form)
         else:
             _reproduce(target, own, _whole_numbers(keeps), form)
     for line in alarms:
@@ -237,6 +246,16 @@ def _reproduce_attacks(target: str, attacked: Attacked, others: Sequence[str], f
     draw = figure_3 if target == "figure-3" else figure_5
     _say_written(draw(attacked, attacked.study.out / "figures" / target))
     return ()
+
+
+def _reproduce_schemes(
+    study: Study, keeps: list[int] | None, kappas: str | None, values: int | None, form: str
+) -> None:
+    from sparsecert.reports.tables import table_text
+    from sparsecert.reproduce.table_7 import table_7
+
+    asked = None if kappas is None else list(dict.fromkeys(part.strip() for part in kappas.split(",")))
+    click.echo(table_text(table_7(study, keeps, asked, values), form))
 
 
 def _say_written(paths: Sequence[Path]) -> None:

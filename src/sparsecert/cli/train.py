@@ -17,6 +17,10 @@ from sparsecert.errors import InputError
     click.option("--plain", "plain_kind", type=click.Choice(["cnn", "binarized", "robust"]),
                  help="Instead, a plain network on whole images, to attack beside smoothed classifiers."),
     click.option("--keep", type=int, help="Units retained in each ablated copy (default: the recipe's)."),
+    click.option("--kappa", metavar="P",
+                 help="Instead of ablation, random values (Lee et al. 2019): a unit is kept with this probability, and "
+                 "otherwise replaced by another value; one draw per sample unless --masks says otherwise."),
+    click.option("--values", type=int, help="With --kappa: how many values a unit has (default: 256)."),
     click.option("--out", required=True, type=click.Path(file_okay=False), metavar="DIR", help="Folder of the run."),
     click.option("--recipe", "recipe_name", metavar="NAME",
                  help="paper-mnist, paper-cifar10, paper-imagenet, modern-cifar10, modern-imagenette, digits."),
@@ -40,6 +44,8 @@ def train(
     data_name: str,
     plain_kind: str | None,
     keep: int | None,
+    kappa: str | None,
+    values: int | None,
     out: str,
     recipe_name: str | None,
     model_name: str | None,
@@ -68,6 +74,7 @@ def train(
     Examples:
       sparsecert train --data mnist --keep 45 --out runs/mnist-k45
       sparsecert train --data cifar10 --recipe modern-cifar10 --keep 50 --out runs/cifar10-k50
+      sparsecert train --data mnist --kappa 0.1 --out runs/mnist-kappa-0.1
       sparsecert train --data mnist --plain robust --out runs/mnist-robust
       torchrun --nproc-per-node 8 -m sparsecert train --data imagenet --keep 1000 --out runs/imagenet-k1000
     """
@@ -80,12 +87,13 @@ def train(
     from sparsecert.cli.progress import training_bar
     from sparsecert.devices import device_named
     from sparsecert.recipes import recipe_for
-    from sparsecert.schemes import Uniform
+    from sparsecert.schemes import Scheme, Uniform
 
+    _check_random_values(kappa, values, keep)
     recipe = recipe_for(data_name, recipe_name).shortened(epochs)
     changed: dict[str, Any] = {
         "model": model_name,
-        "masks": masks,
+        "masks": masks if masks is not None or kappa is None else "sample",
         "batch": batch,
         "keep": keep,
         "precision": precision,
@@ -93,7 +101,9 @@ def train(
     recipe = replace(recipe, **{name: value for name, value in changed.items() if value is not None})
     data = options.load_data(data_name, "train", data_dir, skip_bad)
     encoding = training.default_encoding(data, recipe, encoding_name)
-    scheme = Uniform(encoding.units(data.images.shape), recipe.keep)
+    scheme: Scheme = Uniform(encoding.units(data.images.shape), recipe.keep)
+    if kappa is not None:
+        scheme, encoding = training.random_values(data, kappa, values or 256)
     with training.joined(device_named(device)) as (team, own_device), training_bar() as told:
         model = training.train(
             data,
@@ -117,7 +127,31 @@ def train(
         training.leave()
 
 
-NOT_PLAIN = "keep", "recipe_name", "model_name", "encoding_name", "masks", "half", "workers", "skip_bad"
+def _check_random_values(kappa: str | None, values: int | None, keep: int | None) -> None:
+    """Refuses options of two schemes at once."""
+    from click.core import ParameterSource
+
+    if kappa is None:
+        if values is not None:
+            raise InputError("--values is for random values; give --kappa with it, or leave it out")
+        return
+    source = click.get_current_context().get_parameter_source("encoding_name")
+    if keep is not None or source == ParameterSource.COMMANDLINE:
+        raise InputError("--keep and --encoding are for ablation; leave them out, or leave out --kappa")
+
+
+NOT_PLAIN = (
+    "keep",
+    "kappa",
+    "values",
+    "recipe_name",
+    "model_name",
+    "encoding_name",
+    "masks",
+    "half",
+    "workers",
+    "skip_bad",
+)
 
 
 def _train_plain(

@@ -10,7 +10,7 @@ from typing import Any
 from sparsecert.errors import InputError
 
 FOLDER = Path(__file__).parent
-CERTIFICATES, BASE_ACCURACY, ATTACKS = "certificates", "base-accuracy", "attacks"  # the kinds of tables
+CERTIFICATES, BASE_ACCURACY, ATTACKS, SCHEMES = "certificates", "base-accuracy", "attacks", "schemes"  # the kinds
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,27 @@ class PublishedAttacks:
     remarks: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class PublishedSchemesRow:
+    """One row as printed: the median certified robustness by each scheme on a data set; `keep` is ablation's best k."""
+
+    data: str
+    random_values: int
+    ablation: int
+    keep: int
+
+
+@dataclass(frozen=True)
+class PublishedSchemes:
+    """A published comparison of two schemes: where it stands, what it is of, and its rows."""
+
+    name: str
+    source: str
+    about: str
+    rows: tuple[PublishedSchemesRow, ...]
+    remarks: tuple[str, ...] = ()
+
+
 def published(name: str) -> Published:
     """The published table of certificates of that name."""
     table = _table(name, CERTIFICATES)
@@ -124,6 +145,13 @@ def published_attacks(name: str) -> PublishedAttacks:
     table = _table(name, ATTACKS)
     settings, rows = table.pop("settings"), tuple(PublishedAttackedRow(**row) for row in table.pop("rows"))
     return PublishedAttacks(rows=rows, remarks=tuple(table.pop("remarks", ())), **settings, **table)
+
+
+def published_schemes(name: str) -> PublishedSchemes:
+    """The published comparison of schemes of that name."""
+    table = _table(name, SCHEMES)
+    rows, remarks = tuple(PublishedSchemesRow(**row) for row in table.pop("rows")), tuple(table.pop("remarks"))
+    return PublishedSchemes(rows=rows, remarks=remarks, **table)
 
 
 def names(kind: str = CERTIFICATES) -> list[str]:

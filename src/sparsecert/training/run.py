@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,13 @@ from sparsecert.datasets import Dataset
 from sparsecert.datasets.folder import FolderImages
 from sparsecert.datasets.stream import Request
 from sparsecert.datasets.views import RandomCrop
-from sparsecert.encodings import Encoding, MeanFill, NullChannels
+from sparsecert.encodings import Encoding, MeanFill, NullChannels, ReplacedValues
 from sparsecert.errors import InputError
 from sparsecert.files import write_atomically
 from sparsecert.modelfile import MODEL_NAME
 from sparsecert.models.synchronised import synchronise
 from sparsecert.recipes import Recipe
-from sparsecert.schemes import TRAINING, Scheme
+from sparsecert.schemes import TRAINING, RandomValues, Scheme
 from sparsecert.smoothed import Smoothed
 from sparsecert.training.batches import Batches
 from sparsecert.training.objective import objective
@@ -43,6 +44,12 @@ def default_encoding(data: Dataset, recipe: Recipe, name: str = "null-channels")
     if name == "mean-fill":
         return MeanFill(data.mean, centred=recipe.precision == "bf16")
     return NullChannels(data.mean, data.std) if recipe.normalise else NullChannels()
+
+
+def random_values(data: Dataset, kappa: Fraction | float | str, values: int = 256) -> tuple[RandomValues, Encoding]:
+    """The scheme of random values for such data, every entry of an image being a unit, and its encoding."""
+    encoding = ReplacedValues(values)
+    return RandomValues(encoding.units(data.images.shape), kappa, values), encoding
 
 
 @dataclass(eq=False)
