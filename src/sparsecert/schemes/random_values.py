@@ -60,9 +60,8 @@ class RandomValues(Scheme):
             )
         object.__setattr__(self, "kappa", exact)
         if self.size > MOST_UNITS:
-            raise InputError(
-                f"kappa must have fewer digits, so that its denominator is below 2**31 / {self.values - 1}"
-            )
+            most = MOST_UNITS // (self.values - 1)
+            raise InputError(f"kappa must be a fraction with a denominator of at most {most}, got {exact}")
 
     @property
     def beta(self) -> Fraction:
