@@ -50,7 +50,7 @@ def test_a_mask_depends_on_seed_example_and_draw_alone(monkeypatch: pytest.Monke
     assert torch.equal(whole[2:5, 10:30], scheme.masks(11, torch.tensor([2, 3, 4]), range(10, 30)))
     assert (whole != scheme.masks(12, range(6), range(50))).any(dim=2).all()
     assert (whole != scheme.masks(11, range(6), range(ESTIMATION, ESTIMATION + 50))).any(dim=2).all()
-    monkeypatch.setattr(random_values, "NUMBERS_AT_ONCE", 100)
+    monkeypatch.setitem(random_values.NUMBERS_AT_ONCE, "cpu", 100)
     assert torch.equal(whole, scheme.masks(11, range(6), range(50)))
     assert scheme.masks(0, [], 4).shape == (0, 4, 31)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MOST_VALUES = 1 << 16  # of images of 16 bits
 MOST_EXACT = 256  # radii up to which everything is exact; none above is certified by the tight theorems
-NUMBERS_AT_ONCE = 1 << 22  # random numbers drawn at a time: what is between them and a mask is ten times as large
+NUMBERS_AT_ONCE = {"cpu": 1 << 17, "cuda": 1 << 24}  # drawn at a time: as many as stay in a cache, or keep a GPU busy
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class RandomValues(Scheme):
 
         if examples.device.type == "mps":  # int64 arithmetic is complete on cpu and cuda only
             return self.masks_at(seed, examples.cpu(), draws.cpu()).to(examples.device)
-        rows = max(1, NUMBERS_AT_ONCE // self.units)
+        rows = max(1, NUMBERS_AT_ONCE.get(examples.device.type, 1 << 17) // self.units)
         parts = [
             self._drawn(seed, examples[first : first + rows], draws[first : first + rows])
             for first in range(0, max(1, len(examples)), rows)
