@@ -13,7 +13,7 @@ import torch
 
 import sparsecert
 from sparsecert import modelfile
-from sparsecert.certificates import theorem_name
+from sparsecert.certificates import METHODS, theorem_name
 from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
 from sparsecert.records import Writer
@@ -45,7 +45,7 @@ def facts(
 
 def theorem_facts(scheme: Scheme, settings: dict[str, Any]) -> dict[str, Any]:
     """Which theorem turns the bound's intervals into radii, where there is a bound: that depends on the scheme."""
-    if "bound" not in settings:
+    if settings.get("bound") not in METHODS:
         return {}
     return {"certificate": theorem_name(settings["bound"], scheme.config(), settings.get("sampling"))}
 

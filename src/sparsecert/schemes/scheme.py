@@ -58,7 +58,10 @@ class Scheme(ABC):
 
     @abstractmethod
     def masks_at(self, seed: int, examples: torch.Tensor, draws: torch.Tensor) -> torch.Tensor:
-        """Bool[rows, units]: row r is the mask of (seed, examples[r], draws[r]), on the device of `examples`."""
+        """Bool[rows, units]: row r is the mask of (seed, examples[r], draws[r]), on the device of `examples`.
+
+        Int[rows, units] where `values` is given.
+        """
 
     @property
     @abstractmethod
