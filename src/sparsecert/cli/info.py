@@ -51,7 +51,7 @@ def info(
         _mutual_information(units or DISCUSSED_UNITS, kappa or DISCUSSED_KAPPA, values or DISCUSSED_VALUES, keep)
         return
     if (units is None) != (keep is None and kappa is None):
-        raise InputError("--units and --keep (or --kappa) go together: give both or neither")
+        raise InputError("--units and --keep go together, or --units and --kappa: give both or neither")
     if keep is not None and kappa is not None:
         raise InputError("--keep is of ablation, --kappa of random values: give one, or add --mutual-information")
     if kappa is None and values is not None:
