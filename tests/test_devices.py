@@ -13,11 +13,11 @@ from PIL import Image
 
 from sparsecert import datasets
 from sparsecert.datasets import folder
-from sparsecert.encodings import MeanFill, NullChannels
+from sparsecert.encodings import MeanFill, NullChannels, ReplacedValues
 from sparsecert.recipes import RECIPES
-from sparsecert.schemes import ESTIMATION, MAX_DRAWS, TRAINING, Scheme, Uniform
+from sparsecert.schemes import ESTIMATION, MAX_DRAWS, TRAINING, RandomValues, Scheme, Uniform
 from sparsecert.smoothed import Smoothed
-from sparsecert.training import Run
+from sparsecert.training import Run, random_values
 from sparsecert.training.captured import Captured, one_by_one, stepper
 from sparsecert.training.objective import Compiled, objective
 from tests.contracts import SCHEMES
@@ -25,10 +25,30 @@ from tests.contracts import SCHEMES
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
 
 
-@pytest.mark.parametrize("scheme", [*SCHEMES, Uniform(50_176, 1_000)], ids=str)
+@pytest.mark.parametrize("scheme", [*SCHEMES, Uniform(50_176, 1_000), RandomValues(784, "0.1")], ids=str)
 def test_masks_are_the_same_on_cpu_and_gpu(scheme: Scheme) -> None:
     draws = range(ESTIMATION + 5, ESTIMATION + 105)
     assert torch.equal(scheme.masks(3, range(7), draws), scheme.masks(3, range(7), draws, device="cuda").cpu())
+
+
+def test_replaced_values_are_the_same_on_cpu_and_gpu() -> None:
+    masks, images = RandomValues(784, "0.1").masks(0, 64, 1)[:, 0], torch.arange(64 * 784) % 256
+    images = images.view(64, 1, 28, 28).float() / 255
+    encoding = ReplacedValues()
+    assert torch.equal(encoding(images, masks), encoding(images.cuda(), masks.cuda()).cpu())
+
+
+@pytest.mark.parametrize("masks", ["minibatch", "sample"])
+def test_captured_steps_of_random_values_are_the_steps_taken_one_by_one(masks: str) -> None:
+    data, recipe = datasets.load("digits", "train"), replace(RECIPES["digits"].shortened(2), masks=masks)
+    scheme, encoding = random_values(data, "0.5", 17)
+    one, other = (Run(data, recipe, scheme, encoding, 0, torch.device("cuda")) for _ in range(2))
+    captured = Captured(torch.device("cuda"))
+    for _ in range(6):
+        captured([one])
+        one_by_one([other])
+    for a, b in zip(one.model.parameters(), other.model.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=0.05, atol=0.01)
 
 
 @pytest.mark.parametrize("seed", [0, 5, (1 << 31) + 7, (1 << 63) + (1 << 31) + 11, (1 << 64) - 1])

@@ -46,7 +46,7 @@ def test_the_files_and_folders_it_names_exist() -> None:
         assert (ROOT / name).exists() or (ROOT / "src/sparsecert" / name).exists(), name
 
 
-@pytest.mark.parametrize("module", ["schemes.uniform", "reports.medians"])
+@pytest.mark.parametrize("module", ["schemes.uniform", "schemes.random_values", "reports.medians"])
 def test_docstring_examples_run(module: str) -> None:
     results = doctest.testmod(import_module(f"sparsecert.{module}"))
     assert results.attempted > 0

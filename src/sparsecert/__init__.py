@@ -13,11 +13,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sparsecert.encodings import PROTECTED, Grouped, MeanFill, NullChannels, blocks_of
+    from sparsecert.encodings import PROTECTED, Grouped, MeanFill, NullChannels, ReplacedValues, blocks_of
     from sparsecert.errors import InputError
     from sparsecert.exact import ExactCertifications
     from sparsecert.results import Certifications, Predictions
-    from sparsecert.schemes import TRAINING, Bands, Blocks, Lattice, Partition, Uniform
+    from sparsecert.schemes import TRAINING, Bands, Blocks, Lattice, Partition, RandomValues, Uniform
     from sparsecert.sequential import Sequential
     from sparsecert.smoothed import Smoothed
 
@@ -36,6 +36,8 @@ __all__ = [
     "NullChannels",
     "Partition",
     "Predictions",
+    "RandomValues",
+    "ReplacedValues",
     "Sequential",
     "Smoothed",
     "Uniform",
@@ -56,6 +58,8 @@ _HOMES = {
     "NullChannels": "encodings",
     "Partition": "schemes",
     "Predictions": "results",
+    "RandomValues": "schemes",
+    "ReplacedValues": "encodings",
     "Sequential": "sequential",
     "Smoothed": "smoothed",
     "Uniform": "schemes",

@@ -30,6 +30,9 @@ class Ablation:
     device: torch.device
     precision: str = "fp32"
 
+    def __post_init__(self) -> None:
+        self.encoding.check_scheme(self.scheme)
+
     def copies(self, inputs: torch.Tensor, seed: int, examples: torch.Tensor, draws: torch.Tensor) -> torch.Tensor:
         """One encoded ablated copy per row."""
         return self.encoding(inputs, self.scheme.masks_at(seed, examples, draws))

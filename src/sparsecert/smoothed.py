@@ -18,7 +18,7 @@ from sparsecert.certificates import method_named
 from sparsecert.certificates.damage import AlteredUnits, Damage
 from sparsecert.checks import whole
 from sparsecert.counts import Counts
-from sparsecert.encodings import Encoding, NullChannels
+from sparsecert.encodings import Encoding, NullChannels, ReplacedValues
 from sparsecert.errors import InputError
 from sparsecert.exact import ExactCertifications
 from sparsecert.looks import certified_in_looks
@@ -65,7 +65,8 @@ class Smoothed:
             raise InputError(f"precision must be one of {', '.join(PRECISIONS)}, got {precision!r}")
         self.model = model
         self.scheme = scheme
-        self.encoding = NullChannels() if encoding is None else encoding
+        self.encoding = _usual_encoding(scheme) if encoding is None else encoding
+        self.encoding.check_scheme(scheme)
         self.classes = classes
         self.precision = precision
         self.rows = None if rows is None else whole("rows", rows, 1, MOST_ROWS)
@@ -443,6 +444,11 @@ def _check_parts(model: Any, scheme: Any, encoding: Any) -> None:
     if not callable(model) or not isinstance(scheme, Scheme) or not isinstance(encoding, Encoding | None):
         found = ", ".join(getattr(part, "__name__", type(part).__name__) for part in (model, scheme, encoding))
         raise InputError(f"Smoothed takes (model, scheme, encoding), for example Uniform(784, 45), got ({found})")
+
+
+def _usual_encoding(scheme: Scheme) -> Encoding:
+    """What shows copies of this scheme unless something else is asked."""
+    return NullChannels() if scheme.values is None else ReplacedValues(scheme.values)
 
 
 def _numbers(examples: Sequence[int] | None, inputs: int) -> Sequence[int]:

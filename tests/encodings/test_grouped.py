@@ -11,7 +11,16 @@ import pytest
 import torch
 
 from sparsecert.attacks import CommonMasks, Pointwise, SmoothedDefender
-from sparsecert.encodings import PROTECTED, Encoding, Grouped, MeanFill, NullChannels, blocks_of, from_config
+from sparsecert.encodings import (
+    PROTECTED,
+    Encoding,
+    Grouped,
+    MeanFill,
+    NullChannels,
+    ReplacedValues,
+    blocks_of,
+    from_config,
+)
 from sparsecert.errors import InputError
 from sparsecert.schemes import Lattice, Partition, Scheme, Uniform
 from sparsecert.smoothed import Smoothed
@@ -177,6 +186,7 @@ def test_attackers_do_not_get_protected_entries() -> None:
         (lambda: Grouped(NullChannels(), [PROTECTED]), "without a gap"),
         (lambda: Grouped(Grouped(NullChannels(), [0]), [0]), "not grouped itself"),
         (lambda: Grouped(NullChannels, [0]), "not grouped itself"),  # type: ignore[arg-type]
+        (lambda: Grouped(ReplacedValues(256), [0]), "an encoding of NULL"),
         (lambda: Grouped(NullChannels(), [0, 1]).units((3,)), r"groups of shape \(2,\) do not fit"),
         (lambda: from_config({"kind": "grouped", "encoding": {"kind": "braille"}, "groups": [0]}), "encoding kind"),
         (lambda: from_config({"kind": "grouped", "groups": [0]}), "cannot be understood"),

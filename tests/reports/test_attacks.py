@@ -33,6 +33,8 @@ from sparsecert.reports import (
 )
 from sparsecert.reports.attack_curves import _attacks, _gaps
 from sparsecert.reports.attack_tables import rho_table
+from sparsecert.reports.summary import certificates_of
+from sparsecert.schemes import from_config as scheme_from_config
 
 from .made import ABSTAINED, AT_4, AT_6, AT_12, certified, header
 
@@ -274,3 +276,21 @@ def test_a_report_of_attacks_needs_no_torch(tmp_path: Path) -> None:
     command = [sys.executable, "-c", program, str(tmp_path / "a.jsonl"), str(tmp_path / "c.svg")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
+
+
+def test_where_channels_are_units_a_certificate_covers_fewer_pixels() -> None:
+    """An attack counts a pixel once however many of its three channels it changes."""
+    scheme = {"kind": "random-values", "units": 300, "kappa": 0.1, "values": 256}
+    data = {**header().run["data"], "inputs": 1, "shape": [3, 10, 10]}
+    records = certified([AT_12], scheme=scheme)
+    colours = made([(2, 1)], scheme=scheme, data=data)
+    (line, certificate), *_ = certificates_of(records, scheme_from_config(scheme), 0.05, "two-sided")
+    assert line.example == 0
+    assert certificate.radius is not None
+    assert certificate.radius >= 6
+    (pair,) = gap_of(records, colours, summarise(records)).pairs
+    assert pair.proved == certificate.radius // 3
+    grey = {**scheme, "units": 100}
+    records, greys = certified([AT_12], scheme=grey), made([(2, 1)], scheme=grey)
+    (pair,) = gap_of(records, greys, summarise(records)).pairs
+    assert pair.proved == certificate.radius

@@ -65,7 +65,7 @@ class CommonMasks(SmoothedDefender):
         self.leads = np.arange(n + 1) // 2 + 1 if tie else self.needs
         self.masks = smoothed.scheme.masks(seed, [0], range(ATTACK, ATTACK + n), smoothed.device)[0]
         self.looks = [-(-n // part) for part in (LOOKS if error else (1,))]
-        meeting = self.masks.T.contiguous()  # [units, n]
+        meeting = smoothed.encoding.seen(self.masks).T.contiguous()  # [units, n]
         self._meeting = meeting.half() if meeting.is_cuda else meeting.float()
         self._lines: Lines | None = None
         self._last: tuple[torch.Tensor, Lines] | None = None
@@ -131,7 +131,7 @@ class CommonMasks(SmoothedDefender):
         return Lines(inputs, self._lines.votes[at], self._lines.known[at] & ~met), met
 
     def _met(self, images: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
-        """Bool[b, n]: the masks that retain a unit in which they differ."""
+        """Bool[b, n]: the masks whose copies may differ, as they show a unit in which the images do."""
         altered = self.smoothed.encoding.altered(images != others)
         return altered.to(self._meeting) @ self._meeting > 0
 

@@ -1,99 +1,146 @@
-"""Certificates for units that are replaced by random other values, the scheme that was proposed at the same time.
+"""Certificates for units that are replaced by random other values (`schemes.RandomValues`): tight ones.
 
 Lee, Yuan, Chang & Jaakkola, "Tight Certificates of Adversarial Robustness for Randomly Smoothed Classifiers" (NeurIPS
-2019). Every unit of an input, which has one of `values` values, is kept with probability `kappa`, otherwise replaced by
-one of the other values, each as likely.
+2019). Their certificate is `majority`; `lead` holds the same worst case against the strongest rival as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
-from math import comb, log2
+from functools import lru_cache
+from itertools import accumulate, islice
 
+from sparsecert.bounds.interval import Interval
 from sparsecert.checks import whole
 from sparsecert.errors import InputError
+from sparsecert.schemes import DELTA_BITS, RandomValues, Scheme
+from sparsecert.schemes.random_values import MOST_EXACT
 
-HALF = Fraction(1, 2)
+HALF, ONE = Fraction(1, 2), 1 << DELTA_BITS
+CLOSE_TO_ONE = 1 - Fraction(1, 1 << 40)  # thresholds above this are not listed
+
+
+def majority(interval: Interval, scheme: Scheme) -> int | None:
+    """If least(p_lower) > 1/2, where least(p) is the smallest probability that an event of probability p or more at x
+    can have rho units away, then g(x') = A whenever x' differs from x in at most rho units.
+
+    By Neyman & Pearson, of all (random) sets of copies of probability p at x one that takes them in falling order of
+    the likelihood ratio is the least likely at x': p_A(x') can be that small, and no smaller. By
+    `schemes.RandomValues` the ratio depends on m alone, so sets of equal m are taken, the last one in part. Fewer
+    altered units are no worse: a set that does not look at the others is among those that are compared.
+    """
+    p = Fraction(interval.p_lower)
+    return _largest(scheme, lambda worst: 2 * worst.least(p) > ONE)
+
+
+def lead(interval: Interval, scheme: Scheme) -> int | None:
+    """If least(p_lower) > most(p_upper), with least as in `majority` and most(p) = 1 - least(1 - p), then g(x') = A
+    whenever x' differs from x in at most rho units.
+
+    An event of probability p or less at x has a complement of probability 1 - p or more there, so at least
+    least(1 - p) at x': most(p) is the largest probability that it can have at x'. So for every rival j
+    p_j(x') <= most(p_upper) < least(p_lower) <= p_A(x'). It is tight: where p_lower + p_upper <= 1, A takes the copies
+    with the largest ratios and one rival those with the smallest, which are different copies, so that both worst cases
+    come about at once. With p_upper = 1 - p_lower this is `majority`; a smaller p_upper can only enlarge the radius.
+    It is never below that of Corollary 2 either: Theorem 1 says least(p) >= p - delta and most(p) <= p + delta.
+    """
+    p, rest = Fraction(interval.p_lower), 1 - Fraction(interval.p_upper)
+    return _largest(scheme, lambda worst: worst.least(p) + worst.least(rest) > ONE)
 
 
 @dataclass(frozen=True)
-class RandomValues:
-    """What p_A(x) has to be for p_A(x') > 1/2 wherever x' differs from x in at most rho units, exactly.
+class WorstCase:
+    """`least` for one rho, in whole numbers of 2**-128 that are never above the truth.
 
-    Let x and x' differ in r units. What a copy z shows in the others says nothing about which of the two it was made
-    of. Each of the r agrees with x (probability kappa in a copy of x, beta = (1 - kappa) / (values - 1) in one of x'),
-    with x' (the other way round), or with neither (beta for each of values - 2 values, in both). So the likelihood
-    ratio of z depends on m alone: in how many of them it agrees with x, less in how many with x'. By Neyman & Pearson,
-    of all sets of copies of probability p under x, one that takes them in falling order of m is the least likely under
-    x': p_A(x') can be that small, and no smaller. The p at which it is 1/2 is what has to be exceeded.
-
-    That needs kappa > beta. All of it is arithmetic of rationals: `kappa` is a Fraction, or a decimal number, which is
-    taken for what it says.
+    least(p) is convex and made of straight pieces, one for each m: where p goes from c to c + (its probability at x),
+    least goes from d on with the slope (beta / kappa)**m, which grows as m falls. So least(p) is the largest of the
+    lines d + (p - c) * slope, and each of them alone is below it for every p. Whichever is taken, with slope and
+    intercept rounded down, the result is sound; `ends` finds the one that is the largest, but for rounding.
     """
 
-    values: int
-    kappa: Fraction
+    ends: tuple[int, ...]
+    slopes: tuple[int, ...]
+    intercepts: tuple[int, ...]
 
-    def __init__(self, values: int, kappa: Fraction | float | str) -> None:
-        object.__setattr__(self, "values", whole("values", values, 2, 1 << 31, "2**31"))
-        exact = kappa if isinstance(kappa, Fraction) else Fraction(str(kappa))
-        if not Fraction(1, self.values) < exact <= 1:
-            raise InputError(
-                f"kappa must be above 1 / {self.values}, or nothing is kept on purpose, and at most 1: {kappa}"
-            )
-        object.__setattr__(self, "kappa", exact)
+    def least(self, p: Fraction) -> int:
+        """The smallest probability rho units away of an event of probability p or more (from 0 to 1), rounded down."""
+        own = min(max((p.numerator << DELTA_BITS) // p.denominator, 0), ONE)
+        place = min(bisect_left(self.ends, own), len(self.ends) - 1)
+        return max(0, (self.slopes[place] * own >> DELTA_BITS) + self.intercepts[place])
 
-    @property
-    def beta(self) -> Fraction:
-        """The probability of each other value."""
-        return (1 - self.kappa) / (self.values - 1)
 
-    def regions(self, rho: int) -> list[tuple[Fraction, Fraction]]:
-        """For m = rho, rho - 1, ..., -rho: its probability in copies of x, and in those of x', rho units away."""
-        rest = (self.values - 2) * self.beta
-        of_x = [
-            sum(
-                (
-                    comb(rho, with_x) * comb(rho - with_x, with_x - m) * self.kappa**with_x
-                    * self.beta ** (with_x - m) * rest ** (rho - 2 * with_x + m)
-                    for with_x in range(max(0, m), (rho + m) // 2 + 1)
-                ),
-                Fraction(0),
-            )
-            for m in range(rho, -rho - 1, -1)
-        ]  # fmt: skip
-        return list(zip(of_x, reversed(of_x), strict=True))
+def worst_case(law: list[int], scheme: RandomValues, rho: int) -> WorstCase:
+    """Of the law of m at rho altered units (`RandomValues.laws`)."""
+    kept, other = scheme.parts
+    total = scheme.size**rho
+    ends, slopes, intercepts = [], [], []
+    befores = accumulate(law, initial=0), accumulate(reversed(law), initial=0)
+    for m, own, before, before_there in zip(range(rho, -rho - 1, -1), law, *befores, strict=False):
+        if not own:  # no copy of x shows this, so nothing of p lies here
+            continue
+        up, down = (other**m, kept**m) if m >= 0 else (kept**-m, other**-m)  # the slope is up / down
+        ends.append(((before + own) << DELTA_BITS) // total)
+        slopes.append((up << DELTA_BITS) // down)
+        intercepts.append(((before_there * down - before * up) << DELTA_BITS) // (total * down))
+    return WorstCase(tuple(ends), tuple(slopes), tuple(intercepts))
 
-    def needed(self, rho: int) -> Fraction:
-        """p_A(x) must be above this for p_A(x') > 1/2; 1 where that cannot be."""
-        rho = whole("rho", rho, 0, 1 << 20)
-        own = other = Fraction(0)
-        for of_x, of_other in self.regions(rho):
-            if other + of_other >= HALF:
-                return own + (HALF - other) * of_x / of_other
-            own, other = own + of_x, other + of_other
-        raise AssertionError("all regions together have probability 1")
 
-    @cached_property
-    def thresholds(self) -> tuple[Fraction, ...]:
-        """`needed` of 0, 1, ..., as long as it rises and is below 1."""
-        return tuple(self._thresholds())
+class WorstCases:
+    """The worst case for each rho up to MOST_EXACT, made once, when it is first asked for."""
 
-    def _thresholds(self) -> Iterator[Fraction]:
-        rho = 0
-        while (needed := self.needed(rho)) < 1 - Fraction(1, 1 << 40):
-            yield needed
-            rho += 1
+    def __init__(self, scheme: RandomValues) -> None:
+        self.most = min(scheme.units, MOST_EXACT)
+        self._made: list[WorstCase] = []
+        self._more = (worst_case(law, scheme, rho) for rho, law in enumerate(scheme.laws()))
 
-    def radius(self, p_lower: Fraction) -> int | None:
-        """The largest rho certified for a class whose probability is at least p_lower; None where not even 0 is."""
-        below = sum(p_lower > needed for needed in self.thresholds)
-        return below - 1 if below else None
+    def __iter__(self) -> Iterator[WorstCase]:
+        """For rho = 0, 1, ..., most."""
+        for rho in range(self.most + 1):
+            if rho == len(self._made):
+                self._made.append(next(self._more))
+            yield self._made[rho]
 
-    def mutual_information(self, units: int) -> float:
-        """Bits that a copy holds, on average, about an input whose units have values that are all equally likely."""
-        others = (1 - float(self.kappa)) * log2(float(self.beta)) if self.beta else 0.0
-        return units * (log2(self.values) + float(self.kappa) * log2(float(self.kappa)) + others)
+
+@lru_cache(maxsize=64)
+def worst_cases(scheme: RandomValues) -> WorstCases:
+    """The worst cases of a scheme."""
+    return WorstCases(scheme)
+
+
+def _largest(scheme: Scheme, survives: Callable[[WorstCase], bool]) -> int | None:
+    """The largest rho whose worst case is survived, since that of a larger rho is worse; None where not even 0 is."""
+    if not isinstance(scheme, RandomValues):
+        raise InputError(f"this theorem is of random values, not of {scheme}; use Corollary 1 or 2")
+    rho = -1
+    for worst in worst_cases(scheme):
+        if not survives(worst):
+            break
+        rho += 1
+    return None if rho < 0 else rho
+
+
+def needed(scheme: RandomValues, rho: int) -> Fraction:
+    """p_A(x) must be above this for p_A(x') > 1/2 wherever x' is at most rho units away, exactly; 1: it cannot be."""
+    rho = whole("rho", rho, 0, MOST_EXACT)
+    return _needed(next(islice(scheme.laws(), rho, None)), scheme.size**rho)
+
+
+def thresholds(scheme: RandomValues) -> Iterator[Fraction]:
+    """`needed` of 0, 1, ... up to as many units as there are, as long as it is below 1 - 2**-40."""
+    for rho, law in zip(range(min(scheme.units, MOST_EXACT) + 1), scheme.laws(), strict=False):
+        found = _needed(law, scheme.size**rho)
+        if found >= CLOSE_TO_ONE:
+            return
+        yield found
+
+
+def _needed(law: list[int], total: int) -> Fraction:
+    own = other = 0
+    for here, there in zip(law, reversed(law), strict=True):
+        if 2 * (other + there) >= total:
+            return Fraction(own, total) + (HALF - Fraction(other, total)) * Fraction(here, there)
+        own, other = own + here, other + there
+    raise AssertionError("all values of m together have probability 1")

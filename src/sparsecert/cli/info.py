@@ -6,18 +6,31 @@ import json
 import math
 import platform
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import sparsecert
 from sparsecert.errors import InputError
 
+if TYPE_CHECKING:
+    from sparsecert.schemes import RandomValues
+
+DISCUSSED_UNITS, DISCUSSED_VALUES, DISCUSSED_KAPPA = 3 * 224 * 224, 256, "0.1"  # Levine & Feizi (2020), discussion
+
 
 @click.command()
 @click.argument("model", required=False, type=click.Path())
-@click.option("--units", type=int, help="With --keep: how far a scheme can certify.")
-@click.option("--keep", type=int, help="With --units: how far a scheme can certify.")
+@click.option("--units", type=int, help="With --keep or --kappa: how far a scheme can certify.")
+@click.option("--keep", type=int, help="With --units: of ablation, the units retained.")
+@click.option("--kappa", metavar="P", help="With --units: of random values, the probability that a unit is kept.")
+@click.option("--values", type=int, help="With --kappa or --mutual-information: of a unit (default: 256).")
+@click.option(
+    "--mutual-information",
+    "bits",
+    is_flag=True,
+    help="Bits of an input that a copy holds by either scheme (default: the paper's discussion).",
+)
 @click.option("--plan", metavar="NAME", help="What a whole table would take: imagenet. Needs both rates.")
 @click.option("--training-rate", type=float, help="With --plan: ablated images/s that one GPU trains on.")
 @click.option("--certifying-rate", type=float, help="With --plan: ablated copies/s that one GPU classifies.")
@@ -25,6 +38,9 @@ def info(
     model: str | None,
     units: int | None,
     keep: int | None,
+    kappa: str | None,
+    values: int | None,
+    bits: bool,
     plan: str | None,
     training_rate: float | None,
     certifying_rate: float | None,
@@ -38,6 +54,9 @@ def info(
       sparsecert info
       sparsecert info runs/mnist-k45
       sparsecert info --units 784 --keep 45
+      sparsecert info --units 784 --kappa 0.1
+      sparsecert info --mutual-information
+      sparsecert info --mutual-information --units 784 --kappa 0.1 --keep 75
       sparsecert info --plan imagenet --training-rate 6000 --certifying-rate 40000
     """
     if (plan is None) != (training_rate is None) or (plan is None) != (certifying_rate is None):
@@ -45,14 +64,72 @@ def info(
     if plan is not None and training_rate is not None and certifying_rate is not None:
         _plan(plan, training_rate, certifying_rate)
         return
-    if (units is None) != (keep is None):
-        raise InputError("--units and --keep go together: give both or neither")
-    if units is not None and keep is not None:
+    if bits:
+        if model is not None:
+            raise InputError("--mutual-information is of two schemes, not of a model; leave the model out")
+        _mutual_information(units or DISCUSSED_UNITS, kappa or DISCUSSED_KAPPA, values or DISCUSSED_VALUES, keep)
+        return
+    if (units is None) != (keep is None and kappa is None):
+        raise InputError("--units and --keep go together, or --units and --kappa: give both or neither")
+    if keep is not None and kappa is not None:
+        raise InputError("--keep is of ablation, --kappa of random values: give one, or add --mutual-information")
+    if kappa is None and values is not None:
+        raise InputError("--values is for random values; give --kappa with it, or leave it out")
+    if units is not None and kappa is not None:
+        _random_values(units, kappa, values or DISCUSSED_VALUES)
+    elif units is not None and keep is not None:
         _scheme(units, keep)
     elif model is not None:
         _model(model)
     else:
         _machine()
+
+
+def _random_values(units: int, kappa: str, values: int) -> None:
+    """The share of votes that each radius needs, for every radius that 1 - 2**-40 of them would certify."""
+    from sparsecert.certificates.random_values import thresholds
+
+    scheme = sparsecert.RandomValues(units, kappa, values)
+    click.echo(
+        f"{_words(scheme)}: what each radius rho needs; delta is of Theorem 1, for sequential sampling; rounded up"
+    )
+    click.echo(f"{'rho':>6}  {'delta':>10}  {'p_lower >':>10}")
+    for rho, needed in enumerate(thresholds(scheme)):
+        click.echo("{:6}  {:10.6f}  {:10.6f}".format(rho, *map(_rounded_up, (scheme.delta(rho), needed))))
+
+
+def _words(scheme: RandomValues) -> str:
+    return f"random values: {scheme.units:,} units of {scheme.values} values, kappa = {float(scheme.kappa):g}"
+
+
+def _rounded_up(value: Fraction) -> float:
+    return math.ceil(value * 10**6) / 10**6
+
+
+def _mutual_information(units: int, kappa: str, values: int, keep: int | None) -> None:
+    """Both schemes with the same p for one unit of robustness, or with the k that is given: bits in a copy.
+
+    Levine & Feizi (2020), discussion: of an input whose units have values that are all equally likely, k retained units
+    hold k * log2(values) bits; random values d * (log2(values) + kappa log2(kappa) + (1 - kappa) log2(beta)).
+    """
+    from sparsecert.certificates.random_values import needed
+
+    scheme = sparsecert.RandomValues(units, kappa, values)
+    p = needed(scheme, 1)
+    most = math.floor((p - Fraction(1, 2)) * units)  # the largest k with 1/2 + delta(1) <= p, as delta(1) = k / d
+    if keep is None and not most:
+        raise InputError(f"ablation has no k with p = {float(p):.3f} for one unit of {units}; name one with --keep")
+    ablation = sparsecert.Uniform(units, keep or most)
+    ours, theirs = ablation.keep * math.log2(values), scheme.mutual_information()
+    click.echo(f"one altered unit needs p > {float(p):.3f} by {_words(scheme)}")
+    chosen = (
+        "may then retain at most" if keep is None else f"needs p > {float(Fraction(1, 2) + ablation.delta(1)):.3f} at"
+    )
+    click.echo(f"ablation {chosen} k = {ablation.keep:,} of them ({ablation.keep / units:.1%})")
+    click.echo(
+        f"bits of the input in a copy: ablation {ours:,.{0 if ours.is_integer() else 1}f}, random values {theirs:,.1f}"
+    )
+    click.echo("(the mutual information, for inputs whose values are all equally likely)")
 
 
 def _scheme(units: int, keep: int) -> None:
@@ -64,7 +141,7 @@ def _scheme(units: int, keep: int) -> None:
         delta = scheme.delta(rho)
         if 2 * delta >= 1:
             break
-        shown = (math.ceil(value * 10**6) / 10**6 for value in (delta, Fraction(1, 2) + delta, 2 * delta))
+        shown = map(_rounded_up, (delta, Fraction(1, 2) + delta, 2 * delta))
         click.echo("{:6}  {:10.6f}  {:10.6f}  {:20.6f}".format(rho, *shown))
 
 

@@ -31,6 +31,7 @@ USED = {  # the options that each target obeys
     "table-4": ("keeps", "limit", "epochs", "n", "recipe"),
     "table-5": ("keeps", "limit", "epochs", "n", "recipe"),
     "table-6": (*SMALLER, "recipe", "data"),
+    "table-7": (*SMALLER, "recipe", "kappas", "values"),
     "table-8": (*SMALLER, "recipe", "data"),
     "footnote": (*SMALLER, "recipe"),
     "exact": ("masks", "limit", "epochs", "recipe", "data"),
@@ -68,6 +69,8 @@ DATA = {  # the data sets of each target, the usual one first; "photographs": an
     click.option("--keeps", metavar="K,K,...", help="These numbers of retained pixels, published or not."),
     click.option("--masks", metavar="NAME,NAME,...",
                  help="exact, patches: these fixed sets of masks, for example lattice-28x1,lattice-28x3 or bands-4."),
+    click.option("--kappas", metavar="P,P,...", help="table-7: these probabilities of keeping a unit's value."),
+    click.option("--values", type=click.IntRange(2), help="table-7: so many values of a unit, instead of 256 and 2."),
     click.option("--recipe", metavar="NAME", help="Train by this recipe, for example paper-cifar10."),
     click.option("--limit", type=int,
                  help="So many test inputs (table-4, table-5: of each split) instead of the target's."),
@@ -95,6 +98,8 @@ def reproduce(
     data: str | None,
     keeps: str | None,
     masks: str | None,
+    kappas: str | None,
+    values: int | None,
     recipe: str | None,
     limit: int | None,
     epochs: int | None,
@@ -120,6 +125,7 @@ def reproduce(
     table-4    CIFAR-10: the base classifier on training and test images, ResNet18
     table-5    CIFAR-10: the same, ResNet50
     table-6    Imagenette (or --data imagenet, or a folder): k = 500, 1000, 2000 beside the paper's ImageNet
+    table-7    MNIST: ablation beside random values (Lee et al. 2019) for several kappa
     table-8    MNIST and CIFAR-10 (or --data one of them): the encodings of NULL at the paper's best k
     exact      MNIST and CIFAR-10: fixed sets of masks, certified exactly, by their number of forward passes
     patches    MNIST and CIFAR-10: bands and blocks against a square patch
@@ -157,7 +163,7 @@ def reproduce(
 
     names = [name.strip() for part in attacks for name in part.split(",")]
     given = {"keeps": keeps, "limit": limit, "epochs": epochs, "n0": n0, "n": n, "recipe": recipe, "data": data}
-    given["masks"] = masks
+    given |= {"masks": masks, "kappas": kappas, "values": values}
     attacking = {"attack": attacks or None, "restarts": restarts, "group": group}
     _refuse_idle_options(targets, [name for name, value in {**given, **attacking}.items() if value is not None])
     plan = [(target, name) for target in targets for name in _data_of(target, data)]
@@ -184,6 +190,8 @@ def reproduce(
         own = replace(study, data=name, recipe=obeyed)
         if target in ("table-2", "figure-3", "figure-5"):
             alarms += _reproduce_attacks(target, Attacked(own, restarts, group), names, form)
+        elif target == "table-7":
+            _reproduce_schemes(own, _whole_numbers(keeps), kappas, values, form)
         else:
             _reproduce(target, own, _whole_numbers(keeps), _choices(masks), form)
     for line in alarms:
@@ -256,6 +264,16 @@ def _reproduce_attacks(target: str, attacked: Attacked, others: Sequence[str], f
     draw = figure_3 if target == "figure-3" else figure_5
     _say_written(draw(attacked, attacked.study.out / "figures" / target))
     return ()
+
+
+def _reproduce_schemes(
+    study: Study, keeps: list[int] | None, kappas: str | None, values: int | None, form: str
+) -> None:
+    from sparsecert.reports.tables import table_text
+    from sparsecert.reproduce.table_7 import table_7
+
+    asked = None if kappas is None else list(dict.fromkeys(part.strip() for part in kappas.split(",")))
+    click.echo(table_text(table_7(study, keeps, asked, values), form))
 
 
 def _say_written(paths: Sequence[Path]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
     click.option("--scheme-seed", type=int, help="Partition: decides which pixel goes where (default: 0)."),
     click.option("--size", type=int, help="Blocks, bands: the side of a block, the columns of a band."),
     click.option("--rows", "band_rows", is_flag=True, default=None, help="Bands: of rows instead of columns."),
+    click.option("--unit", metavar="RxC",
+                 help="A unit is a block of so many rows and columns of pixels, for example 2x2 (default: one pixel)."),
+    click.option("--kappa", metavar="P",
+                 help="Instead of ablation, random values (Lee et al. 2019): a unit is kept with this probability, and "
+                 "otherwise replaced by another value; one draw per sample unless --masks says otherwise."),
+    click.option("--values", type=int, help="With --kappa: how many values a unit has (default: 256)."),
     click.option("--out", required=True, type=click.Path(file_okay=False), metavar="DIR", help="Folder of the run."),
     click.option("--recipe", "recipe_name", metavar="NAME",
                  help="paper-mnist, paper-cifar10, paper-imagenet, modern-cifar10, modern-imagenette, digits."),
@@ -57,6 +64,9 @@ def train(
     scheme_seed: int | None,
     size: int | None,
     band_rows: bool | None,
+    unit: str | None,
+    kappa: str | None,
+    values: int | None,
     out: str,
     recipe_name: str | None,
     model_name: str | None,
@@ -91,25 +101,28 @@ def train(
       sparsecert train --data cifar10 --recipe modern-cifar10 --keep 50 --out runs/cifar10-k50
       sparsecert train --data mnist --scheme lattice --parts 28 --out runs/mnist-lattice
       sparsecert train --data cifar10 --recipe modern-cifar10 --scheme bands --size 4 --out runs/cifar10-bands
+      sparsecert train --data mnist --kappa 0.1 --out runs/mnist-kappa-0.1
       sparsecert train --data mnist --plain robust --out runs/mnist-robust
       torchrun --nproc-per-node 8 -m sparsecert train --data imagenet --keep 1000 --out runs/imagenet-k1000
     """
     if plain_kind is not None:
         _train_plain(plain_kind, data_name, out, epochs, batch, precision, checkpoint_seconds, data_dir, seed, device)
         return
-    choice = _choice(scheme_name, keep, parts, rounds, scheme_seed, size, band_rows)
+    _check_random_values(kappa, values)
+    choice, (rows, columns) = _choice(scheme_name, keep, parts, rounds, scheme_seed, size, band_rows), _block(unit)
     from dataclasses import replace
 
     from sparsecert import training
     from sparsecert.cli.progress import training_bar
     from sparsecert.devices import device_named
+    from sparsecert.encodings import Grouped, blocks_of
     from sparsecert.recipes import recipe_for
-    from sparsecert.schemes import Uniform
+    from sparsecert.schemes import Scheme, Uniform
 
     recipe = recipe_for(data_name, recipe_name).shortened(epochs)
     changed: dict[str, Any] = {
         "model": model_name,
-        "masks": masks,
+        "masks": masks if masks is not None or kappa is None else "sample",
         "batch": batch,
         "keep": keep,
         "precision": precision,
@@ -119,7 +132,12 @@ def train(
     data = options.load_data(data_name, "train", data_dir, skip_bad)
     encoding = training.default_encoding(data, recipe, encoding_name)
     _, height, width = data.images.shape
-    scheme = Uniform(height * width, recipe.keep) if choice is None else choice.of(height, width)
+    if (rows, columns) != (1, 1):
+        encoding = Grouped(encoding, blocks_of(height, width, rows, columns))
+    height, width = -(-height // rows), -(-width // columns)
+    scheme: Scheme = Uniform(height * width, recipe.keep) if choice is None else choice.of(height, width)
+    if kappa is not None:
+        scheme, encoding = training.random_values(data, kappa, values or 256)
     with training.joined(device_named(device)) as (team, own_device), training_bar() as told:
         model = training.train(
             data,
@@ -144,7 +162,8 @@ def train(
 
 
 SCHEME = "scheme_name", "parts", "rounds", "scheme_seed", "size", "band_rows"
-NOT_PLAIN = "keep", *SCHEME, "recipe_name", "model_name", "encoding_name", "masks", "half", "workers", "skip_bad"
+NULLED = "keep", *SCHEME, "unit", "encoding_name"
+NOT_PLAIN = *NULLED, "kappa", "values", "recipe_name", "model_name", "masks", "half", "workers", "skip_bad"
 
 
 def _choice(
@@ -168,6 +187,24 @@ def _choice(
         if value is not None:
             raise InputError(f"{name} is for a fixed set of masks; add --scheme lattice, partition, blocks or bands")
     return None
+
+
+def _check_random_values(kappa: str | None, values: int | None) -> None:
+    """Refuses options of two schemes at once."""
+    if kappa is not None:
+        options.refuse_given(NULLED, "is for ablation; leave it out, or leave out --kappa")
+    elif values is not None:
+        raise InputError("--values is for random values; give --kappa with it, or leave it out")
+
+
+def _block(text: str | None) -> tuple[int, int]:
+    """The rows and columns of a block of pixels that is one unit."""
+    if text is None:
+        return 1, 1
+    found = re.fullmatch(r"([1-9]\d{0,3})x([1-9]\d{0,3})", text)
+    if found is None:
+        raise InputError(f"--unit must be rows x columns of pixels, for example 2x2, got {text!r}")
+    return int(found[1]), int(found[2])
 
 
 def _train_plain(

@@ -8,11 +8,26 @@ from sparsecert.encodings.encoding import Encoding
 from sparsecert.encodings.grouped import PROTECTED, Grouped, blocks_of
 from sparsecert.encodings.mean_fill import MeanFill
 from sparsecert.encodings.null_channels import NullChannels
+from sparsecert.encodings.replaced_values import ReplacedValues
 from sparsecert.errors import InputError
 
-__all__ = ["PROTECTED", "Encoding", "Grouped", "MeanFill", "NullChannels", "blocks_of", "from_config"]
+__all__ = [
+    "PROTECTED",
+    "Encoding",
+    "Grouped",
+    "MeanFill",
+    "NullChannels",
+    "ReplacedValues",
+    "blocks_of",
+    "from_config",
+]
 
-KINDS: dict[str, type[Encoding]] = {"null-channels": NullChannels, "mean-fill": MeanFill, "grouped": Grouped}
+KINDS: dict[str, type[Encoding]] = {
+    "null-channels": NullChannels,
+    "mean-fill": MeanFill,
+    "replaced-values": ReplacedValues,
+    "grouped": Grouped,
+}
 
 
 def from_config(config: dict[str, Any]) -> Encoding:

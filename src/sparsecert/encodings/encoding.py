@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from sparsecert.errors import InputError
+from sparsecert.schemes import Scheme
 
 
 class Encoding(ABC):
@@ -20,7 +21,11 @@ class Encoding(ABC):
 
     Inputs are Float[rows, channels, *places], or Float[rows, places] for one channel; the places, in row-major order,
     are the units. A pixel is one unit whatever its channels.
+
+    One encoding promises something else, because its scheme ablates nothing: `ReplacedValues`.
     """
+
+    values: int | None = None  # of a unit, for an encoding of `RandomValues`
 
     def __call__(self, inputs: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
         """The ablated inputs; `masks` is Bool[rows, units], True = retained, or Bool[1, units] for one mask for all."""
@@ -49,6 +54,17 @@ class Encoding(ABC):
     def altered(self, differs: torch.Tensor) -> torch.Tensor:
         """Bool[rows, units]: the units of which an entry differs; `differs` has the shape of the inputs."""
         return (differs if differs.ndim == 2 else differs.any(dim=1)).flatten(1)
+
+    def check_scheme(self, scheme: Scheme) -> None:
+        """Refuses a scheme whose masks mean something else to this encoding: its certificates would be false."""
+        if scheme.values != self.values:
+            fitting = "NullChannels() or MeanFill(mean)"
+            fitting = fitting if scheme.values is None else f"ReplacedValues(values={scheme.values})"
+            raise InputError(f"the encoding of {scheme} must be {fitting}, got {self!r}")
+
+    def seen(self, masks: torch.Tensor) -> torch.Tensor:
+        """Bool[rows, units]: the units whose values may make a difference to the copy of each mask."""
+        return masks
 
     def units(self, shape: Sequence[int]) -> int:
         """How many units an input of this shape (without the batch dimension) has."""

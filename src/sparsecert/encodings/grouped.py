@@ -32,8 +32,8 @@ class Grouped(Encoding):
     """
 
     def __init__(self, encoding: Encoding, groups: Any) -> None:
-        if isinstance(encoding, Grouped) or not isinstance(encoding, Encoding):
-            raise InputError(f"Grouped takes an encoding that is not grouped itself, got {encoding!r}")
+        if isinstance(encoding, Grouped) or not isinstance(encoding, Encoding) or encoding.values is not None:
+            raise InputError(f"Grouped takes an encoding of NULL that is not grouped itself, got {encoding!r}")
         self.encoding = encoding
         self.groups = _checked(groups)
         self.count = int(self.groups.max()) + 1

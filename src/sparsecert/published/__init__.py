@@ -10,7 +10,7 @@ from typing import Any
 from sparsecert.errors import InputError
 
 FOLDER = Path(__file__).parent
-CERTIFICATES, BASE_ACCURACY, ATTACKS = "certificates", "base-accuracy", "attacks"  # the kinds of tables
+CERTIFICATES, BASE_ACCURACY, ATTACKS, SCHEMES = "certificates", "base-accuracy", "attacks", "schemes"  # the kinds
 MEDIANS, PATCHES = "medians", "patches"  # of other papers
 
 
@@ -141,6 +141,27 @@ class PublishedPatches:
     rows: tuple[PublishedPatch, ...]
 
 
+@dataclass(frozen=True)
+class PublishedSchemesRow:
+    """One row as printed: the median certified robustness by each scheme on a data set; `keep` is ablation's best k."""
+
+    data: str
+    random_values: int
+    ablation: int
+    keep: int
+
+
+@dataclass(frozen=True)
+class PublishedSchemes:
+    """A published comparison of two schemes: where it stands, what it is of, and its rows."""
+
+    name: str
+    source: str
+    about: str
+    rows: tuple[PublishedSchemesRow, ...]
+    remarks: tuple[str, ...] = ()
+
+
 def published(name: str) -> Published:
     """The published table of certificates of that name."""
     table = _table(name, CERTIFICATES)
@@ -171,6 +192,13 @@ def published_patches(name: str) -> PublishedPatches:
     """The published certificates against patches of that name."""
     table = _table(name, PATCHES)
     return PublishedPatches(rows=tuple(PublishedPatch(**row) for row in table.pop("rows")), **table)
+
+
+def published_schemes(name: str) -> PublishedSchemes:
+    """The published comparison of schemes of that name."""
+    table = _table(name, SCHEMES)
+    rows, remarks = tuple(PublishedSchemesRow(**row) for row in table.pop("rows")), tuple(table.pop("remarks"))
+    return PublishedSchemes(rows=rows, remarks=remarks, **table)
 
 
 def names(kind: str = CERTIFICATES) -> list[str]:

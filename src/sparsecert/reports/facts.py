@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sparsecert.certificates import method_named
+from sparsecert.certificates import method_named, theorem_name
 from sparsecert.errors import InputError
 from sparsecert.exact import Exactly
 from sparsecert.records import Records
@@ -88,7 +88,7 @@ def facts_of(records: Records, alpha: float | None, bound: str | None) -> dict[s
             "alpha": run["alpha"] if alpha is None else alpha,
             "seed": run["seed"],
             "bound": method.name if method else None,
-            "certificate": method.theorem_name if method else None,
+            "certificate": theorem_name(method.name, run["scheme"], run.get("sampling")) if method else None,
             "run_alpha": run["alpha"],
             "run_bound": run["bound"] if certifies else None,
         }

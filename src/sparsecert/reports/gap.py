@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -135,12 +136,14 @@ def gap_of(records: Records, findings: Findings, summary: Summary) -> Gap:
     check_same_images(records, findings)
     scheme = scheme_from_config(summary.scheme)
     found = {line.example: line for line in findings.lines if line.failed is None}
+    per_pixel = max(1, scheme.units // prod(findings.header.run["data"]["shape"][1:]))  # units; see `RandomValues`
     pairs = []
     for line, certificate in certificates_of(records, scheme, summary.alpha, summary.bound):
         against = found.get(line.example)
         if against is not None:
             found_at = against.distance, against.said
-            pairs.append(Pair(line.example, line.true, certificate.label, certificate.radius, *found_at))
+            proved = None if certificate.radius is None else certificate.radius // per_pixel
+            pairs.append(Pair(line.example, line.true, certificate.label, proved, *found_at))
     if not pairs:
         raise InputError(
             f"{records.path} and {findings.path} have no image in common; attack images that are certified"

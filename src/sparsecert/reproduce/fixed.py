@@ -18,7 +18,7 @@ from sparsecert.errors import InputError
 from sparsecert.exact import Exactly
 from sparsecert.records import Header, Records, compressed
 from sparsecert.reports import Summary, summarise
-from sparsecert.reproduce.cell import Cell
+from sparsecert.reproduce.cell import Cell, FixedCell
 from sparsecert.reproduce.study import CERTIFY, Study
 from sparsecert.schemes import Choice, FixedMasks, from_config
 
@@ -69,26 +69,23 @@ def _row(choice: Choice, found: Records) -> FixedRow:
     return FixedRow(choice, scheme, run_off, plurality, int(found.header.run["data"]["of"]))
 
 
-def _complete(study: Study, cells: Sequence[Cell]) -> None:
+def _complete(study: Study, cells: Sequence[FixedCell]) -> None:
     """Trains and certifies these cells; refuses what cannot be made before hours of work are done for it."""
     from sparsecert.runs import certify_dataset
     from sparsecert.runs.inputs import indices_of
 
     for cell in cells:
-        _, height, width = study.test.images.shape
-        scheme = study.scheme_of(cell, height, width)
-        assert isinstance(scheme, FixedMasks)
-        Exactly().damage(scheme)
+        Exactly().damage(cell.scheme(study.test.images.shape))
         study.refuse_orphans(cell)
     for together in study.side_by_side(cells):
         study.train(together)
-        for cell in together:
-            smoothed, folder = study.load(cell), study.folder(cell)
+        for each in together:
+            smoothed, folder = study.load(each), study.folder(each)
             assert isinstance(smoothed.scheme, FixedMasks)
             inputs, masks = len(indices_of(study.test, study.limit)), len(smoothed.scheme.table)
-            with study.bars.inputs(cell, "certifying", inputs, masks) as told:
+            with study.bars.inputs(each, "certifying", inputs, masks) as told:
                 certify_dataset(
-                    smoothed, folder, study.test, _path(study, cell), exactly=Exactly(), limit=study.limit, told=told
+                    smoothed, folder, study.test, _path(study, each), exactly=Exactly(), limit=study.limit, told=told
                 )
 
 
@@ -97,12 +94,12 @@ def _path(study: Study, cell: Cell) -> Path:
     return study.folder(cell) / f"{CERTIFY}{'' if study.limit is None else f'-{study.limit}'}.jsonl"
 
 
-def _located(study: Study, cell: Cell) -> Path:
+def _located(study: Study, cell: FixedCell) -> Path:
     path = _path(study, cell)
     return compressed(path) or path
 
 
-def _is_complete(study: Study, cell: Cell) -> bool:
+def _is_complete(study: Study, cell: FixedCell) -> bool:
     """Whether the records are there with every input; refuses those of other settings, or of another model."""
     path = _located(study, cell)
     seen = records.glance(path) if path.is_file() else None
@@ -118,9 +115,8 @@ def _is_complete(study: Study, cell: Cell) -> bool:
     return lines == int(header.run["data"]["inputs"])
 
 
-def _differing(study: Study, cell: Cell, header: Header) -> str | None:
+def _differing(study: Study, cell: FixedCell, header: Header) -> str | None:
     """The first setting in which a records file is not what this study would have written, in words."""
-    assert cell.scheme is not None
     run = header.run
     of = int(run["data"]["of"])
     scheme = run.get("scheme", {})
@@ -129,7 +125,7 @@ def _differing(study: Study, cell: Cell, header: Header) -> str | None:
     there |= {name: run.get(name) for name in ("rule", "precision", "chosen")}
     limit = of if study.limit is None else min(study.limit, of)
     precision = {} if study.precision is None else {"precision": study.precision}
-    wanted: dict[str, Any] = {"scheme": cell.scheme.kind, **cell.scheme.numbers, "encoding": cell.encoding}
+    wanted: dict[str, Any] = dict(cell.facts)
     wanted |= {"rule": "run-off", "data": study.data, "split": "test", "limit": limit, "chosen": None, **precision}
     for name, value in wanted.items():
         if there.get(name) != value:

@@ -4,6 +4,7 @@
     OUT/cifar10/k75-mean-fill/        the other encoding of NULL
     OUT/cifar10/k75-paper-cifar10/    a recipe that is not the study's usual one
     OUT/cifar10/k75-resnet50-cifar/   an architecture that is not the recipe's
+    OUT/mnist/kappa-0.1/              random values instead of ablation
     OUT/cifar10/k75/certify-10000.jsonl     another number of inputs than the usual subset
     OUT/mnist/lattice-28x1/                 a fixed set of masks (see `reproduce.fixed`)
 
@@ -30,12 +31,12 @@ from sparsecert.published import Sampling
 from sparsecert.recipes import Recipe, recipe_for
 from sparsecert.records import Header, Records, compressed
 from sparsecert.reproduce.bars import Bars, Quiet
-from sparsecert.reproduce.cell import Cell
+from sparsecert.reproduce.cell import Cell, FixedCell
 from sparsecert.reproduce.design import Design, design_of
 
 if TYPE_CHECKING:
     from sparsecert.runs import Limit
-    from sparsecert.schemes import Choice, Scheme
+    from sparsecert.schemes import Choice
     from sparsecert.smoothed import Smoothed
 
 CERTIFY, PREDICT = "certify", "predict"
@@ -118,18 +119,12 @@ class Study:
     def recipe_of(self, cell: Cell) -> Recipe:
         """How the cell is trained."""
         recipe = recipe_for(self.data, cell.recipe or self.design.recipe).shortened(self.epochs)
-        masks: dict[str, Any] = {"keep": cell.keep} if cell.scheme is None else {"scheme": str(cell.scheme)}
-        return replace(recipe, model=cell.model or recipe.model, **masks)
+        return cell.trained_by(recipe)
 
-    def fixed_cell(self, choice: Choice) -> Cell:
+    def fixed_cell(self, choice: Choice) -> FixedCell:
         """The classifier of this fixed set of masks by the study's recipe."""
-        return replace(self.cell(1), keep=0, scheme=choice)
-
-    def scheme_of(self, cell: Cell, height: int, width: int) -> Scheme:
-        """The cell's scheme for images of this size."""
-        from sparsecert.schemes import Uniform
-
-        return Uniform(height * width, cell.keep) if cell.scheme is None else cell.scheme.of(height, width)
+        usual = self.cell(1)
+        return FixedCell(encoding=usual.encoding, recipe=usual.recipe, model=usual.model, choice=choice)
 
     def found(self, like: Cell) -> list[Cell]:
         """The cells that have a folder and differ from `like` in nothing but k, by k."""
@@ -178,8 +173,7 @@ class Study:
         from sparsecert.smoothed import check_settings
 
         for cell in cells:
-            _, height, width = self.test.images.shape
-            scheme = self.scheme_of(cell, height, width)
+            scheme = cell.scheme(self.test.images.shape)
             check_settings(scheme, self.seed, sampling.alpha, n0=sampling.n0, n=sampling.n)
             self.refuse_orphans(cell)
 
@@ -196,7 +190,7 @@ class Study:
             return
         import torch
 
-        from sparsecert.training import Run, default_encoding, train_together
+        from sparsecert.training import Run, train_together
         from sparsecert.training.batches import Batches
 
         data, device = self.training, torch.device(self.device)
@@ -205,8 +199,7 @@ class Study:
         runs: list[tuple[Run, str | Path]] = []
         for cell in open_cells:
             recipe = self.recipe_of(cell)
-            encoding = default_encoding(data, recipe, cell.encoding)
-            scheme = self.scheme_of(cell, *data.images.shape[1:])
+            scheme, encoding = cell.scheme(data.images.shape), cell.encoder(data, recipe)
             runs.append((Run(data, recipe, scheme, encoding, self.seed, device, shared), self.folder(cell)))
         with self.bars.training(open_cells) as told:
             train_together(runs, checkpoint_seconds=self.checkpoint_seconds, half=True, told=told)
@@ -351,7 +344,8 @@ class Study:
     def _differing(self, header: Header, cell: Cell, kind: str, sampling: Sampling) -> str | None:
         """The first setting in which a records file is not what this study would have written, in words."""
         run, inputs = header.run, _inputs(header)
-        there = {**run, "limit": inputs, "keep": run.get("scheme", {}).get("keep")}
+        there = {**run, "limit": inputs}
+        there |= {name: run.get("scheme", {}).get(name) for name in ("keep", "kappa", "values")}
         there["encoding"] = run.get("encoding", {}).get("kind")
         there |= {name: run["data"].get(name.removeprefix("data ")) for name in ("data name", "split", FINGERPRINT)}
         for name, value in self._wanted(cell, kind, sampling, inputs, int(run["data"]["of"])).items():
@@ -372,10 +366,9 @@ class Study:
         chosen = choice(Drawn(limit, self.seed), of) if self.design.random else {}
         samples = {"n0": sampling.n0, "n": sampling.n} if kind == CERTIFY else {"n": sampling.predict_n}
         precision = {} if self.precision is None else {"precision": self.precision}
-        classifier = {"keep": cell.keep, "encoding": cell.encoding}
         votes = {"seed": self.seed, "alpha": sampling.alpha, **samples, "sampling": None}
         inputs_of = {**self._wanted_data(), "limit": limit, "chosen": chosen.get("chosen")}
-        return {**classifier, **votes, **inputs_of, **precision}
+        return {**cell.facts, **votes, **inputs_of, **precision}
 
     def _wanted_data(self) -> dict[str, Any]:
         """The facts that say which data set it was; two folders may have one name, so theirs is what they hold."""

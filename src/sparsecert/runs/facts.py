@@ -13,10 +13,12 @@ import torch
 
 import sparsecert
 from sparsecert import modelfile
+from sparsecert.certificates import METHODS, theorem_name
 from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
 from sparsecert.records import Writer
 from sparsecert.runs.inputs import Indices, Limit, Shard, choice, indices_of
+from sparsecert.schemes import Scheme
 from sparsecert.smoothed import Smoothed
 
 
@@ -34,10 +36,18 @@ def facts(
     return {
         **model_facts(smoothed, model, data),
         **settings,
+        **theorem_facts(smoothed.scheme, settings),
         "data": data_facts(data, limit),
         **choice(limit, len(data)),
         **part,
     }
+
+
+def theorem_facts(scheme: Scheme, settings: dict[str, Any]) -> dict[str, Any]:
+    """Which theorem turns the bound's intervals into radii, where there is a bound: that depends on the scheme."""
+    if settings.get("bound") not in METHODS:
+        return {}
+    return {"certificate": theorem_name(settings["bound"], scheme.config(), settings.get("sampling"))}
 
 
 def check_classes(smoothed: Smoothed, data: Dataset) -> None:

@@ -10,6 +10,7 @@ from sparsecert.schemes.choice import Choice
 from sparsecert.schemes.fixed import FixedMasks
 from sparsecert.schemes.lattice import Lattice
 from sparsecert.schemes.partition import Partition
+from sparsecert.schemes.random_values import RandomValues
 from sparsecert.schemes.scheme import (
     ATTACK,
     AUGMENTATION,
@@ -41,6 +42,7 @@ __all__ = [
     "FixedMasks",
     "Lattice",
     "Partition",
+    "RandomValues",
     "RoundedUp",
     "Scheme",
     "Uniform",
@@ -53,6 +55,7 @@ KINDS: dict[str, type[Scheme]] = {
     "lattice": Lattice,
     "blocks": Blocks,
     "bands": Bands,
+    "random-values": RandomValues,
 }
 
 

@@ -40,9 +40,13 @@ class Scheme(ABC):
 
     1. `masks` is a pure function of (seed, example, draw): the same on every device, for any batch and any order.
     2. `delta(rho)` is at least the probability that a mask retains any one of `rho` chosen units, whichever they are.
+
+    Theorem 1 needs less than the second: that no event's probability differs by more than delta(rho) between the copies
+    of two inputs that differ in rho units. `RandomValues`, which ablates nothing, promises that.
     """
 
     units: int
+    values: int | None = None  # of a unit, where masks say by which of them it is replaced (`RandomValues`)
 
     @abstractmethod
     def delta(self, rho: int) -> Fraction:
@@ -54,7 +58,10 @@ class Scheme(ABC):
 
     @abstractmethod
     def masks_at(self, seed: int, examples: torch.Tensor, draws: torch.Tensor) -> torch.Tensor:
-        """Bool[rows, units]: row r is the mask of (seed, examples[r], draws[r]), on the device of `examples`."""
+        """Bool[rows, units]: row r is the mask of (seed, examples[r], draws[r]), on the device of `examples`.
+
+        Int[rows, units] where `values` is given.
+        """
 
     @property
     @abstractmethod

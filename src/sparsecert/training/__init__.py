@@ -7,7 +7,7 @@ weights, its momentum and t: a run that is killed and started again ends, on the
 from __future__ import annotations
 
 from sparsecert.training.batches import generator
-from sparsecert.training.run import Run, default_encoding
+from sparsecert.training.run import Run, default_encoding, random_values
 from sparsecert.training.team import Team, joined, leave
 from sparsecert.training.together import Progress, Stop, train, train_together
 
@@ -20,6 +20,7 @@ __all__ = [
     "generator",
     "joined",
     "leave",
+    "random_values",
     "train",
     "train_together",
 ]

@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,13 @@ from sparsecert.datasets import Dataset
 from sparsecert.datasets.folder import FolderImages
 from sparsecert.datasets.stream import Request
 from sparsecert.datasets.views import RandomCrop
-from sparsecert.encodings import Encoding, MeanFill, NullChannels
+from sparsecert.encodings import Encoding, MeanFill, NullChannels, ReplacedValues
 from sparsecert.errors import InputError
 from sparsecert.files import write_atomically
 from sparsecert.modelfile import MODEL_NAME
 from sparsecert.models.synchronised import synchronise
 from sparsecert.recipes import Recipe
-from sparsecert.schemes import TRAINING, Scheme
+from sparsecert.schemes import TRAINING, RandomValues, Scheme
 from sparsecert.smoothed import Smoothed
 from sparsecert.training.batches import Batches
 from sparsecert.training.objective import objective
@@ -43,6 +44,12 @@ def default_encoding(data: Dataset, recipe: Recipe, name: str = "null-channels")
     if name == "mean-fill":
         return MeanFill(data.mean, centred=recipe.precision == "bf16")
     return NullChannels(data.mean, data.std) if recipe.normalise else NullChannels()
+
+
+def random_values(data: Dataset, kappa: Fraction | float | str, values: int = 256) -> tuple[RandomValues, Encoding]:
+    """The scheme of random values for such data, every entry of an image being a unit, and its encoding."""
+    encoding = ReplacedValues(values)
+    return RandomValues(encoding.units(data.images.shape), kappa, values), encoding
 
 
 @dataclass(eq=False)
@@ -96,7 +103,7 @@ class Run(Paced):
             if isinstance(images, FolderImages)
             else None
         )
-        self.masks = torch.zeros(MASKS_AHEAD, self.scheme.units, dtype=torch.bool, device=self.device)
+        self.masks = self._masks_of_steps(0)
         exact = torch.float32 if self.device.type == "mps" else torch.float64  # which MPS lacks
         self.sums = torch.zeros(3, dtype=exact, device=self.device)  # loss, correct, inputs of this epoch
         self._prepared: tuple[int, int] | None = None  # epoch of the order, first step of the masks
@@ -136,14 +143,18 @@ class Run(Paced):
         if self.staging is not None:
             self.staging.fill()
         if masks != first and self.recipe.masks == "minibatch":
-            steps = torch.arange(first, first + MASKS_AHEAD, device=self.device)
-            self.masks.copy_(self.scheme.masks_at(self.seed, torch.zeros_like(steps), TRAINING + steps))
+            self.masks.copy_(self._masks_of_steps(first))
         self._prepared = self.epoch, first
         for group in self.optimizer.param_groups:
             if isinstance(group["lr"], torch.Tensor):
                 group["lr"].fill_(self.rate)
             else:
                 group["lr"] = self.rate
+
+    def _masks_of_steps(self, first: int) -> torch.Tensor:
+        """The minibatch masks of this step and those after it."""
+        steps = torch.arange(first, first + MASKS_AHEAD, device=self.device)
+        return self.scheme.masks_at(self.seed, torch.zeros_like(steps), TRAINING + steps)
 
     def _requests(self) -> Iterator[Request]:
         """This process's photographs of every step that is left."""

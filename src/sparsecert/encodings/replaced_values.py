@@ -1,0 +1,69 @@
+"""The encoding of random values: a unit shows its own value, or another one that was drawn for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import torch
+
+from sparsecert.checks import whole
+from sparsecert.encodings.encoding import Encoding
+from sparsecert.schemes.random_values import MOST_VALUES
+
+
+class ReplacedValues(Encoding):
+    """Each entry of the input is a unit and has one of `values` values, 0, 1 / (values - 1), ..., 1: the nearest one.
+
+    Masks are those of `RandomValues`: 0 shows the value as it is; j shows the j-th, in rising order, of the others. As
+    j is equally likely to be 1, ..., values - 1, so is every other value to be shown.
+
+    Promise: what a copy shows of a unit depends on that unit and on its entry of the mask alone. So copies of x follow
+    the law that `RandomValues` assumes, of x rounded to the values. Rounding (half to even; below 0 and above 1 to the
+    nearest value) is a function of each unit by itself: inputs that differ in rho units differ in at most rho rounded
+    ones, and a certificate holds for every x' that differs in so few, of whatever numbers. Images of 8 bits have
+    exactly the values of `values=256`.
+
+    Gradients flow through the units that are kept, as if these were not rounded, and through no others.
+    """
+
+    def __init__(self, values: int = 256) -> None:
+        self.values: int = whole("values", values, 2, MOST_VALUES, "2**16")
+
+    def __call__(self, inputs: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
+        """What is shown; `masks` is Int[rows, units], or Int[1, units] for one mask for all."""
+        inputs = inputs if inputs.ndim > 2 else inputs[:, None]
+        return self.encode(inputs, masks.view(len(masks), *inputs.shape[1:]))
+
+    def encode(self, inputs: torch.Tensor, retained: torch.Tensor) -> torch.Tensor:
+        """Float[rows, channels, *places]; `retained` is the mask in the shape of the inputs."""
+        most = self.values - 1
+        own = (inputs.detach().float() * most).round_().clamp_(0, most)
+        other = (retained - 1).to(own.dtype)
+        shown = torch.where(retained == 0, own, other + (other >= own)) / most
+        shown = shown.to(inputs.dtype)
+        return shown + torch.where(retained == 0, inputs - inputs.detach(), 0) if inputs.requires_grad else shown
+
+    def seen(self, masks: torch.Tensor) -> torch.Tensor:
+        """All: a replaced unit shows another value than its own, so that its own makes a difference too."""
+        return torch.ones_like(masks, dtype=torch.bool)
+
+    def altered(self, differs: torch.Tensor) -> torch.Tensor:
+        """Bool[rows, units]: each entry is a unit."""
+        return differs.flatten(1)
+
+    def units(self, shape: Sequence[int]) -> int:
+        """One for each entry."""
+        return prod(shape)
+
+    def channels(self, channels: int) -> int:
+        """As many."""
+        return channels
+
+    def config(self) -> dict[str, Any]:
+        """JSON values that `encodings.from_config` turns back into this encoding."""
+        return {"kind": "replaced-values", "values": self.values}
+
+    def __repr__(self) -> str:
+        return f"ReplacedValues(values={self.values})"

@@ -1,0 +1,130 @@
+"""Random values: the exact law of what is drawn, its distance from another input's, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from fractions import Fraction
+from itertools import product
+from math import prod
+
+import pytest
+import torch
+from scipy.stats import chisquare
+
+from sparsecert.errors import InputError
+from sparsecert.schemes import DELTA_BITS, ESTIMATION, RandomValues, from_config, random_values
+
+ONCE_IN_A_MILLION = 1e-6
+IMAGENET_UNITS = 3 * 224 * 224
+
+
+@pytest.mark.parametrize(("units", "kappa", "values"), [(3, "0.4", 5), (2, "0.9", 4), (3, "2/3", 2)])
+def test_masks_are_as_likely_as_they_should_be(units: int, kappa: str, values: int) -> None:
+    """All combinations of all units together, so that their independence is tested too."""
+    scheme = RandomValues(units, kappa, values)
+    masks = scheme.masks(5, range(20), range(3_000)).flatten(0, 1)
+    seen = Counter(map(tuple, masks.tolist()))
+    every = list(product(range(values), repeat=units))
+    chances = [prod(float(scheme.beta if entry else scheme.kappa) for entry in mask) for mask in every]
+    assert sum(seen[mask] for mask in every) == len(masks)
+    assert (
+        chisquare([seen[mask] for mask in every], [chance * len(masks) for chance in chances]).pvalue
+        > ONCE_IN_A_MILLION
+    )
+
+
+def test_the_usual_scheme_keeps_a_tenth() -> None:
+    masks = RandomValues(784, 0.1).masks(1, 1, 2_000)
+    counts = torch.bincount(masks.flatten().long(), minlength=256).numpy()
+    expected = [0.1 * masks.numel(), *[0.9 / 255 * masks.numel()] * 255]
+    assert len(counts) == 256
+    assert chisquare(counts, expected).pvalue > ONCE_IN_A_MILLION
+
+
+def test_a_mask_depends_on_seed_example_and_draw_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    scheme = RandomValues(31, "0.3", 17)
+    whole = scheme.masks(11, range(6), range(50))
+    assert whole.dtype == torch.int32
+    assert torch.equal(whole[3, 17], scheme.masks(11, [3], [17])[0, 0])
+    assert torch.equal(whole[2:5, 10:30], scheme.masks(11, torch.tensor([2, 3, 4]), range(10, 30)))
+    assert (whole != scheme.masks(12, range(6), range(50))).any(dim=2).all()
+    assert (whole != scheme.masks(11, range(6), range(ESTIMATION, ESTIMATION + 50))).any(dim=2).all()
+    monkeypatch.setitem(random_values.NUMBERS_AT_ONCE, "cpu", 100)
+    assert torch.equal(whole, scheme.masks(11, range(6), range(50)))
+    assert scheme.masks(0, [], 4).shape == (0, 4, 31)
+
+
+@pytest.mark.parametrize(("values", "kappa"), [(2, "0.8"), (3, "0.5"), (4, "0.3"), (2, "1")])
+def test_delta_is_the_total_variation_of_all_copies(values: int, kappa: str) -> None:
+    scheme = RandomValues(3, kappa, values)
+
+    def likely(copy: tuple[int, ...], source: tuple[int, ...]) -> Fraction:
+        each = (scheme.kappa if a == b else scheme.beta for a, b in zip(copy, source, strict=True))
+        return prod(each, start=Fraction(1))
+
+    for rho in range(4):
+        one, other = (0, 0, 0), (1,) * rho + (0,) * (3 - rho)
+        copies = product(range(values), repeat=3)
+        distance = sum(abs(likely(copy, one) - likely(copy, other)) for copy in copies) / 2
+        assert scheme.delta(rho) == distance
+        if rho < len(scheme.deltas) - 1:
+            assert 0 <= Fraction(scheme.deltas[rho], 1 << DELTA_BITS) - distance < Fraction(1, 1 << 120)
+    assert scheme.delta(10) == scheme.delta(3)
+
+
+def test_deltas_rise_to_one_half_and_are_never_below_delta(monkeypatch: pytest.MonkeyPatch) -> None:
+    exact = [RandomValues(784, "0.05").delta(rho) for rho in range(25)]
+    monkeypatch.setattr(random_values, "MOST_EXACT", 6)
+    for scheme in (RandomValues(784, "0.05"), RandomValues(4, "0.05"), RandomValues(784, "0.3", 17)):
+        table = scheme.deltas
+        assert list(table) == sorted(table)
+        assert table[0] == 0
+        assert 2 * table[-2] < 1 << DELTA_BITS <= 2 * table[-1]
+        assert len(table) <= scheme.units + 2
+    rough = [RandomValues(784, "0.05").delta(rho) for rho in range(25)]
+    assert rough[:7] == exact[:7]
+    assert all(one >= other for one, other in zip(rough, exact, strict=True))
+    assert rough == sorted(rough)
+    assert rough[-1] < 1
+    assert 1 - RandomValues(IMAGENET_UNITS, "0.1").delta(IMAGENET_UNITS) < Fraction(1, 10**30)
+
+
+def test_nonuniformity_is_that_of_words_scaled_to_the_size() -> None:
+    """With words of few bits, so that all of them can be counted."""
+    scheme, bits = RandomValues(1, "0.3", 4), 9
+    counts = Counter(word * scheme.size >> bits for word in range(1 << bits))
+    even = Fraction(1, scheme.size)
+    distance = sum(abs(Fraction(counts[n], 1 << bits) - even) for n in range(scheme.size)) / 2
+    over = (1 << bits) % scheme.size
+    assert distance == Fraction(over * (scheme.size - over), scheme.size << bits) > 0
+    over = (1 << 64) % scheme.size
+    assert scheme.nonuniformity == Fraction(over * (scheme.size - over), scheme.size << 64)
+    assert RandomValues(7, "0.3", 4).nonuniformity == 7 * scheme.nonuniformity
+    assert RandomValues(784, 0.1).nonuniformity < Fraction(1, 10**13)
+
+
+@pytest.mark.parametrize("kappa", [0.1, "0.1", "1/10", Fraction(1, 10), "1/3", Fraction(2, 7), 1])
+def test_kappa_is_what_it_says_and_survives_a_header(kappa: Fraction | float | str) -> None:
+    scheme = RandomValues(5, kappa)
+    assert scheme.kappa == Fraction(str(kappa))
+    again = from_config(json.loads(json.dumps(scheme.config())))
+    assert again == scheme
+    assert hash(again) == hash(scheme)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((4, "0.25", 4), "kappa must be above 1 / 4"),
+        ((4, "1.5", 4), "at most 1"),
+        ((4, "much", 4), "kappa must be a number such as 0.1 or 1/10, got 'much'"),
+        ((4, "0.1234567891", 256), "kappa must be a fraction with a denominator of at most 8421504"),
+        ((0, "0.5", 4), "units must be a whole number"),
+        ((4, "0.9", 1), "values must be a whole number between 2"),
+        ((4, "0.9", 1 << 17), "values must be a whole number between 2"),
+    ],
+)
+def test_refusals(arguments: tuple[int, str, int], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        RandomValues(*arguments)
