@@ -56,7 +56,11 @@ def test_a_stopped_attack_goes_on_where_it_was(run: Path, tmp_path: Path) -> Non
     """By Ctrl-C: one line, and nothing of what was finished is lost."""
     out, settings = tmp_path / "a.jsonl", [*SMALL, *NOISE, "--limit", 40, "--samples", 400]
     process = subprocess.Popen(
-        _command("attack", run, *settings, "--out", out), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        _command("attack", run, *settings, "--out", out),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
     )
     deadline = time.monotonic() + 120
     while (not out.exists() or out.read_bytes().count(b"\n") < 3) and time.monotonic() < deadline:

@@ -12,6 +12,7 @@ from sparsecert.errors import InputError
 
 if TYPE_CHECKING:
     from sparsecert.reports import AttackSummary, Gap, Summary
+    from sparsecert.reports.questions import Question
 
 FORMAT_NAMES = ["terminal", "markdown", "latex", "csv", "json"]
 
@@ -30,6 +31,16 @@ FORMAT_NAMES = ["terminal", "markdown", "latex", "csv", "json"]
 @click.option(
     "--against", type=click.Choice(options.AGAINST), help="Fixed masks: certify them again against these attacks."
 )
+@click.option(
+    "--top", type=click.IntRange(min=1), metavar="K", help="Instead: does the true class stay among the K leading?"
+)
+@click.option(
+    "--averts", type=click.IntRange(min=0), metavar="CLASS", help="Instead: does this class never become the answer?"
+)
+@click.option(
+    "--flags", type=click.IntRange(min=0), metavar="CLASS", help="Instead: does this class stay above --threshold?"
+)
+@click.option("--threshold", type=float, help="With --flags: of its probability (default: 0.5).")
 @click.option(
     "--predictions",
     type=click.Path(),
@@ -55,6 +66,10 @@ def report(
     bound: str | None,
     rules: tuple[str, ...],
     against: str | None,
+    top: int | None,
+    averts: int | None,
+    flags: int | None,
+    threshold: float | None,
     predictions: str | None,
     plot: str | None,
     rhos: tuple[int, ...],
@@ -71,7 +86,13 @@ def report(
       sparsecert report runs/*/certify.jsonl --bound one-sided --format markdown --plot curves.png
       sparsecert report runs/mnist-k45/certify.jsonl runs/mnist-k45/attack-pointwise.jsonl --plot gap.png
       sparsecert report runs/mnist-lattice/certify.jsonl --rule run-off --rule plurality
+      sparsecert report runs/mnist-k45/certify.jsonl --top 3 --averts 8 --flags 1 --threshold 0.2
     """
+    questions = _questions(top, averts, flags, threshold)
+    if questions:
+        options.refuse_given(NOT_ASKED, "does not go with --top, --averts and --flags; leave it out")
+        _answer(files, questions, alpha, form)
+        return
     from sparsecert import records
     from sparsecert.reports import FORMATS, alarm, attack_report, gaps_of, summarise, summarise_attack
     from sparsecert.reports.gap import NO_GAP
@@ -107,6 +128,31 @@ def report(
     for line in alarms:
         click.echo(line, err=True)
     context.exit(int(bool(alarms)))
+
+
+NOT_ASKED = "bound", "rules", "against", "predictions", "plot", "rhos"
+
+
+def _questions(top: int | None, averts: int | None, flags: int | None, threshold: float | None) -> list[Question]:
+    """What is asked instead of the usual."""
+    from sparsecert.reports.questions import AmongTop, Averts, Flags
+
+    if threshold is not None and flags is None:
+        raise InputError("--threshold is for --flags; give both, or leave it out")
+    asked: list[Question] = [] if top is None else [AmongTop(top)]
+    asked += [] if averts is None else [Averts(averts)]
+    return asked + ([] if flags is None else [Flags(flags, 0.5 if threshold is None else threshold)])
+
+
+def _answer(files: tuple[str, ...], questions: list[Question], alpha: float | None, form: str) -> None:
+    from sparsecert import records
+    from sparsecert.reports.questions import questions_table
+    from sparsecert.reports.tables import table_text
+
+    if any(records.kind_of(file) == records.ATTACK for file in files):
+        raise InputError("--top, --averts and --flags are for records of certify, and these are of attacks")
+    every = form in ("csv", "json")
+    click.echo(table_text(questions_table([records.read(file) for file in files], questions, alpha, every=every), form))
 
 
 def _refuse_idle(
