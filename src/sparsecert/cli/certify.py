@@ -85,15 +85,15 @@ def certify(
     certificate is exact: it holds always, there is no alpha, and the record keeps how each mask ranked the classes.
 
     \b
-    Which certificate         when                            fails with      forward passes
-    two-sided (default)       masks drawn at random           at most alpha   n0 + n
-    one-sided                 the same; the paper's figure    at most alpha   n0 + n
-    --sampling sequential     the same, fewer votes           at most alpha   as the radius needs
-    --at-least R              only "is it R or more?"         at most alpha   as the answer needs
-    exact, run-off            train --scheme lattice, ...     never           one a mask
-    exact, against patches    train --scheme bands, blocks    never           one a position
-    random values             train --kappa                   at most alpha   n0 + n
-    top-k, one class only     report --top, --averts, --flags at most alpha   none: from the records
+    Certificate             when                        fails with     passes an input
+    two-sided (default)     masks drawn at random       at most alpha  n0 + n
+    one-sided               the paper's own figure      at most alpha  n0 + n
+    --sampling sequential   fewer votes                 at most alpha  as it needs
+    --at-least R            only "is it R or more?"     at most alpha  as it needs
+    exact, run-off          train --scheme lattice      never          one a mask
+    exact, patches          train --scheme bands        never          one a position
+    random values           train --kappa               at most alpha  n0 + n
+    report --top, --averts, --flags: other questions    at most alpha  none
     Units are pixels, or blocks of them by `train --unit`. More: docs/certificates.md
 
     \b
