@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# processes that run tests side by side
+JOBS ?= 2
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
 .PHONY: run test bench lint types tests clean
@@ -19,7 +21,7 @@ types: $(VENV)/.ready-test
 	$(BIN)/mypy
 
 tests: $(VENV)/.ready-test
-	$(BIN)/pytest
+	$(BIN)/pytest -n $(JOBS) --dist loadfile
 
 bench: $(VENV)/.ready  ## ratios measured in one run
 	$(BIN)/python -m benchmarks.overhead

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
+if "PYTEST_XDIST_WORKER_COUNT" in os.environ:  # processes side by side share the CPUs, and so do those they start
+    _threads = max(1, (os.cpu_count() or 1) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"]))
+    os.environ.setdefault("OMP_NUM_THREADS", str(_threads))
+
 import torch
 
 from sparsecert import datasets
