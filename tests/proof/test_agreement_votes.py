@@ -1,0 +1,82 @@
+"""Bounds, and certificates from votes, against `slow.py`: exact rationals, every radius tried."""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+
+import pytest
+
+from sparsecert.bounds import predicted
+from sparsecert.bounds.clopper_pearson import lower_bound, upper_bound
+from sparsecert.certificates import METHODS
+from sparsecert.certificates.random_values import RandomValues
+from tests.proof import slow
+from tests.proof.everything import NOISES, SCHEMES, STATISTICAL, TINY, Listed, Statistical, level_of, tally
+
+HAIR = Fraction(1, 1 << 38)
+
+
+@pytest.mark.parametrize("trials", [1, 2, 7, 24])
+def test_the_bounds_of_clopper_and_pearson(trials: int) -> None:
+    for successes in range(trials + 1):
+        for level in (Fraction(1, 20), Fraction(1, 1000), Fraction(1, 2), Fraction(4, 5)):
+            exact = slow.clopper_pearson(successes, trials, level)
+            assert -HAIR < exact - Fraction(lower_bound(successes, trials, level)) < HAIR
+            mirrored = 1 - slow.clopper_pearson(trials - successes, trials, level)
+            assert -HAIR < Fraction(upper_bound(successes, trials, level)) - mirrored < HAIR
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_interval_of_few_votes(name: str) -> None:
+    for votes in slow.multinomials(9, 4):
+        for label in range(3):
+            selection = tuple(int(other == label) for other in range(4))
+            for level in (Fraction(1, 20), Fraction(1, 3)):
+                found = METHODS[name].bound(tally(selection), tally(votes), level)
+                low, high = slow.interval(name, label, votes, level)
+                assert found.label == label
+                assert -HAIR < low - Fraction(found.p_lower) < HAIR
+                assert -HAIR < Fraction(found.p_upper) - high < HAIR
+
+
+def test_every_prediction_of_few_votes() -> None:
+    for votes in (*slow.multinomials(12, 4), *slow.multinomials(23, 3)):
+        for level in (Fraction(1, 20), Fraction(1, 2), Fraction(1, 16)):
+            assert predicted(tally(votes), level) == slow.predicted(votes, level)
+
+
+def _some_votes(chance: random.Random, classes: int, total: int) -> slow.Votes:
+    weights = [chance.random() ** 3 for _ in range(classes)] + [chance.choice([0.0, 0.0, 0.1])]
+    chosen = chance.choices(range(classes + 1), weights, k=total)
+    return tuple(chosen.count(label) for label in range(classes + 1))
+
+
+@pytest.mark.parametrize("certificate", STATISTICAL, ids=str)
+@pytest.mark.parametrize("one", [*TINY, SCHEMES[5]], ids=str)
+def test_radii_from_votes(certificate: Statistical, one: Listed) -> None:
+    chance, deltas = random.Random(str(one)), one.deltas
+    for turn in range(14):
+        classes = chance.choice([max(2, certificate.k), 3, 4])
+        selection = _some_votes(chance, classes, chance.choice([0, 1, 10, 30]))
+        votes = _some_votes(chance, classes, chance.choice([1, 5, 40, 60]))
+        if turn % 2:  # in the same proportions, so that much is certified
+            votes = tuple(count * chance.choice([4, 5]) for count in selection)
+            votes = votes if sum(votes) else (7, *votes[1:])
+        alpha = chance.choice([Fraction(1, 20), Fraction(1, 3), Fraction(1, 1000)])
+        level = level_of(certificate, one.scheme, alpha, sum(votes))
+        found = certificate.certify(tally(selection), tally(votes), one.scheme, alpha)
+        assert found == certificate.slowly(selection, votes, deltas, level), (selection, votes, alpha)
+
+
+@pytest.mark.parametrize("noise", NOISES, ids=str)
+def test_what_random_values_need(noise: RandomValues) -> None:
+    most = 4 if noise.values < 4 else 3
+    expected = [slow.needed(noise.values, noise.kappa, rho) for rho in range(most + 1)]
+    assert [noise.needed(rho) for rho in range(most + 1)] == expected
+    if noise.kappa < Fraction(3, 4):
+        return  # it takes hundreds of altered units to need 1, and a while to say so
+    assert [*noise.thresholds[: most + 1]] == [needed for needed in expected if needed < 1]
+    for rho, needed in enumerate(noise.thresholds[: most + 1]):
+        assert noise.radius(needed) == (rho - 1 if rho else None)
+        assert noise.radius(needed + HAIR) == rho
