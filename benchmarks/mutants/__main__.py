@@ -43,7 +43,9 @@ def main() -> int:
     trials = [Trial(each, _module(each.path), PACKAGE / each.path, tests_of(each.path), limits[tests_of(each.path)])
               for each in mutants]  # fmt: skip
     survivors = []
-    for trial, passed, _ in run_all(trials, options.jobs, ROOT):
+    for done, (trial, passed, _) in enumerate(run_all(trials, options.jobs, ROOT), 1):
+        if done % 50 == 0:
+            print(f"{done} of {len(trials)}", file=sys.stderr, flush=True)
         if passed and trial.mutant is not None:
             survivors.append(trial.mutant)
             if _key(trial.mutant) not in EQUIVALENTS:

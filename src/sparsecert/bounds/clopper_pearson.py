@@ -20,18 +20,17 @@ def lower_bound(successes: int, trials: int, alpha: Fraction) -> float:
     """A float p_lower with P(p_lower > p) <= alpha for every true p: never above the exact Clopper-Pearson bound.
 
     The exact bound is the p at which P(Binomial(trials, p) >= successes) = alpha, and 0 at no successes. scipy's value,
-    stepped down, is only a proposal: what is returned has been proved by `tail_at_most`, whose tail grows with p.
+    stepped down, is only a proposal: what is returned has been proved by `tail_at_most`, whose tail grows with p, or is
+    0, as at no successes, where scipy has nothing to propose.
     """
     if not 0 <= successes <= trials or trials < 1:
         raise InputError(f"successes must be between 0 and trials, got {successes} of {trials}")
     if not 0 < alpha < 1:
         raise InputError(f"alpha must be between 0 and 1, got {float(alpha)}")
-    if successes == 0:
-        return 0.0
     from scipy.special import betaincinv
 
     proposal = float(betaincinv(successes, trials - successes + 1, float(alpha))) * STEP_DOWN
-    if 0 <= proposal < 1 and tail_at_most(successes, trials, Fraction(proposal), alpha):
+    if proposal > 0 and tail_at_most(successes, trials, Fraction(proposal), alpha):
         return proposal
     return _bisected(successes, trials, alpha)
 
