@@ -9,6 +9,7 @@ only the survivors named there. The exit status is 0 if nothing survived but the
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections import Counter
@@ -18,7 +19,7 @@ from pathlib import Path
 from benchmarks.mutants.equivalents import EQUIVALENTS
 from benchmarks.mutants.mutations import Mutant, mutants_of
 from benchmarks.mutants.tests_of import LEFT_OUT, tests_of
-from benchmarks.mutants.trial import Trial, prepare, run_all
+from benchmarks.mutants.trial import survivors_of
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "sparsecert"
@@ -31,25 +32,19 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--again", type=Path)
     options = parser.parse_args()
+    os.chdir(ROOT)
     began, named = time.monotonic(), options.again.read_text().splitlines() if options.again else None
     files = [file for path in options.paths for file in _files(path.resolve())]
-    mutants = [mutant for file in files for mutant in mutants_of(file, _shown(file))]
+    mutants = [mutant for file in files for mutant in mutants_of(file, _shown(file), _module(_shown(file)))]
     stale = [name for name in EQUIVALENTS if _file_of(name) in map(_shown, files) and name not in map(_key, mutants)]
     if named is not None:
         mutants = [mutant for mutant in mutants if any(line.endswith(_key(mutant)) for line in named)]
-    prepare("sparsecert")
-    limits = _limits(sorted({tests_of(mutant.path) for mutant in mutants}), options.jobs)
     print(f"{len(mutants)} mutants of {len(files)} files, {options.jobs} at a time", flush=True)
-    trials = [Trial(each, _module(each.path), PACKAGE / each.path, tests_of(each.path), limits[tests_of(each.path)])
-              for each in mutants]  # fmt: skip
-    survivors = []
-    for done, (trial, passed, _) in enumerate(run_all(trials, options.jobs, ROOT), 1):
-        if done % 50 == 0:
-            print(f"{done} of {len(trials)}", file=sys.stderr, flush=True)
-        if passed and trial.mutant is not None:
-            survivors.append(trial.mutant)
-            if _key(trial.mutant) not in EQUIVALENTS:
-                print(f"survived  {_line(trial.mutant)}", flush=True)
+    survivors: list[Mutant] = []
+    for tests in dict.fromkeys(tests_of(mutant.path) for mutant in mutants):
+        these = [mutant for mutant in mutants if tests_of(mutant.path) == tests]
+        print(f"{len(these)} by {' '.join(tests)}", file=sys.stderr, flush=True)
+        survivors += survivors_of(these, tests, options.jobs, _told)
     alive = set(map(_key, survivors))
     stale += [name for name in EQUIVALENTS if name in set(map(_key, mutants)) - alive]
     return _reported(mutants, survivors, stale, time.monotonic() - began)
@@ -75,16 +70,9 @@ def _reported(mutants: Sequence[Mutant], survivors: Sequence[Mutant], stale: Seq
     return int(bool(unknown or stale))
 
 
-def _limits(suites: Sequence[tuple[str, ...]], jobs: int) -> dict[tuple[str, ...], float]:
-    """How long each set of tests may take: several times what it takes with nothing changed, where it has to pass."""
-    trials = [Trial(None, "", ROOT, tests, 600.0) for tests in suites]
-    limits = {}
-    for trial, passed, seconds in run_all(trials, jobs, ROOT):
-        if not passed:
-            sys.exit(f"{' '.join(trial.tests)} do not pass with nothing changed")
-        print(f"{seconds:5.1f} s  {' '.join(trial.tests)}", flush=True)
-        limits[trial.tests] = 10 + 4 * seconds
-    return limits
+def _told(mutant: Mutant, passed: bool) -> None:
+    if passed and _key(mutant) not in EQUIVALENTS:
+        print(f"survived  {_line(mutant)}", flush=True)
 
 
 def _files(path: Path) -> list[Path]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
@@ -58,18 +58,25 @@ class Mutant:
     path: str
     line: int
     name: str
+    module: str
+    function: str
     tree: ast.Module
+
+    @property
+    def compilable(self) -> ast.Module:
+        """The whole file with the change in it."""
+        return ast.fix_missing_locations(self.tree)
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line}  {self.name}"
 
 
-def mutants_of(path: Path, shown: str) -> list[Mutant]:
-    """Every mutant of the file, which the names call `shown`; what stands outside functions is left as it is.
+def mutants_of(path: Path, shown: str, module: str) -> list[Mutant]:
+    """Every mutant of the file, which is imported as `module` and called `shown` here.
 
     Comparisons become their neighbours and their opposites; + and -, * and /, shifts, and/or, & and |, min and max and
     other pairs are exchanged; a sign, `not` or ~ is dropped; a condition is negated; True and False are exchanged; 0, 1
-    and 2 become one more and one less. Annotations, decorators and the words of messages stay.
+    and 2 become one more and one less. What stands outside functions, annotations and the words of messages stay.
     """
     source = path.read_text()
     places = list(_places(ast.parse(source)))
@@ -80,7 +87,7 @@ def mutants_of(path: Path, shown: str) -> list[Mutant]:
             function, node, again = list(_places(tree))[number]
             before = _text(node)
             again[turn]()
-            found.append(Mutant(shown, node.lineno, f"{function}: {before} -> {_text(node)}", tree))
+            found.append(Mutant(shown, node.lineno, f"{function}: {before} -> {_text(node)}", module, function, tree))
     return _told_apart(found)
 
 
@@ -91,7 +98,7 @@ def _told_apart(found: list[Mutant]) -> list[Mutant]:
     for mutant in found:
         seen[mutant.name] += 1
         mark = f" (number {seen[mutant.name]})" if seen[mutant.name] > 1 else ""
-        result.append(Mutant(mutant.path, mutant.line, mutant.name + mark, mutant.tree))
+        result.append(replace(mutant, name=mutant.name + mark))
     return result
 
 
