@@ -57,3 +57,21 @@ def test_elections_of_many_disjoint_masks(masks: int, rule: str) -> None:
         assert elected(rule, ranks, damage) == expected
         seen.add(expected[1])
     assert {0, 1, 2} <= seen
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_elections_of_masks_that_overlap(rule: str) -> None:
+    """Each unit in up to three of the masks, in none now and then; what is charged is the bound that is stated."""
+    chance, seen = random.Random(7), set()
+    for _ in range(150):
+        masks, units = chance.choice([6, 9, 14]), chance.choice([4, 8, 12])
+        table = np.zeros((masks, units), dtype=bool)
+        for unit in range(units):
+            table[chance.sample(range(masks), chance.choice([0, 1, 1, 2, 2, 3])), unit] = True
+        table[0, 0] = table[1, 0] = True
+        ranks = _some_ranks(chance, masks, chance.choice([2, 3, 4, 5]))
+        attack = slow.unit_attack([tuple(row) for row in table.tolist()], charged=True)
+        expected = slow.RULES[rule](ranks, attack, range(len(ranks[0])))
+        assert elected(rule, ranks, AlteredUnits(table)) == expected
+        seen.add(expected[1])
+    assert {0, 1, 2} <= seen

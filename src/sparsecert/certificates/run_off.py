@@ -44,8 +44,8 @@ def run_off(ranks: Int64, damage: Damage) -> Exact:
     classes = ranks.shape[1]
     labels = firsts(ranks)
     counts = tallied(labels, classes)
-    first, second = finalists(counts)
-    label = first if _lead(ranks, first, second) >= (first > second) else second
+    lower, higher = sorted(finalists(counts))
+    label = lower if _lead(ranks, lower, higher) >= 0 else higher
     rivals = [rival for rival in range(classes) if rival != label]
     beaten = _beaten(ranks, label, damage)
     radius = min(max(int(beaten[rival]), _enters(labels, counts, label, rival, damage)) for rival in rivals)
@@ -77,7 +77,7 @@ def _enters(labels: Int64, counts: Int64, label: int, rival: int, damage: Damage
         for other in range(len(counts))
         if other not in (label, rival) and (-counts[other], other) < (-counts[rival], rival)
     ]
-    return max((int(_passed(labels, counts, other, np.array([rival]), damage)[0]) for other in ahead), default=-1)
+    return max((int(_passed(labels, counts, other, np.array([rival]), damage).item()) for other in ahead), default=-1)
 
 
 def _both_pass(labels: Int64, counts: Int64, label: int, damage: Damage, most: int) -> int:
@@ -99,4 +99,4 @@ def _pair_passes(labels: Int64, counts: Int64, label: int, pair: Int64, damage: 
     """How many altered units surely do not bring the sum of the label's leads over two classes down far enough."""
     costs = 1 + 2 * (labels == label).astype(np.int64) - np.isin(labels, pair)
     needs = (counts[label] - counts[pair] + (pair > label)).sum()
-    return int(damage.radii(costs[None], needs[None] - 1)[0])
+    return int(damage.radii(costs[None], needs[None] - 1).item())
