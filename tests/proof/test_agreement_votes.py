@@ -9,8 +9,12 @@ import pytest
 
 from sparsecert.bounds import predicted
 from sparsecert.bounds.clopper_pearson import lower_bound, upper_bound
-from sparsecert.certificates import METHODS
+from sparsecert.bounds.interval import Lead
+from sparsecert.certificates import METHODS, certify_stopped
 from sparsecert.certificates.random_values import RandomValues
+from sparsecert.certificates.stopped import stake_of
+from sparsecert.certificates.top_k import Rivals, top_k_radius
+from sparsecert.schemes import Uniform
 from tests.proof import slow
 from tests.proof.everything import NOISES, SCHEMES, STATISTICAL, TINY, Listed, Statistical, level_of, tally
 
@@ -52,6 +56,28 @@ def _some_votes(chance: random.Random, classes: int, total: int) -> slow.Votes:
     return tuple(chosen.count(label) for label in range(classes + 1))
 
 
+@pytest.mark.parametrize("name", METHODS)
+def test_stakes_and_the_leads_that_are_proved(name: str) -> None:
+    chance, scheme, seen = random.Random(5), Uniform(12, 2), set()
+    for _ in range(150):
+        selection, votes = (_some_votes(chance, chance.choice([2, 3, 5]), total) for total in (12, 60))
+        votes = (*votes[:-1], *[0] * (len(selection) - len(votes)), votes[-1])[-len(selection) :]
+        most, level = chance.choice([1, 4, 9, 60, 5_000, 10**6]), Fraction(1, chance.choice([3, 20, 10**5]))
+        assert stake_of(tally(selection), name, most, level) == slow.stake(selection, name, most, level)
+        found = certify_stopped(tally(selection), tally(votes), scheme, level, name, 60)
+        assert isinstance(found.interval, Lead)
+        radius = -1 if found.radius is None else found.radius
+        assert found.interval.lead == (-1 if radius < 0 else Fraction(2 * scheme.deltas[radius], 1 << 128))
+        seen.add(radius)
+    assert len(seen) > 3
+
+
+def test_no_radius_where_the_margin_is_nothing_and_all_but_one_unit_where_it_is_large() -> None:
+    assert top_k_radius(Fraction(3, 10), Rivals(1, Fraction(3, 10)), Uniform(9, 2)) is None
+    assert top_k_radius(Fraction(1), Rivals(2, Fraction(0)), Uniform(2, 1)) == 1
+    assert top_k_radius(Fraction(1), Rivals(1, Fraction(0)), Uniform(2, 1)) == 0
+
+
 @pytest.mark.parametrize("certificate", STATISTICAL, ids=str)
 @pytest.mark.parametrize("one", [*TINY, SCHEMES[5]], ids=str)
 def test_radii_from_votes(certificate: Statistical, one: Listed) -> None:
@@ -67,6 +93,22 @@ def test_radii_from_votes(certificate: Statistical, one: Listed) -> None:
         level = level_of(certificate, one.scheme, alpha, sum(votes))
         found = certificate.certify(tally(selection), tally(votes), one.scheme, alpha)
         assert found == certificate.slowly(selection, votes, deltas, level), (selection, votes, alpha)
+
+
+@pytest.mark.parametrize("certificate", STATISTICAL, ids=str)
+def test_radii_of_many_units(certificate: Statistical) -> None:
+    """One unit of 400 is retained, so that delta is rho / 400: radii tell small differences apart."""
+    chance, scheme, seen = random.Random(6), Uniform(400, 1), set()
+    deltas = [Fraction(rho, 400) for rho in range(401)]
+    for _ in range(24):
+        weights = [8, chance.choice([1, 3]), chance.choice([0.2, 1]), chance.choice([0.1, 1]), chance.choice([0, 0.2])]
+        drawn = [chance.choices(range(5), weights, k=total) for total in (30, 90)]
+        selection, votes = (tuple(each.count(label) for label in range(5)) for each in drawn)
+        level = level_of(certificate, scheme, Fraction(1, 20), sum(votes))
+        found = certificate.certify(tally(selection), tally(votes), scheme, Fraction(1, 20))
+        assert found == certificate.slowly(selection, votes, deltas, level), (selection, votes)
+        seen.add(found[1])
+    assert len(seen) > 8
 
 
 @pytest.mark.parametrize("noise", NOISES, ids=str)

@@ -6,6 +6,7 @@ Smoothing" (ICLR 2020), asked this of Gaussian noise; here for ablation, by Theo
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -44,13 +45,8 @@ def top_k_radius(p_lower: float | Fraction, rivals: Rivals, scheme: Scheme) -> i
     this is Corollary 2.
     """
     margin = (rivals.count * Fraction(p_lower) - Fraction(rivals.total)) / (rivals.count + 1)
-    if margin <= 0:
-        return None
-    low, high = 0, scheme.units + 1  # delta(low) < margin, and beyond the units there is nothing to alter
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if scheme.delta(middle) < margin else (low, middle)
-    return low
+    below = bisect_left(range(scheme.units), margin, key=scheme.delta)  # delta(units) is 1, the margin less
+    return below - 1 if below else None
 
 
 def certify_top_k(
