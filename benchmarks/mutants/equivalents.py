@@ -2,4 +2,28 @@
 
 from __future__ import annotations
 
-EQUIVALENTS: dict[str, str] = {}
+SELF = "a class is never its own rival, so that the two numbers are never equal"
+SHORT = "it only saves work: what is passed over could not lower the radius"
+
+EQUIVALENTS: dict[str, str] = {
+    "certificates/plurality.py  plurality: rivals < label -> rivals <= label": SELF,
+    "certificates/run_off.py  _passed: rivals < leader -> rivals <= leader": SELF,
+    "certificates/run_off.py  _beaten: np.arange(ranks.shape[1]) < label -> np.arange(ranks.shape[1]) <= label": (
+        "only the label's own entry differs, and that is never read"
+    ),
+    "certificates/run_off.py  _pair_passes: pair > label -> pair >= label": SELF,
+    "certificates/run_off.py  _enters: (-counts[other], other) < (-counts[rival], rival) -> "
+    "(-counts[other], other) <= (-counts[rival], rival)": SELF,
+    "certificates/run_off.py  _enters: (-counts[other], other) < (-counts[rival], rival) -> "
+    "(-counts[other], other) < (+counts[rival], rival)": "a class that is behind the rival adds a -1 to the largest",
+    "certificates/run_off.py  _enters: max((int(_passed(labels, counts, other, np.array([rival]), damage).item()) for "
+    "other in ahead), default=-1) -> max((int(_passed(labels, counts, other, np.array([rival]), damage).item()) for "
+    "other in ahead), default=-0)": "with nobody ahead the rival is in round two and lost it, so that `beaten` is 0 up",
+    "certificates/run_off.py  _enters: max((int(_passed(labels, counts, other, np.array([rival]), damage).item()) for "
+    "other in ahead), default=-1) -> max((int(_passed(labels, counts, other, np.array([rival]), damage).item()) for "
+    "other in ahead), default=-2)": "with nobody ahead the rival is in round two and lost it, so that `beaten` is 0 up",
+    "certificates/run_off.py  _both_pass: range(1, len(order)) -> range(0, len(order))": (
+        "the first class has none before it to make a pair with"
+    ),
+    "certificates/run_off.py  _both_pass: passed[order[later]] >= most -> passed[order[later]] > most": SHORT,
+}

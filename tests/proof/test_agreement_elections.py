@@ -5,9 +5,12 @@ from __future__ import annotations
 import random
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from sparsecert.certificates.damage import AlteredUnits
+from sparsecert.certificates.plurality import tallied
+from sparsecert.certificates.run_off import _pair_passes
 from sparsecert.schemes import FixedMasks
 from tests.proof import slow
 from tests.proof.everything import ATTACKERS, FIXED, RULES, Attacker, Listed, elected
@@ -23,6 +26,24 @@ def _some_ranks(chance: random.Random, masks: int, classes: int) -> list[slow.Ra
             order = [label := chance.choice([one, one, other]), *(c for c in order if c != label)]
         ranks.append((0,) * classes if chance.random() < 0.1 else tuple(order.index(c) for c in range(classes)))
     return ranks
+
+
+@pytest.mark.parametrize("attacker", [one for one in ATTACKERS if not one.tight], ids=str)
+@pytest.mark.parametrize("one", FIXED, ids=str)
+def test_damage_within_a_budget(one: Listed, attacker: Attacker) -> None:
+    """For one set of costs and for arrays of them; below 0 nothing is within."""
+    assert isinstance(one.scheme, FixedMasks)
+    damage, chance = attacker.damage(one.scheme), np.random.default_rng(0)
+    if damage is None:
+        return
+    attack = attacker.slowly(one.scheme, one.masks)
+    for shape in ((), (3,), (1,), (2, 3), (4, 1, 2)):
+        costs = chance.integers(0, 4, (*shape, len(one.masks)))
+        budgets = np.asarray(chance.integers(-3, 2 * len(one.masks), shape))
+        found = np.asarray(damage.radii(costs, budgets))
+        assert found.shape == shape
+        for place in np.ndindex(shape):
+            assert found[place] == attack.radius(costs[place].tolist(), int(budgets[place]))
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -75,3 +96,29 @@ def test_elections_of_masks_that_overlap(rule: str) -> None:
         assert elected(rule, ranks, AlteredUnits(table)) == expected
         seen.add(expected[1])
     assert {0, 1, 2} <= seen
+
+
+def test_two_rivals_that_pass_the_label_together() -> None:
+    """Of any label, winner or not, and of masks that overlap: the sum of both leads."""
+    chance, seen = random.Random(8), set()
+    for _ in range(200):
+        masks, classes = chance.choice([5, 9]), chance.choice([3, 4, 5])
+        table = np.zeros((masks, 8), dtype=bool)
+        for unit in range(8):
+            table[chance.sample(range(masks), chance.choice([1, 1, 2, 3])), unit] = True
+        ranks = _some_ranks(chance, masks, classes)
+        labels = np.array([classes if (first := slow.first_choice(rank)) is None else first for rank in ranks])
+        label, *pair = chance.sample(range(classes), 3)
+        counts = tallied(labels, classes)
+        needs = sum(int(counts[label] - counts[rival]) + (rival > label) for rival in pair)
+        costs = [{label: 3, pair[0]: 0, pair[1]: 0}.get(int(first), 1) for first in labels]
+        expected = slow.unit_attack([tuple(row) for row in table.tolist()], charged=_overlap(table)).radius(
+            costs, needs - 1
+        )
+        assert _pair_passes(labels, counts, label, np.array(pair), AlteredUnits(table)) == expected
+        seen.add(expected)
+    assert {-1, 0, 1, 2} <= seen
+
+
+def _overlap(table: npt.NDArray[np.bool_]) -> bool:
+    return bool((table.sum(axis=0) > 1).any())
