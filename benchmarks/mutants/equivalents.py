@@ -6,6 +6,12 @@ SELF = "a class is never its own rival, so that the two numbers are never equal"
 SHORT = "it only saves work: what is passed over could not lower the radius"
 
 EQUIVALENTS: dict[str, str] = {
+    "schemes/philox.py  words: count + 1 -> count + 2": "it draws words that are then cut off",
+    "schemes/philox.py  words: (count + 1) // 2 -> (count + 1) // 1": "it draws words that are then cut off",
+    "schemes/philox.py  words: (count + 1) // 2 -> (count + 1) * 2": "it draws words that are then cut off",
+    "schemes/lattice.py  Lattice._spread: across * x + down * y -> across * x - down * y": (
+        "the mirror image of a part has the same distances, and x goes both ways"
+    ),
     "certificates/plurality.py  plurality: rivals < label -> rivals <= label": SELF,
     "certificates/run_off.py  _passed: rivals < leader -> rivals <= leader": SELF,
     "certificates/run_off.py  _beaten: np.arange(ranks.shape[1]) < label -> np.arange(ranks.shape[1]) <= label": (

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pytest
+import torch
 
 from sparsecert.bounds import charged
-from sparsecert.schemes import ENUMERATION, FixedMasks, Lattice
+from sparsecert.errors import InputError
+from sparsecert.schemes import ENUMERATION, Bands, Blocks, FixedMasks, Lattice, Partition, Uniform
+from sparsecert.schemes.philox import words
 from tests.proof import slow
 from tests.proof.everything import SCHEMES, Listed
 
@@ -60,6 +67,29 @@ def test_the_distance_from_even_and_what_it_leaves_of_alpha(one: Listed) -> None
         assert left.denominator & (left.denominator - 1) == 0
 
 
+def test_random_words() -> None:
+    for count in (1, 2, 3, 8):
+        high, low = words(2**50 + 3, torch.tensor([0, 9, 2**32 - 1]), torch.tensor([4, 2**40 + 1, 2**47]), count)
+        for row, (example, draw) in enumerate(((0, 4), (9, 2**40 + 1), (2**32 - 1, 2**47))):
+            found = [(a << 32) + b for a, b in zip(high[row].tolist(), low[row].tolist(), strict=True)]
+            assert found == slow.random_words(2**50 + 3, example, draw, count)
+
+
+def test_every_one_of_the_numbers_is_checked() -> None:
+    for examples, draws in (([5, -1], [0]), ([-1, 5], [0]), ([0, 1 << 32], [0]), ([0], [1 << 48, 3]), ([0], [3, -2])):
+        with pytest.raises(InputError, match="must be between 0"):
+            Uniform(4, 2).masks(0, examples, draws)
+
+
+def test_alpha_at_its_ends() -> None:
+    """One that no float holds is taken as it is; one that is all paid away is refused."""
+    assert 0 < charged(Fraction(1, 10**400), Uniform(9, 9), 10) <= Fraction(1, 10**400)
+    scheme = Uniform(9, 2)
+    with pytest.raises(InputError, match="too small"):
+        charged(100 * scheme.nonuniformity, scheme, 100)
+    assert charged(101 * scheme.nonuniformity, scheme, 100) <= scheme.nonuniformity
+
+
 def test_every_small_lattice() -> None:
     for height in range(1, 5):
         for width in range(1, 5):
@@ -70,3 +100,60 @@ def test_every_small_lattice() -> None:
                         _ = scheme.table
                 else:
                     assert [tuple(mask) for mask in scheme.table.tolist()] == expected
+
+
+class Given(FixedMasks):
+    """Masks that retain some units more often than others."""
+
+    def __init__(self, table: list[list[int]]) -> None:
+        self.units, self.given = len(table[0]), np.array(table, dtype=bool)
+
+    def _table(self) -> npt.NDArray[np.bool_]:
+        return self.given
+
+    def config(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+
+def test_delta_where_some_units_are_retained_more_often_than_others() -> None:
+    for table in ([[1, 1, 0, 1], [0, 1, 1, 0], [0, 1, 0, 0], [0, 0, 0, 1]], [[0, 1, 0], [0, 1, 0], [1, 0, 1]]):
+        scheme, masks = Given(table), [tuple(map(bool, row)) for row in table]
+        assert [scheme.delta(rho) for rho in range(6)] == [slow.share_charged(masks, rho) for rho in range(6)]
+        with pytest.raises(ValueError, match="read-only"):
+            scheme.table[0, 0] = True
+
+
+# How a scheme is made with one number free, what the number may be at least, and at most.
+LIMITS: list[tuple[Callable[[int], object], int, int]] = [
+    (lambda n: Uniform(n, 1), 1, (1 << 31) - 1),
+    (lambda n: Uniform(9, n), 1, 9),
+    (lambda n: Partition(n, 1), 1, (1 << 31) - 1),
+    (lambda n: Partition(9, n), 1, 9),
+    (lambda n: Partition(9, 2, n), 1, 1 << 16),
+    (lambda n: Partition(9, 2, 1, n), 0, (1 << 64) - 1),
+    (lambda n: Lattice(n, 9, 1), 1, 1 << 12),
+    (lambda n: Lattice(9, n, 1), 1, 1 << 12),
+    (lambda n: Lattice(3, 4, n), 1, 12),
+    (lambda n: Lattice(100, 100, n), 1, 1 << 10),
+    (lambda n: Lattice(9, 9, 3, n), 1, 1 << 10),
+    (lambda n: Blocks(n, 1, 1), 1, 1 << 12),
+    (lambda n: Blocks(1, n, 1), 1, 1 << 12),
+    (lambda n: Blocks(n, 4, 1), 1, 1 << 10),
+    (lambda n: Blocks(4, 6, n), 1, 4),
+    (lambda n: Blocks(6, 4, n), 1, 4),
+    (lambda n: Bands(n, 3, 1), 1, 1 << 12),
+    (lambda n: Bands(3, n, 1), 1, 1 << 12),
+    (lambda n: Bands(4, 6, n), 1, 6),
+    (lambda n: Bands(4, 6, n, True), 1, 4),
+    (lambda n: Uniform(9, 2).delta(n), 0, (1 << 31) - 1),
+    (lambda n: Lattice(2, 3, 3).delta(n), 0, (1 << 31) - 1),
+]
+
+
+@pytest.mark.parametrize(("made", "least", "most"), LIMITS)
+def test_what_a_number_may_be(made: Callable[[int], object], least: int, most: int) -> None:
+    for allowed in (least, most):
+        made(allowed)
+    for refused in (least - 1, most + 1):
+        with pytest.raises(InputError):
+            made(refused)
