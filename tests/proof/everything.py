@@ -79,7 +79,7 @@ def _bands(height: int, width: int, size: int, rows: bool = False) -> Listed:
 
 
 SCHEMES = [
-    _uniform(1, 1), _uniform(5, 2), _uniform(6, 1), _uniform(6, 4), _uniform(5, 5), _uniform(7, 3),
+    _uniform(1, 1), _uniform(4, 2), _uniform(5, 2), _uniform(6, 1), _uniform(6, 4), _uniform(5, 5), _uniform(7, 3),
     _partition(6, 3), _partition(7, 3, 2, 5), _partition(5, 5), _partition(4, 1),
     _lattice(2, 3, 3), _lattice(3, 3, 3, 4), _lattice(3, 4, 5), _lattice(1, 7, 3), _lattice(4, 3, 6), _lattice(3, 2, 6),
     _blocks(3, 3, 2), _blocks(2, 4, 1), _blocks(4, 2, 2), _blocks(3, 3, 3),
