@@ -123,37 +123,37 @@ def test_delta_where_some_units_are_retained_more_often_than_others() -> None:
             scheme.table[0, 0] = True
 
 
-# How a scheme is made with one number free, what the number may be at least, and at most.
-LIMITS: list[tuple[Callable[[int], object], int, int]] = [
-    (lambda n: Uniform(n, 1), 1, (1 << 31) - 1),
-    (lambda n: Uniform(9, n), 1, 9),
-    (lambda n: Partition(n, 1), 1, (1 << 31) - 1),
-    (lambda n: Partition(9, n), 1, 9),
-    (lambda n: Partition(9, 2, n), 1, 1 << 16),
-    (lambda n: Partition(9, 2, 1, n), 0, (1 << 64) - 1),
-    (lambda n: Lattice(n, 9, 1), 1, 1 << 12),
-    (lambda n: Lattice(9, n, 1), 1, 1 << 12),
-    (lambda n: Lattice(3, 4, n), 1, 12),
-    (lambda n: Lattice(100, 100, n), 1, 1 << 10),
-    (lambda n: Lattice(9, 9, 3, n), 1, 1 << 10),
-    (lambda n: Blocks(n, 1, 1), 1, 1 << 12),
-    (lambda n: Blocks(1, n, 1), 1, 1 << 12),
-    (lambda n: Blocks(n, 4, 1), 1, 1 << 10),
-    (lambda n: Blocks(4, 6, n), 1, 4),
-    (lambda n: Blocks(6, 4, n), 1, 4),
-    (lambda n: Bands(n, 3, 1), 1, 1 << 12),
-    (lambda n: Bands(3, n, 1), 1, 1 << 12),
-    (lambda n: Bands(4, 6, n), 1, 6),
-    (lambda n: Bands(4, 6, n, True), 1, 4),
-    (lambda n: Uniform(9, 2).delta(n), 0, (1 << 31) - 1),
-    (lambda n: Lattice(2, 3, 3).delta(n), 0, (1 << 31) - 1),
+# The number, how a scheme is made with it free, what the number may be at least, and at most.
+LIMITS: list[tuple[str, Callable[[int], object], int, int]] = [
+    ("units", lambda n: Uniform(n, 1), 1, (1 << 31) - 1),
+    ("keep", lambda n: Uniform(9, n), 1, 9),
+    ("units", lambda n: Partition(n, 1), 1, (1 << 31) - 1),
+    ("parts", lambda n: Partition(9, n), 1, 9),
+    ("rounds", lambda n: Partition(9, 2, n), 1, 1 << 16),
+    ("seed", lambda n: Partition(9, 2, 1, n), 0, (1 << 64) - 1),
+    ("height", lambda n: Lattice(n, 9, 1), 1, 1 << 12),
+    ("width", lambda n: Lattice(9, n, 1), 1, 1 << 12),
+    ("parts", lambda n: Lattice(3, 4, n), 1, 12),
+    ("parts", lambda n: Lattice(100, 100, n), 1, 1 << 10),
+    ("rounds", lambda n: Lattice(9, 9, 3, n), 1, 1 << 10),
+    ("height", lambda n: Blocks(n, 1, 1), 1, 1 << 12),
+    ("width", lambda n: Blocks(1, n, 1), 1, 1 << 12),
+    ("", lambda n: Blocks(n, 4, 1), 1, 1 << 10),
+    ("size", lambda n: Blocks(4, 6, n), 1, 4),
+    ("size", lambda n: Blocks(6, 4, n), 1, 4),
+    ("height", lambda n: Bands(n, 3, 1), 1, 1 << 12),
+    ("width", lambda n: Bands(3, n, 1), 1, 1 << 12),
+    ("size", lambda n: Bands(4, 6, n), 1, 6),
+    ("size", lambda n: Bands(4, 6, n, True), 1, 4),
+    ("rho", lambda n: Uniform(9, 2).delta(n), 0, (1 << 31) - 1),
+    ("rho", lambda n: Lattice(2, 3, 3).delta(n), 0, (1 << 31) - 1),
 ]
 
 
-@pytest.mark.parametrize(("made", "least", "most"), LIMITS)
-def test_what_a_number_may_be(made: Callable[[int], object], least: int, most: int) -> None:
+@pytest.mark.parametrize(("name", "made", "least", "most"), LIMITS)
+def test_what_a_number_may_be(name: str, made: Callable[[int], object], least: int, most: int) -> None:
     for allowed in (least, most):
         made(allowed)
     for refused in (least - 1, most + 1):
-        with pytest.raises(InputError):
+        with pytest.raises(InputError, match=name):
             made(refused)
