@@ -7,6 +7,7 @@ from itertools import combinations, permutations, product
 import numpy as np
 import numpy.typing as npt
 import pytest
+from scipy.optimize import linprog
 
 from sparsecert.certificates.damage import AlteredUnits
 from sparsecert.certificates.plurality import Exact, plurality, tallied, winner
@@ -161,6 +162,20 @@ def test_the_damage_is_never_less_than_any_units_do() -> None:
                 assert SCALE * worst <= damage.priced_bound(costs, prices, rho)
                 some = [int(random.integers(0, SCALE * cost + 1)) for cost in costs]
                 assert SCALE * worst <= damage.priced_bound(costs, some, rho)
+
+
+def test_the_prices_proposed_prove_the_optimum_of_the_relaxed_attack() -> None:
+    """By duality, against the same linear program from the attacker's side, solved here by itself."""
+    random = np.random.default_rng(4)
+    for masks in SETS.values():
+        count, units = masks.shape
+        for rho in range(1, units):
+            costs = random.integers(0, 4, count)
+            limits = np.vstack((np.hstack((np.eye(count), -masks)), np.repeat((0.0, 1.0), (count, units))))
+            solved = linprog([*-costs, *[0] * units], limits, [*[0] * count, rho], bounds=(0, 1))
+            prices = proposed_prices(masks, costs, rho, seconds=10)
+            assert prices is not None
+            assert AlteredUnits(masks).priced_bound(costs, prices, rho) / SCALE == pytest.approx(-solved.fun, abs=1e-3)
 
 
 def test_prices_prove_what_charging_every_mask_cannot() -> None:

@@ -138,7 +138,7 @@ LIMITS: list[tuple[str, Callable[[int], object], int, int]] = [
     ("rounds", lambda n: Lattice(9, 9, 3, n), 1, 1 << 10),
     ("height", lambda n: Blocks(n, 1, 1), 1, 1 << 12),
     ("width", lambda n: Blocks(1, n, 1), 1, 1 << 12),
-    ("", lambda n: Blocks(n, 4, 1), 1, 1 << 10),
+    ("height|blocks are for", lambda n: Blocks(n, 4, 1), 1, 1 << 10),
     ("size", lambda n: Blocks(4, 6, n), 1, 4),
     ("size", lambda n: Blocks(6, 4, n), 1, 4),
     ("height", lambda n: Bands(n, 3, 1), 1, 1 << 12),
