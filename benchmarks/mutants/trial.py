@@ -54,7 +54,7 @@ class _Runner:
         began = time.monotonic()
         if not session.items or os.waitpid(_started(None, session), 0)[1]:
             return True
-        self.ran, self.limit = True, 10 + 5 * (time.monotonic() - began)
+        self.ran, self.limit = True, 5 + 3 * (time.monotonic() - began)
         try:
             for mutant in self.mutants:
                 while len(self.running) >= self.jobs:
