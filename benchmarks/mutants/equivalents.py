@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 SELF = "a class is never its own rival, so that the two numbers are never equal"
+PROPOSED = "a price is only a proposal, and a millionth more or less of it proves the same"
 SHORT = "it only saves work: what is passed over could not lower the radius"
 
 EQUIVALENTS: dict[str, str] = {
@@ -12,6 +13,10 @@ EQUIVALENTS: dict[str, str] = {
     "schemes/lattice.py  Lattice._spread: across * x + down * y -> across * x - down * y": (
         "the mirror image of a part has the same distances, and x goes both ways"
     ),
+    "certificates/prices.py  proposed_prices: np.clip(np.rint(-SCALE * solved.ineqlin.marginals[:count]), 0, SCALE * "
+    "costs) -> np.clip(np.rint(-SCALE * solved.ineqlin.marginals[:count]), 1, SCALE * costs)": PROPOSED,
+    "certificates/prices.py  proposed_prices: np.clip(np.rint(-SCALE * solved.ineqlin.marginals[:count]), 0, SCALE * "
+    "costs) -> np.clip(np.rint(-SCALE * solved.ineqlin.marginals[:count]), -1, SCALE * costs)": PROPOSED,
     "certificates/plurality.py  plurality: rivals < label -> rivals <= label": SELF,
     "certificates/run_off.py  _passed: rivals < leader -> rivals <= leader": SELF,
     "certificates/run_off.py  _beaten: np.arange(ranks.shape[1]) < label -> np.arange(ranks.shape[1]) <= label": (

@@ -80,5 +80,9 @@ def test_all_or_nothing() -> None:
     assert RandomValues(2, 1).mutual_information(10) == 10
     with pytest.raises(InputError, match="kappa must be above 1 / 4"):
         RandomValues(4, "0.25")
+    for values in (1, (1 << 31) + 1):
+        with pytest.raises(InputError, match="values must be a whole number between 2"):
+            RandomValues(values, 1)
+    assert RandomValues(1 << 31, 1).beta == 0
     with pytest.raises(InputError, match="at most 1"):
         RandomValues(4, "1.5")
