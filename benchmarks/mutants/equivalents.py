@@ -4,9 +4,17 @@ from __future__ import annotations
 
 SELF = "a class is never its own rival, so that the two numbers are never equal"
 PROPOSED = "a price is only a proposal, and a millionth more or less of it proves the same"
+NEAR = "where the list ends, within 2**-40 of 1, is a choice: a threshold more or less is beyond any votes"
 SHORT = "it only saves work: what is passed over could not lower the radius"
 
 EQUIVALENTS: dict[str, str] = {
+    "certificates/random_values.py  RandomValues.needed: other + of_other >= HALF -> other + of_other > HALF": (
+        "where they are equal, the next region adds nothing to the same sum"
+    ),
+    "certificates/random_values.py  RandomValues._thresholds: (needed := self.needed(rho)) < 1 - Fraction(1, 1 << 40) "
+    "-> (needed := self.needed(rho)) <= 1 - Fraction(1, 1 << 40)": NEAR,
+    "certificates/random_values.py  RandomValues._thresholds: Fraction(1, 1 << 40) -> Fraction(2, 1 << 40)": NEAR,
+    "certificates/random_values.py  RandomValues._thresholds: 1 << 40 -> 2 << 40": NEAR,
     "schemes/philox.py  words: count + 1 -> count + 2": "it draws words that are then cut off",
     "schemes/philox.py  words: (count + 1) // 2 -> (count + 1) // 1": "it draws words that are then cut off",
     "schemes/philox.py  words: (count + 1) // 2 -> (count + 1) * 2": "it draws words that are then cut off",

@@ -76,7 +76,7 @@ def mutants_of(path: Path, shown: str, module: str) -> list[Mutant]:
 
     Comparisons become their neighbours and their opposites; + and -, * and /, shifts, and/or, & and |, min and max and
     other pairs are exchanged; a sign, `not` or ~ is dropped; a condition is negated; True and False are exchanged; 0, 1
-    and 2 become one more and one less. What stands outside functions, annotations and the words of messages stay.
+    and 2 become one more and one less. What stands outside functions, annotations, the words of messages and zip's `strict` stay.
     """
     source = path.read_text()
     places = list(_places(ast.parse(source)))
@@ -125,7 +125,7 @@ def _within(node: ast.AST, name: str) -> Iterator[tuple[str, ast.AST, Shown]]:
 
 def _walked(node: ast.AST, around: Shown) -> Iterator[tuple[ast.AST, Shown]]:
     """The node and all in it, each with the smallest operation, call or statement around it."""
-    if isinstance(node, ast.JoinedStr):
+    if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.keyword) and node.arg == "strict"):
         return
     if isinstance(node, ast.Compare | ast.BinOp | ast.BoolOp | ast.Call | ast.Subscript | ast.Assign | ast.Return):
         around = node

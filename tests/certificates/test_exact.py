@@ -171,7 +171,9 @@ def test_the_prices_proposed_prove_the_optimum_of_the_relaxed_attack() -> None:
         count, units = masks.shape
         for rho in range(1, units):
             costs = random.integers(0, 4, count)
-            limits = np.vstack((np.hstack((np.eye(count), -masks.astype(float))), np.repeat((0.0, 1.0), (count, units))))
+            limits = np.vstack(
+                (np.hstack((np.eye(count), -masks.astype(float))), np.repeat((0.0, 1.0), (count, units)))
+            )
             solved = linprog([*-costs, *[0] * units], limits, [*[0] * count, rho], bounds=(0, 1))
             prices = proposed_prices(masks, costs, rho, seconds=10)
             assert prices is not None

@@ -84,5 +84,8 @@ def test_all_or_nothing() -> None:
         with pytest.raises(InputError, match="values must be a whole number between 2"):
             RandomValues(values, 1)
     assert RandomValues(1 << 31, 1).beta == 0
+    for rho in (-1, (1 << 20) + 1):
+        with pytest.raises(InputError, match="rho must be a whole number between 0"):
+            RandomValues(2, 1).needed(rho)
     with pytest.raises(InputError, match="at most 1"):
         RandomValues(4, "1.5")
