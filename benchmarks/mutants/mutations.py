@@ -76,7 +76,8 @@ def mutants_of(path: Path, shown: str, module: str) -> list[Mutant]:
 
     Comparisons become their neighbours and their opposites; + and -, * and /, shifts, and/or, & and |, min and max and
     other pairs are exchanged; a sign, `not` or ~ is dropped; a condition is negated; True and False are exchanged; 0, 1
-    and 2 become one more and one less. What stands outside functions, annotations, the words of messages and zip's `strict` stay.
+    and 2 become one more and one less. What stands outside functions, annotations, the words of messages and zip's
+    `strict` stay.
     """
     source = path.read_text()
     places = list(_places(ast.parse(source)))
