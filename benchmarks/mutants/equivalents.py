@@ -21,6 +21,9 @@ EQUIVALENTS: dict[str, str] = {
     "schemes/lattice.py  Lattice._spread: across * x + down * y -> across * x - down * y": (
         "the mirror image of a part has the same distances, and x goes both ways"
     ),
+    "certificates/prices.py  proposed_prices: np.zeros(units) -> np.ones(units)": (
+        "the relaxed attack alters rho units in all in any case, so that a gain from each is a constant"
+    ),
     "certificates/prices.py  proposed_prices: np.clip(np.rint(-SCALE * solved.ineqlin.marginals[:count]), 0, SCALE * "
     "costs) -> np.clip(np.rint(-SCALE * solved.ineqlin.marginals[:count]), 1, SCALE * costs)": PROPOSED,
     "certificates/prices.py  proposed_prices: np.clip(np.rint(-SCALE * solved.ineqlin.marginals[:count]), 0, SCALE * "

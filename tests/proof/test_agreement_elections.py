@@ -37,9 +37,11 @@ def test_damage_within_a_budget(one: Listed, attacker: Attacker) -> None:
     if damage is None:
         return
     attack = attacker.slowly(one.scheme, one.masks)
-    for shape in ((), (3,), (1,), (2, 3), (4, 1, 2)):
+    for shape in ((), (3,), (1,), (2, 3), (4, 1, 2), (20,)):
         costs = chance.integers(0, 4, (*shape, len(one.masks)))
-        budgets = np.asarray(chance.integers(-3, 2 * len(one.masks), shape))
+        budgets = np.zeros(shape, dtype=np.int64)
+        for place in np.ndindex(shape):  # what some attack does, or one less
+            budgets[place] = chance.choice(attack.damages(costs[place].tolist())) - chance.integers(2)
         found = np.asarray(damage.radii(costs, budgets))
         assert found.shape == shape
         for place in np.ndindex(shape):
