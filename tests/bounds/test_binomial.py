@@ -36,7 +36,7 @@ def test_either_proof_by_itself_says_all_that_is_true(
     for successes in {1, 2, trials // 3, trials // 2, trials - 1, trials} & {*range(1, trials + 1)}:
         tail = _exact_tail(successes, trials, p)
         billionth, trillionth = Fraction(1, 10**9), Fraction(1, 10**12)
-        if (successes - trials * p) ** 2 < 36 * trials * p * (1 - p) and tail < Fraction(999, 1000):
+        if (successes - trials * p) ** 2 < 4 * trials * p * (1 - p) and tail < Fraction(999, 1000):
             assert binomial._proved_in_floats(successes, trials, p, tail * (1 + billionth))
         assert not binomial._proved_in_floats(successes, trials, p, tail * (1 - trillionth))
         with monkeypatch.context() as only:
@@ -104,7 +104,7 @@ def test_the_proof_in_floats_never_says_more_than_the_integers(trials: int) -> N
                 continue
             proved = binomial._proved_in_floats(successes, trials, p, level)
             assert not proved or level >= tail
-            near = abs(p - Fraction(successes, trials)) ** 2 * trials < 36 * p * (1 - p) and tail < Fraction(999, 1000)
+            near = abs(p - Fraction(successes, trials)) ** 2 * trials < 4 * p * (1 - p) and tail < Fraction(999, 1000)
             assert proved or ulps < 10**7 or not near
             agreed += proved
     assert agreed >= 50 or trials == 1

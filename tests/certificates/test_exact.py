@@ -205,5 +205,13 @@ def test_what_is_no_set_of_masks_is_refused() -> None:
         AlteredUnits(np.ones((2, 3)))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="price"):
         AlteredUnits(PARTITION).priced_bound(np.ones(5, dtype=np.int64), [SCALE + 1] * 5, 1)
-    with pytest.raises(ValueError, match="costs"):
-        AlteredUnits(PARTITION).bounds(np.array([-1, 0, 0, 0, 0]))
+    for wrong in (-1, (1 << 20) + 1):
+        with pytest.raises(ValueError, match="costs"):
+            AlteredUnits(PARTITION).bounds(np.array([0, wrong, 0, 0, 0]))
+    assert AlteredUnits(PARTITION).bounds(np.full(5, 1 << 20))[1] == 1 << 20
+    for shape in ((3,), (0, 3), (3, 0), (2, 3, 4)):
+        with pytest.raises(InputError, match="masks must be booleans"):
+            AlteredUnits(np.ones(shape, dtype=bool))
+    with pytest.raises(ValueError, match="price"):
+        AlteredUnits(PARTITION).priced_bound(np.ones(5, dtype=np.int64), [-1, 0, 0, 0, 0], 1)
+    assert AlteredUnits(PARTITION).priced_bound(np.ones(5, dtype=np.int64), [0, SCALE, 0, 0, 0], 1) == 5 * SCALE
