@@ -21,6 +21,8 @@ EQUIVALENTS: dict[str, str] = {
     "schemes/lattice.py  Lattice._spread: across * x + down * y -> across * x - down * y": (
         "the mirror image of a part has the same distances, and x goes both ways"
     ),
+    "certificates/damage.py  AlteredUnits.radii: self.disjoint or not self.seconds -> self.disjoint and (not "
+    "self.seconds)": "it only saves work: of disjoint masks the radius is exact, and without time nothing is tried",
     "certificates/prices.py  proposed_prices: np.zeros(units) -> np.ones(units)": (
         "the relaxed attack alters rho units in all in any case, so that a gain from each is a constant"
     ),
