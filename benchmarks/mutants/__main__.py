@@ -43,7 +43,7 @@ def main() -> int:
     survivors: list[Mutant] = []
     for tests in dict.fromkeys(tests_of(mutant.path) for mutant in mutants):
         these = [mutant for mutant in mutants if tests_of(mutant.path) == tests]
-        print(f"{len(these)} by {' '.join(tests)}", file=sys.stderr, flush=True)
+        print(f"\n{len(these)} by {' '.join(tests)}", file=sys.stderr, flush=True)
         survivors += survivors_of(these, tests, options.jobs, _told)
     alive = set(map(_key, survivors))
     stale += [name for name in EQUIVALENTS if name in set(map(_key, mutants)) - alive]
@@ -71,6 +71,7 @@ def _reported(mutants: Sequence[Mutant], survivors: Sequence[Mutant], stale: Seq
 
 
 def _told(mutant: Mutant, passed: bool) -> None:
+    print(".", end="", file=sys.stderr, flush=True)
     if passed and _key(mutant) not in EQUIVALENTS:
         print(f"survived  {_line(mutant)}", flush=True)
 
