@@ -83,6 +83,12 @@ def test_the_sums_are_rounded_away_from_each_other(successes: int, trials: int, 
         assert not _lower_sum_reaches(int(exact_lower * SCALE) + 1, successes, trials, odds, against)
 
 
+def test_a_sum_that_is_just_what_is_needed_reaches_it() -> None:
+    """One success of one at even odds: the only term below is as large as the one at it."""
+    assert _lower_sum_reaches(SCALE, 1, 1, 1, 1)
+    assert not _lower_sum_reaches(SCALE + 1, 1, 1, 1, 1)
+
+
 @pytest.mark.parametrize("trials", [1, 7, 100, 1_000, 30_000])
 def test_the_proof_in_floats_never_says_more_than_the_integers(trials: int) -> None:
     """At levels that the tail itself is, within a few units in its last places, where rounding could decide."""
