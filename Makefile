@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: run test bench lint types tests clean
+.PHONY: run test bench mutants lint types tests clean
 
 run: $(VENV)/.ready  ## certify the shipped MNIST images with the shipped model, print the table, draw curve and digits
 	$(BIN)/sparsecert reproduce headline --out runs
@@ -30,6 +30,9 @@ bench: $(VENV)/.ready  ## ratios measured in one run
 	$(BIN)/python -m benchmarks.sizes
 	$(BIN)/python -m benchmarks.sequential
 	$(BIN)/python -m benchmarks.growth
+
+mutants: $(VENV)/.ready-test  ## is every comparison, sign and small number of the core formulas held by a test?
+	$(BIN)/python -m benchmarks.mutants
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }

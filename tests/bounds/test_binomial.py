@@ -27,6 +27,24 @@ def test_it_proves_what_is_true_and_nothing_else(trials: int, p: Fraction) -> No
         assert tail_at_most(successes, trials, p, min(Fraction(1), tail * (1 + hair)) if successes else Fraction(1))
 
 
+@pytest.mark.parametrize("trials", [1, 2, 7, 40, 150])
+@pytest.mark.parametrize("p", [Fraction(1, 1000), Fraction(1, 3), Fraction(1, 2), Fraction(0.9), Fraction(999, 1000)])
+def test_either_proof_by_itself_says_all_that_is_true(
+    trials: int, p: Fraction, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Doubles to a part in 10**9, integers to one in 2**50; neither says what is false by a part in 10**12."""
+    for successes in {1, 2, trials // 3, trials // 2, trials - 1, trials} & {*range(1, trials + 1)}:
+        tail = _exact_tail(successes, trials, p)
+        billionth, trillionth = Fraction(1, 10**9), Fraction(1, 10**12)
+        if (successes - trials * p) ** 2 < 4 * trials * p * (1 - p) and tail < Fraction(999, 1000):
+            assert binomial.proved_in_floats(successes, trials, p, tail * (1 + billionth))
+        assert not binomial.proved_in_floats(successes, trials, p, tail * (1 - trillionth))
+        with monkeypatch.context() as only:
+            only.setattr(binomial, "proved_in_floats", lambda *_: False)
+            assert tail_at_most(successes, trials, p, min(Fraction(1), tail * (1 + Fraction(1, 1 << 50))))
+            assert not tail_at_most(successes, trials, p, tail * (1 - Fraction(1, 1 << 180)))
+
+
 @pytest.mark.parametrize(
     ("arguments", "proved"),
     [
@@ -34,6 +52,13 @@ def test_it_proves_what_is_true_and_nothing_else(trials: int, p: Fraction) -> No
         ((11, 10, Fraction(1, 2), Fraction(1, 10**9)), True),
         ((3, 10, Fraction(0), Fraction(1, 10**9)), True),
         ((3, 10, Fraction(1), Fraction(99, 100)), False),
+        ((3, 10, Fraction(1), Fraction(1)), True),
+        ((0, 10, Fraction(1, 2), Fraction(1)), True),
+        ((-1, 10, Fraction(1, 2), Fraction(99, 100)), False),
+        ((1, 10, Fraction(1, 1000), Fraction(99, 100)), True),
+        ((10, 10, Fraction(999, 1000), Fraction(1, 100)), False),
+        ((11, 10, Fraction(1, 2), Fraction(0)), False),
+        ((11, 10, Fraction(1, 2), Fraction(-1)), False),
     ],
 )
 def test_the_ends(arguments: tuple[int, int, Fraction, Fraction], proved: bool) -> None:
@@ -58,6 +83,12 @@ def test_the_sums_are_rounded_away_from_each_other(successes: int, trials: int, 
         assert not _lower_sum_reaches(int(exact_lower * SCALE) + 1, successes, trials, odds, against)
 
 
+def test_a_sum_that_is_just_what_is_needed_reaches_it() -> None:
+    """One success of one at even odds: the only term below is as large as the one at it."""
+    assert _lower_sum_reaches(SCALE, 1, 1, 1, 1)
+    assert not _lower_sum_reaches(SCALE + 1, 1, 1, 1, 1)
+
+
 @pytest.mark.parametrize("trials", [1, 7, 100, 1_000, 30_000])
 def test_the_proof_in_floats_never_says_more_than_the_integers(trials: int) -> None:
     """At levels that the tail itself is, within a few units in its last places, where rounding could decide."""
@@ -79,6 +110,8 @@ def test_the_proof_in_floats_never_says_more_than_the_integers(trials: int) -> N
                 continue
             proved = binomial.proved_in_floats(successes, trials, p, level)
             assert not proved or level >= tail
+            near = abs(p - Fraction(successes, trials)) ** 2 * trials < 4 * p * (1 - p) and tail < Fraction(999, 1000)
+            assert proved or ulps < 10**7 or not near
             agreed += proved
     assert agreed >= 50 or trials == 1
 

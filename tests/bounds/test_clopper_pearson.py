@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import mpmath
@@ -72,7 +73,7 @@ def test_no_proposal_of_a_library_is_trusted(monkeypatch: pytest.MonkeyPatch) ->
 
     level = Fraction(1, 20)
     right = lower_bound(70, 100, level)
-    for wrong in (0.99, 1.0, float("nan"), right * (1 + 1e-12), -0.1):
+    for wrong in (0.99, 1.0, 2.0, float("nan"), right * (1 + 1e-12), 0.0, -0.1):
         monkeypatch.setattr(scipy.special, "betaincinv", lambda *_, wrong=wrong: wrong)
         clopper_pearson.lower_bound.cache_clear()
         ours = lower_bound(70, 100, level)
@@ -90,8 +91,10 @@ def test_bounds_grow_with_the_count() -> None:
 
 
 def test_complement_rounds_up() -> None:
-    for p in (0.0, 1e-300, 1e-17, 0.1, 0.3, 0.9999999999999999, 1.0):
-        assert Fraction(complement(p)) >= 1 - Fraction(p)
+    """To the next float, and not beyond."""
+    for p in (0.0, 1e-300, 1e-17, 0.1, 0.25, 0.3, 1 / 3, 0.7, 0.9999999999999999, 1.0):
+        exact = 1 - Fraction(p)
+        assert Fraction(math.nextafter(complement(p), -1)) < exact <= Fraction(complement(p))
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from itertools import combinations, permutations, product
 import numpy as np
 import numpy.typing as npt
 import pytest
+from scipy.optimize import linprog
 
 from sparsecert.certificates.damage import AlteredUnits
 from sparsecert.certificates.plurality import Exact, plurality, tallied, winner
@@ -163,6 +164,22 @@ def test_the_damage_is_never_less_than_any_units_do() -> None:
                 assert SCALE * worst <= damage.priced_bound(costs, some, rho)
 
 
+def test_the_prices_proposed_prove_the_optimum_of_the_relaxed_attack() -> None:
+    """By duality, against the same linear program from the attacker's side, solved here by itself."""
+    random = np.random.default_rng(4)
+    for masks in SETS.values():
+        count, units = masks.shape
+        for rho in range(1, units):
+            costs = random.integers(0, 4, count)
+            limits = np.vstack(
+                (np.hstack((np.eye(count), -masks.astype(float))), np.repeat((0.0, 1.0), (count, units)))
+            )
+            solved = linprog([*-costs, *[0] * units], limits, [*[0] * count, rho], bounds=(0, 1))
+            prices = proposed_prices(masks, costs, rho, seconds=10)
+            assert prices is not None
+            assert AlteredUnits(masks).priced_bound(costs, prices, rho) / SCALE == pytest.approx(-solved.fun, abs=1e-3)
+
+
 def test_prices_prove_what_charging_every_mask_cannot() -> None:
     """Two units are in the same three masks: whoever alters both is charged for six, and has met three."""
     masks = np.zeros((8, 7), dtype=bool)
@@ -188,5 +205,13 @@ def test_what_is_no_set_of_masks_is_refused() -> None:
         AlteredUnits(np.ones((2, 3)))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="price"):
         AlteredUnits(PARTITION).priced_bound(np.ones(5, dtype=np.int64), [SCALE + 1] * 5, 1)
-    with pytest.raises(ValueError, match="costs"):
-        AlteredUnits(PARTITION).bounds(np.array([-1, 0, 0, 0, 0]))
+    for wrong in (-1, (1 << 20) + 1):
+        with pytest.raises(ValueError, match="costs"):
+            AlteredUnits(PARTITION).bounds(np.array([0, wrong, 0, 0, 0]))
+    assert AlteredUnits(PARTITION).bounds(np.full(5, 1 << 20))[1] == 1 << 20
+    for shape in ((3,), (0, 3), (3, 0), (2, 3, 4)):
+        with pytest.raises(InputError, match="masks must be booleans"):
+            AlteredUnits(np.ones(shape, dtype=bool))
+    with pytest.raises(ValueError, match="price"):
+        AlteredUnits(PARTITION).priced_bound(np.ones(5, dtype=np.int64), [-1, 0, 0, 0, 0], 1)
+    assert AlteredUnits(PARTITION).priced_bound(np.ones(5, dtype=np.int64), [0, SCALE, 0, 0, 0], 1) == 5 * SCALE

@@ -107,6 +107,8 @@ def test_invalid_votes_count_for_the_rivals() -> None:
 
 
 def test_what_cannot_be_asked_is_refused() -> None:
-    for wrong in ({"k": 0}, {"k": 4}, {"k": 2, "label": 3}):
+    for wrong in ({"k": 0}, {"k": 4}, {"k": 2, "label": 3}, {"k": 2, "label": -1}):
         with pytest.raises(InputError):
             certify_top_k(Tally((5, 3, 2)), Tally((5, 3, 2)), Uniform(10, 2), 0.05, **wrong)
+    for label in range(3):
+        assert certify_top_k(Tally((5, 3, 2)), Tally((5, 3, 2)), Uniform(10, 2), 0.05, 3, label).label == label

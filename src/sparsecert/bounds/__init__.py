@@ -39,5 +39,5 @@ def charged(alpha: float | Fraction, scheme: Scheme, draws: int) -> Fraction:
 @lru_cache(maxsize=1 << 10)
 def _left(alpha: float | Fraction, nonuniformity: Fraction, draws: int) -> Fraction:
     left = Fraction(alpha) - draws * nonuniformity
-    digits = max(0, DIGITS + left.denominator.bit_length() - left.numerator.bit_length())
-    return Fraction((left.numerator << digits) // left.denominator, 1 << digits)
+    step = Fraction(2) ** (left.numerator.bit_length() - left.denominator.bit_length() - DIGITS)
+    return left // step * step

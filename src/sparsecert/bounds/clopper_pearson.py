@@ -22,20 +22,19 @@ def lower_bound(successes: int, trials: int, alpha: Fraction) -> float:
 
     The exact bound is the p at which P(Binomial(trials, p) >= successes) = alpha, and 0 at no successes. scipy's value,
     stepped down until that suffices, is only a proposal: what is returned has been proved by `tail_at_most`, or by the
-    half of it that takes doubles where there are many trials. The tail grows with p.
+    half of it that takes doubles where there are many trials, or is 0, as at no successes, where scipy has nothing to
+    propose. The tail grows with p.
     """
     if not 0 <= successes <= trials or trials < 1:
         raise InputError(f"successes must be between 0 and trials, got {successes} of {trials}")
     if not 0 < alpha < 1:
         raise InputError(f"alpha must be between 0 and 1, got {float(alpha)}")
-    if successes == 0:
-        return 0.0
     from scipy.special import betaincinv
 
     value = float(betaincinv(successes, trials - successes + 1, float(alpha)))
     for proof in (tail_at_most,) if trials <= FEW_TRIALS else (proved_in_floats, tail_at_most):
         for step in STEPS_DOWN:
-            if 0 <= value * step < 1 and proof(successes, trials, Fraction(value * step), alpha):
+            if value > 0 and proof(successes, trials, Fraction(value * step), alpha):
                 return value * step
     return _bisected(successes, trials, alpha)
 

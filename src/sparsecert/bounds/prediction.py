@@ -23,5 +23,8 @@ def predicted(tally: Tally, alpha: Fraction) -> int | None:
 
 @lru_cache(maxsize=1 << 16)
 def _beats(leader: int, rival: int, alpha: Fraction) -> bool:
-    """Whether the two-sided test rejects a tie in favour of the leader: 2 P(Binomial(m, 1/2) >= leader) <= alpha."""
-    return leader > rival and tail_at_most(leader, leader + rival, Fraction(1, 2), alpha / 2)
+    """Whether the two-sided test rejects a tie in favour of the leader: 2 P(Binomial(m, 1/2) >= leader) <= alpha.
+
+    One that has no more votes than the rival never passes: its tail is 1/2 or more.
+    """
+    return tail_at_most(leader, leader + rival, Fraction(1, 2), alpha / 2)

@@ -51,10 +51,5 @@ def farthest_rho(scheme: Scheme, margin: Fraction) -> int | None:
 
     `scheme.deltas` ends at 1/2; beyond it delta itself is asked, which grows with rho. delta(0) = 0.
     """
-    if margin <= 0:
-        return None
-    low, high = 0, scheme.units + 1  # delta(low) < margin, and beyond the units there is nothing to alter
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if scheme.delta(middle) < margin else (low, middle)
-    return low
+    below = bisect_left(range(scheme.units + 1), margin, key=scheme.delta)
+    return below - 1 if below else None

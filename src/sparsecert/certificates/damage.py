@@ -84,8 +84,8 @@ class AlteredUnits:
         found: Int64 = (self.bounds(costs) <= budgets[..., None]).sum(axis=-1) - 1
         if self.disjoint or not self.seconds:
             return found
-        flat, each = found.reshape(-1), costs.reshape(-1, costs.shape[-1])
-        for place, budget in enumerate(budgets.reshape(-1).tolist()):
+        flat, each = found.ravel(), costs.reshape(found.size, len(self.masks))
+        for place, budget in enumerate(budgets.ravel().tolist()):
             flat[place] = self._tightened(each[place], budget, int(flat[place]))
         return flat.reshape(found.shape)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ class AlteredPatch:
                 f"masks must be booleans (masks, {height} x {width} pixels), got {masks.dtype} of {masks.shape}"
             )
         self.height, self.width = height, width
-        retained = masks.reshape(-1, height, width).cumsum(axis=1).cumsum(axis=2)
+        retained = masks.reshape(len(masks), height, width).cumsum(axis=1).cumsum(axis=2)
         self._below = np.pad(retained, ((0, 0), (1, 0), (1, 0)))  # how many pixels before (y, x) each mask retains
         self._weights: dict[tuple[int, Any], npt.NDArray[Any]] = {}  # by side: `met`, transposed
 
@@ -39,7 +40,7 @@ class AlteredPatch:
         """Bool[positions, masks]: the masks that retain any pixel of the patch at each position."""
         below = self._below
         inside = below[:, side:, side:] - below[:, :-side, side:] - below[:, side:, :-side] + below[:, :-side, :-side]
-        return np.ascontiguousarray((inside > 0).reshape(len(below), -1).T)
+        return np.ascontiguousarray((inside > 0).reshape(len(below), prod(inside.shape[1:])).T)
 
     def damage(self, costs: Int64, side: int) -> Int64:
         """int64[...]: what the worst patch of that side costs."""

@@ -24,8 +24,8 @@ def finalists(counts: Int64) -> tuple[int, int]:
 
 def run_off_winner(ranks: Int64) -> int:
     """Of the two classes with most votes, the one that more copies rank above the other."""
-    first, second = finalists(tallied(firsts(ranks), ranks.shape[1]))
-    return first if _lead(ranks, first, second) >= (first > second) else second
+    lower, higher = sorted(finalists(tallied(firsts(ranks), ranks.shape[1])))
+    return lower if _lead(ranks, lower, higher) >= 0 else higher
 
 
 def run_off(ranks: Int64, damage: Damage) -> Exact:
@@ -86,7 +86,7 @@ def _enters(labels: Int64, counts: Int64, label: int, rival: int, damage: Damage
         for other in range(len(counts))
         if other not in (label, rival) and (-counts[other], other) < (-counts[rival], rival)
     ]
-    return max((int(_passed(labels, counts, other, np.array([rival]), damage)[0]) for other in ahead), default=-1)
+    return max((int(_passed(labels, counts, other, np.array([rival]), damage).item()) for other in ahead), default=-1)
 
 
 def _both_pass(labels: Int64, counts: Int64, label: int, damage: Damage, most: int) -> int:

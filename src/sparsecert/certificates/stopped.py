@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from fractions import Fraction
 from functools import lru_cache
 
@@ -33,12 +34,14 @@ def certify_stopped(
     label, level = selection.leader(), charged(alpha, scheme, most)
     stake = stake_of(selection, bound, most, level)
     leader, rival, others = against(votes, label, bound)
-    low, high = -1, len(scheme.deltas) - 1  # delta is 1/2 or more at the last
-    while high - low > 1:
-        middle = (low + high) // 2
-        proved = reaches(leader, rival, others, _growth_at(scheme.deltas[middle], stake), level)
-        low, high = (middle, high) if proved else (low, middle)
-    return Certificate(Lead(label, gap_at(scheme, low) if low >= 0 else Fraction(-1)), low if low >= 0 else None)
+
+    def falls_short(delta: int) -> bool:
+        return not reaches(leader, rival, others, _growth_at(delta, stake), level)
+
+    proved = bisect_left(scheme.deltas[:-1], True, key=falls_short)  # delta is 1/2 or more at the last
+    if not proved:
+        return Certificate(Lead(label, Fraction(-1)), None)
+    return Certificate(Lead(label, gap_at(scheme, proved - 1)), proved - 1)
 
 
 def gap_at(scheme: Scheme, rho: int) -> Fraction:

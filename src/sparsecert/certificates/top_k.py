@@ -76,8 +76,8 @@ def certify_top_k(
 
 
 def _margin(tally: Tally, label: int, k: int, count: int) -> Fraction:
-    """What the shares of these votes would leave for delta."""
-    return Fraction(count * tally.votes[label] - _votes(tally, label, k, count), (count + 1) * max(1, tally.total))
+    """What these votes would leave for delta, in votes."""
+    return Fraction(count * tally.votes[label] - _votes(tally, label, k, count), count + 1)
 
 
 def _votes(tally: Tally, label: int, k: int, count: int) -> int:

@@ -38,17 +38,15 @@ class FixedMasks(Scheme):
 
     @cached_property
     def _most_met(self) -> list[int]:
-        """Entry rho: of all masks, at most so many retain any of rho units; up to the first entry that is all."""
+        """Entry rho: of all masks, at most so many retain any of rho units; the last is for all units."""
         loads = np.sort(self.table.sum(axis=0))[::-1]
-        met = np.minimum(np.concatenate(([0], np.cumsum(loads))), len(self.table))
-        return [*met[met < len(self.table)].tolist(), len(self.table)]
+        met: list[int] = np.minimum(np.concatenate(([0], np.cumsum(loads))), len(self.table)).tolist()
+        return met
 
     def delta(self, rho: int) -> Fraction:
         """The share of masks that retain one of rho units, at most: the rho most retained units, one by one."""
         rho = whole("rho", rho, 0, (1 << 31) - 1, "2**31 - 1")
-        if rho >= len(self._most_met):
-            return RoundedUp(1)
-        return RoundedUp(Fraction(self._most_met[rho], len(self.table)))
+        return RoundedUp(Fraction(self._most_met[min(rho, self.units)], len(self.table)))
 
     def _deltas(self) -> Iterator[int]:
         for met in self._most_met:
@@ -67,7 +65,7 @@ class FixedMasks(Scheme):
             return self.masks_at(seed, examples.cpu(), draws.cpu()).to(examples.device)
         high, low = words(seed, examples, draws, 1)
         count = torch.full((1,), len(self.table), device=examples.device)  # no copy from the host: steps are captured
-        chosen = scaled(high, low, count)[:, 0]
+        chosen = scaled(high, low, count).squeeze(1)
         chosen = torch.where(draws >= ENUMERATION, (draws - ENUMERATION) % len(self.table), chosen)
         return self.all_masks(examples.device)[chosen]
 

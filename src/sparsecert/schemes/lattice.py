@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,14 +62,13 @@ class Lattice(FixedMasks):
         pairs = [(across, down) for across in range(self.parts) for down in range(self.parts)]
         return sorted(pairs, key=lambda pair: (-self._spread(*pair), pair))
 
-    def _spread(self, across: int, down: int) -> int:
-        """The square of the distance between the nearest two pixels of a part."""
-        reach = min(self.parts, max(self.height, self.width) - 1)
-        x, y = np.arange(-reach, reach + 1)[None], np.arange(reach + 1)[:, None]
-        inside = (abs(x) < self.width) & (y < self.height) & ((y > 0) | (x > 0))
-        together = inside & ((across * x + down * y) % self.parts == 0)
+    def _spread(self, across: int, down: int) -> float:
+        """The square of the distance between the nearest two pixels of a part; none are further apart than `parts`."""
+        right, below = min(self.parts, self.width - 1), min(self.parts, self.height - 1)
+        x, y = np.arange(-right, right + 1)[None], np.arange(below + 1)[:, None]
+        together = ((y > 0) | (x > 0)) & ((across * x + down * y) % self.parts == 0)
         squares = (x**2 + y**2)[together]
-        return int(squares.min()) if squares.size else self.height**2 + self.width**2
+        return float(squares.min()) if squares.size else math.inf
 
     def _parts(self, across: int, down: int) -> Int64:
         y, x = np.divmod(np.arange(self.units), self.width)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import count
 from math import comb
 from typing import TYPE_CHECKING, Any
 
@@ -53,12 +54,11 @@ class Uniform(Scheme):
         """
         one = 1 << DELTA_BITS
         untouched = one
-        for rho in range(self.units - self.keep + 1):
+        for rho in count():
             yield one - untouched
             if 2 * untouched <= one:
                 return
-            untouched = untouched * (self.units - self.keep - rho) // (self.units - rho)
-        yield one
+            untouched = untouched * (self.units - self.keep - rho) // (self.units - rho)  # 0 once rho is units - keep
 
     def masks_at(self, seed: int, examples: torch.Tensor, draws: torch.Tensor) -> torch.Tensor:
         """Bool[rows, units], exactly `keep` True in each row; the smaller of retained and ablated sets is drawn."""

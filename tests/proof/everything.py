@@ -1,0 +1,238 @@
+"""All schemes, bounds and certificates of the package, listed once: every proof runs over these lists.
+
+`test_the_list.py` fails when something public is not in them. What is added here is proved by brute force, by coverage,
+by metamorphic properties and against `slow.py` without another line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from sparsecert.bounds import charged
+from sparsecert.certificates import METHODS, certify_stopped
+from sparsecert.certificates.damage import AlteredUnits, Damage
+from sparsecert.certificates.patches import AlteredPatch
+from sparsecert.certificates.target import certify_averted, certify_flagged
+from sparsecert.certificates.top_k import certify_top_k
+from sparsecert.counts import Tally
+from sparsecert.exact import rule_named
+from sparsecert.schemes import Bands, Blocks, FixedMasks, Lattice, Partition, RandomValues, Scheme, Uniform
+from tests.proof import slow
+
+MOST = 400  # votes that a stopped certificate might have had
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A scheme, its masks and random bits by `slow`, and the sizes of its random choices."""
+
+    scheme: Scheme
+    masks: tuple[slow.Mask, ...]
+    sizes: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return str(self.scheme)
+
+    def delta(self, rho: int) -> Fraction:
+        """What the scheme has to say: the share of masks that rho units meet, or the stated bound on it."""
+        return slow.share_charged(self.masks, rho) if self.fixed else slow.share_met(self.masks, rho)
+
+    @property
+    def deltas(self) -> list[Fraction]:
+        return [self.delta(rho) for rho in range(self.scheme.units + 1)]
+
+    @property
+    def fixed(self) -> bool:
+        return isinstance(self.scheme, FixedMasks)
+
+
+def _uniform(units: int, keep: int) -> Listed:
+    drawn = min(keep, units - keep)
+    sizes = tuple(range(units - drawn + 1, units + 1))
+    return Listed(Uniform(units, keep), tuple(slow.uniform_masks(units, keep)), sizes)
+
+
+def _partition(units: int, parts: int, rounds: int = 1, seed: int = 0) -> Listed:
+    masks = tuple(slow.partition_masks(units, parts, rounds, seed))
+    return Listed(Partition(units, parts, rounds, seed), masks, (len(masks),))
+
+
+def _lattice(height: int, width: int, parts: int, rounds: int = 1) -> Listed:
+    masks = slow.lattice_masks(height, width, parts, rounds)
+    assert masks is not None
+    return Listed(Lattice(height, width, parts, rounds), tuple(masks), (len(masks),))
+
+
+def _blocks(height: int, width: int, size: int) -> Listed:
+    masks = tuple(slow.block_masks(height, width, size, size, height, width))
+    return Listed(Blocks(height, width, size), masks, (len(masks),))
+
+
+def _bands(height: int, width: int, size: int, rows: bool = False) -> Listed:
+    wide = (size, width, height, 1) if rows else (height, size, 1, width)
+    masks = tuple(slow.block_masks(height, width, *wide))
+    return Listed(Bands(height, width, size, rows), masks, (len(masks),))
+
+
+SCHEMES = [
+    _uniform(1, 1), _uniform(4, 2), _uniform(5, 2), _uniform(6, 1), _uniform(6, 4), _uniform(5, 5), _uniform(7, 3),
+    _partition(6, 3), _partition(7, 3, 2, 5), _partition(5, 5), _partition(4, 1),
+    _lattice(2, 3, 3), _lattice(3, 3, 3, 4), _lattice(3, 4, 5), _lattice(1, 7, 3), _lattice(4, 3, 6), _lattice(3, 2, 6),
+    _blocks(3, 3, 2), _blocks(2, 4, 1), _blocks(4, 2, 2), _blocks(3, 3, 3),
+    _bands(2, 3, 1), _bands(3, 4, 3), _bands(3, 2, 2, True), _bands(4, 2, 1, True),
+]  # fmt: skip
+TINY = [one for one in SCHEMES if one.scheme.units <= 6]
+FIXED = [one for one in TINY if one.fixed and len(one.masks) <= 9]
+
+
+Answer = tuple[int, int | None]  # label and radius
+
+
+@dataclass(frozen=True)
+class Statistical:
+    """A certificate from votes, and what it has to be by `slow`, given the level that is left of alpha."""
+
+    name: str
+    certify: Callable[[Tally, Tally, Scheme, Fraction], Answer]
+    slowly: Callable[[slow.Votes, slow.Votes, Sequence[Fraction], Fraction], Answer]
+    k: int = 1
+    draws: int | None = None  # how many votes alpha is charged for, where it is not those that there are
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _method(name: str) -> Statistical:
+    def certify(selection: Tally, estimation: Tally, scheme: Scheme, alpha: Fraction) -> Answer:
+        found = METHODS[name].certify(selection, estimation, scheme, alpha)
+        assert found.label == (None if found.radius is None else found.interval.label)
+        return found.interval.label, found.radius
+
+    def slowly(selection: slow.Votes, votes: slow.Votes, deltas: Sequence[Fraction], level: Fraction) -> Answer:
+        label = slow.leader(selection)
+        return label, slow.largest(deltas, slow.margin(name, *slow.interval(name, label, votes, level)))
+
+    return Statistical(name, certify, slowly)
+
+
+def _stopped(name: str) -> Statistical:
+    def certify(selection: Tally, estimation: Tally, scheme: Scheme, alpha: Fraction) -> Answer:
+        found = certify_stopped(selection, estimation, scheme, alpha, name, MOST)
+        return found.interval.label, found.radius
+
+    def slowly(selection: slow.Votes, votes: slow.Votes, deltas: Sequence[Fraction], level: Fraction) -> Answer:
+        return slow.leader(selection), slow.stopped(selection, votes, deltas, level, name, MOST)
+
+    return Statistical(f"stopped, {name}", certify, slowly, draws=MOST)
+
+
+def _top(k: int) -> Statistical:
+    def certify(selection: Tally, estimation: Tally, scheme: Scheme, alpha: Fraction) -> Answer:
+        found = certify_top_k(selection, estimation, scheme, alpha, k)
+        assert found.k == k
+        return found.label, found.radius
+
+    def slowly(selection: slow.Votes, votes: slow.Votes, deltas: Sequence[Fraction], level: Fraction) -> Answer:
+        label = slow.leader(selection)
+        if k == len(votes) - 1:
+            return label, len(deltas) - 1
+        return label, slow.top_k(selection, votes, deltas, level, k, label)
+
+    return Statistical(f"top {k}", certify, slowly, k=k)
+
+
+STATISTICAL = [
+    *(_method(name) for name in METHODS), *(_stopped(name) for name in METHODS), _top(1), _top(2), _top(3),
+]  # fmt: skip
+
+
+def _averted(target: int) -> Statistical:
+    def certify(selection: Tally, estimation: Tally, scheme: Scheme, alpha: Fraction) -> Answer:
+        found = certify_averted(selection, estimation, scheme, alpha, target)
+        assert found.target == target
+        return found.label, found.radius
+
+    def slowly(selection: slow.Votes, votes: slow.Votes, deltas: Sequence[Fraction], level: Fraction) -> Answer:
+        return slow.averted(selection, votes, deltas, level, target)
+
+    return Statistical(f"averted {target}", certify, slowly)
+
+
+def _flagged(label: int, threshold: Fraction) -> Statistical:
+    def certify(selection: Tally, estimation: Tally, scheme: Scheme, alpha: Fraction) -> Answer:
+        found = certify_flagged(estimation, scheme, alpha, label, threshold)
+        assert found.threshold == threshold
+        return found.label, found.radius
+
+    def slowly(selection: slow.Votes, votes: slow.Votes, deltas: Sequence[Fraction], level: Fraction) -> Answer:
+        low = slow.clopper_pearson(votes[label], sum(votes), level)
+        return label, slow.largest(deltas, low - threshold)
+
+    return Statistical(f"flagged {label} above {threshold}", certify, slowly)
+
+
+# Certificates of a class that is given, not elected: what is elected does not matter to them.
+TARGETED = [
+    _averted(1), _flagged(0, Fraction(1, 2)), _flagged(0, Fraction(1, 10)), _flagged(1, Fraction(0)),
+]  # fmt: skip
+
+
+def level_of(certificate: Statistical, scheme: Scheme, alpha: Fraction, votes: int) -> Fraction:
+    return charged(alpha, scheme, certificate.draws or votes)
+
+
+def tally(votes: slow.Votes) -> Tally:
+    return Tally(votes[:-1], votes[-1])
+
+
+@dataclass(frozen=True)
+class Attacker:
+    """A kind of damage to a fixed set of masks, and the same by `slow`; None where a scheme is not an image's."""
+
+    name: str
+    damage: Callable[[FixedMasks], Damage | None]
+    slowly: Callable[[FixedMasks, Sequence[slow.Mask]], slow.Attack]
+    tight: bool = False  # says at least what `slowly` says, and never too much
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _charged(masks: Sequence[slow.Mask]) -> bool:
+    return any(sum(column) > 1 for column in zip(*masks, strict=True))
+
+
+def _patch(scheme: FixedMasks) -> AlteredPatch | None:
+    if not isinstance(scheme, Lattice | Blocks | Bands):
+        return None
+    return AlteredPatch(scheme.table, scheme.height, scheme.width)
+
+
+def _slow_patch(scheme: FixedMasks, masks: Sequence[slow.Mask]) -> slow.Attack:
+    assert isinstance(scheme, Lattice | Blocks | Bands)
+    return slow.patch_attack(masks, scheme.height, scheme.width)
+
+
+ATTACKERS = [
+    Attacker("units", lambda one: AlteredUnits(one.table), lambda _, masks: slow.unit_attack(masks, _charged(masks))),
+    Attacker("priced units", lambda one: AlteredUnits(one.table, seconds=10.0),
+             lambda _, masks: slow.unit_attack(masks, _charged(masks)), tight=True),
+    Attacker("patch", _patch, _slow_patch),
+]  # fmt: skip
+RULES = [*slow.RULES]
+
+
+def elected(rule: str, ranks: Sequence[slow.Rank], damage: Damage) -> tuple[int, int]:
+    found = rule_named(rule)(np.array(ranks, dtype=np.int16), damage)
+    return found.label, found.radius
+
+
+UNITS = 9  # of inputs of random values
+NOISES = [
+    RandomValues(UNITS, kappa, values)
+    for kappa, values in (("0.8", 2), ("0.5", 3), ("0.3", 4), (Fraction(9, 10), 3), (0.95, 4), (1, 2))
+]
