@@ -1,4 +1,4 @@
-"""The vote of all masks of a fixed set, attacked: the same answers as its exact certificates are of, from few copies."""
+"""The vote of all masks of a fixed set under attack: the answers that exact certificates are of, from few copies."""
 
 from __future__ import annotations
 
@@ -67,7 +67,9 @@ def test_lines_of_changes_are_answered_as_by_all_copies(
         attempts = current.clone()
         for row, _ in product(range(3), range(4 * step)):
             y, x = torch.randint(0, 8, (2,), generator=generator).tolist()
-            attempts[row, 0, y, x] = images[row, 0, y, x] if step % 4 == 3 else float(torch.rand(1, generator=generator))
+            attempts[row, 0, y, x] = (
+                images[row, 0, y, x] if step % 4 == 3 else float(torch.rand(1, generator=generator))
+            )
         said = defender.answers(attempts, slots)
         sure = smoothed.certify_exactly(attempts, rule=rule)
         assert said.labels.tolist() == sure.labels.tolist()
