@@ -191,7 +191,7 @@ def test_exact_certificates_are_held_against_an_attack_on_all_masks(
 def test_an_exact_certificate_is_of_one_vote() -> None:
     records = exactly([" ".join(["012"] * 5)])
     by_run_off = made([(3, 1)], n=None, alpha=None, **{**ALL_MASKS, "rule": "run-off"})
-    with pytest.raises(InputError, match="attacks the vote by run-off: .*add --rule run-off, or report them apart"):
+    with pytest.raises(InputError, match=r"attacks the vote by run-off: .*add --rule run-off, or report them apart"):
         gap_of(records, by_run_off, summarise(records))
     (gap,) = gaps_of([(records, summarise(records)), (records, summarise(records, rule="run-off"))], [by_run_off])
     assert gap.exact
@@ -199,7 +199,7 @@ def test_an_exact_certificate_is_of_one_vote() -> None:
         gap_of(records, made([(3, 1)], scheme=LATTICE), summarise(records))
     patches = summarise(records, against="patches")
     of_pixels = made([(3, 1)], n=None, alpha=None, **ALL_MASKS)
-    with pytest.raises(InputError, match="the side of a square, .*; add --against pixels, or report them apart"):
+    with pytest.raises(InputError, match=r"the side of a square, .*; add --against pixels, or report them apart"):
         gap_of(records, of_pixels, patches)
 
 
