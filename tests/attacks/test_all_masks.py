@@ -190,7 +190,9 @@ def test_every_attack_finds_what_is_final(name: str, digits: Digits) -> None:
     again = smoothed.certify_exactly(found.adversarial)
     assert found.said.tolist() == again.labels.tolist()
     assert torch.equal(found.succeeded, found.said != labels)
-    assert (found.distances[found.succeeded].numpy() > smoothed.certify_exactly(images).radii[found.succeeded]).all()
+    assert (
+        found.distances[found.succeeded].numpy() > smoothed.certify_exactly(images).radii[found.succeeded.numpy()]
+    ).all()
     if name == "pointwise":
         assert found.succeeded.all()
         assert (found.evaluations < 8 * found.queries).all()
