@@ -12,14 +12,16 @@ import torch
 from PIL import Image
 
 from sparsecert import datasets
+from sparsecert.attacks import AllMasks, Pointwise, Saliency
 from sparsecert.datasets import folder
 from sparsecert.encodings import MeanFill, NullChannels, ReplacedValues
 from sparsecert.recipes import RECIPES
-from sparsecert.schemes import ESTIMATION, MAX_DRAWS, TRAINING, RandomValues, Scheme, Uniform
+from sparsecert.schemes import ESTIMATION, MAX_DRAWS, TRAINING, Lattice, RandomValues, Scheme, Uniform
 from sparsecert.smoothed import Smoothed
 from sparsecert.training import Run, random_values
 from sparsecert.training.captured import Captured, one_by_one, stepper
 from sparsecert.training.objective import Compiled, objective
+from tests.attacks.means import nearest_mean
 from tests.contracts import SCHEMES
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
@@ -176,3 +178,15 @@ def test_the_compiled_objective_is_the_plain_one() -> None:
         plain = compiled.plain(model, rows, labels)
         assert loss.item() == pytest.approx(plain[0].item(), rel=0.02)
         assert right.item() == pytest.approx(plain[1].item(), abs=1)
+
+
+@pytest.mark.parametrize("rule", ["plurality", "run-off"])
+def test_all_masks_are_attacked_on_the_gpu(rule: str, digits: tuple[torch.Tensor, torch.Tensor]) -> None:
+    """Lines of attempts and gradients with images on the CPU, as attacks hand them over."""
+    smoothed = Smoothed(nearest_mean().model, Lattice(8, 8, 8), classes=10).to("cuda")
+    images, sure = digits[0][:6], smoothed.certify_exactly(digits[0][:6], rule=rule)
+    for attack in (Pointwise(restarts=2, rounds=1), Saliency()):
+        found = attack(AllMasks(smoothed, rule), images, torch.from_numpy(sure.labels))
+        again = smoothed.certify_exactly(found.adversarial, rule=rule)
+        assert found.said.tolist() == again.labels.tolist()
+        assert (found.distances[found.succeeded].numpy() > sure.radii[found.succeeded.numpy()]).all()

@@ -11,14 +11,22 @@ import numpy as np
 import pytest
 
 from sparsecert import datasets, modelfile, rankings, records
+from sparsecert.attacks import UniformNoise
 from sparsecert.certificates.damage import AlteredUnits
 from sparsecert.certificates.patches import AlteredPatch
 from sparsecert.cli import main
 from sparsecert.errors import InputError
 from sparsecert.exact import Exactly, certified, elected
 from sparsecert.merging import merge
-from sparsecert.reports import FORMATS, median_certified_robustness, summarise, write_curves
-from sparsecert.runs import Shard, certify_dataset, predict_dataset
+from sparsecert.reports import FORMATS, median_certified_robustness, summarise, summarise_attack, write_curves
+from sparsecert.runs import (
+    Shard,
+    SmoothedTarget,
+    adversarial_images,
+    attack_dataset,
+    certify_dataset,
+    predict_dataset,
+)
 from sparsecert.schemes import FixedMasks, from_config
 from sparsecert.smoothed import Smoothed
 
@@ -43,7 +51,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for name, options in SCHEMES.items():
         folder = tmp_path_factory.mktemp(name)
         common = ("--data", "digits", "--device", "cpu")
-        assert _cli("train", *common, *options, "--epochs", 2, "--out", folder) == 0
+        assert _cli("train", *common, *options, "--epochs", 4, "--out", folder) == 0
         assert _cli("certify", folder, *common, "--limit", LIMIT, "--rows", ROWS) == 0
         found[name] = folder
     return found
@@ -331,13 +339,137 @@ def test_linear_programs_only_enlarge_and_are_told(folders: dict[str, Path], tmp
     assert "linear programs" not in FORMATS["markdown"]([summarise(slow, rule="plurality")])
 
 
-def test_an_attack_on_random_votes_says_nothing_of_them(
-    folders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.fixture(scope="module")
+def attacked(folders: dict[str, Path]) -> dict[str, Path]:
+    """Attacks on the lattice and the bands by the command line, on images that are certified too."""
+    common = ("--data", "digits", "--limit", LIMIT, "--rows", ROWS, "--device", "cpu", "--restarts", 1)
+    for name, settings in (("lattice", ["--rounds", 0]), ("bands", ["--attack", "noise"])):
+        assert _cli("attack", folders[name], *common, *settings) == 0
+    return {
+        "lattice": folders["lattice"] / "attack-pointwise.jsonl",
+        "bands": folders["bands"] / "attack-noise.jsonl",
+    }
+
+
+@pytest.mark.parametrize("name", ["lattice", "bands"])
+def test_an_attack_is_on_the_vote_of_all_masks(folders: dict[str, Path], attacked: dict[str, Path], name: str) -> None:
+    """What was found changes that vote's winner, at the cost of few copies, and there is no chance in its facts."""
+    found, smoothed = records.read_findings(attacked[name]), Smoothed.load(folders[name], rows=ROWS)
+    run = found.header.run
+    assert (run["rule"], run["masks"], run["scheme"]) == ("run-off", 8, smoothed.scheme.config())
+    assert not {"n", "alpha", "error"} & run.keys()
+    images = adversarial_images(found, datasets.load("digits", "test"))
+    said = smoothed.certify_exactly(images).labels.tolist()
+    for line, label in zip(found.lines, said, strict=True):
+        assert label == (line.true if line.distance is None else line.said)
+        assert (label == line.true) == (line.distance is None)
+        assert 8 <= line.evaluations <= 8 * line.queries
+    summary = summarise_attack(found)
+    assert (summary.rule, summary.masks, summary.n, summary.alpha, summary.error) == ("run-off", 8, None, None, None)
+    assert summary.abstentions == 0
+
+
+def test_an_attack_goes_on_to_the_same_findings(
+    folders: dict[str, Path], attacked: dict[str, Path], tmp_path: Path
 ) -> None:
-    out, common = tmp_path / "attack.jsonl", ("--data", "digits", "--limit", 2, "--device", "cpu")
-    assert (
-        _cli("attack", folders["lattice"], *common, "--attack", "noise", "--n", 20, "--restarts", 1, "--out", out) == 0
-    )
+    whole, out = attacked["lattice"].read_bytes(), tmp_path / "attack.jsonl"
+    out.write_bytes(b"".join(whole.splitlines(keepends=True)[:5]))
+    common = ("--data", "digits", "--limit", LIMIT, "--device", "cpu", "--restarts", 1, "--rounds", 0)
+    assert _cli("attack", folders["lattice"], *common, "--rule", "run-off", "--out", out) == 0
+    first, again = records.read_findings(attacked["lattice"]), records.read_findings(out)
+    assert [replace(line, seconds=0.0) for line in first.lines] == [replace(line, seconds=0.0) for line in again.lines]
+
+
+def test_an_attack_is_held_against_exact_certificates(
+    folders: dict[str, Path], attacked: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    both = folders["lattice"] / "certify.jsonl", attacked["lattice"]
     capsys.readouterr()
-    assert _cli("report", folders["lattice"] / "certify.jsonl", out) == 2
-    assert "they say nothing of each other; report them apart" in capsys.readouterr().err
+    assert _cli("report", *both, "--plot", tmp_path / "gap") == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "run-off of all 8 masks" in text
+    assert "attacks that succeed within the certified radius: 0 of " in text
+    assert (tmp_path / "gap.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (tmp_path / "gap.svg").read_text()
+    assert _cli("report", *both, "--rule", "run-off", "--rule", "plurality", "--format", "json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [one["bound"] for one in told["certify"]] == ["run-off", "plurality"]
+    (gap,) = told["gap"]  # with the vote that was attacked alone
+    lines = _read(folders["lattice"]).lines
+    assert gap["exact"] is True
+    assert gap["images"] == gap["certified"] == LIMIT
+    shares = [sum(one.label == one.true and (one.radius or 0) >= rho for one in lines) / LIMIT for rho in range(65)]
+    assert gap["certified_accuracy"] == [share for share in shares if share]
+    for rho, share in enumerate(gap["certified_accuracy"]):
+        assert share <= (gap["accuracy_under_attack"][rho:] or gap["accuracy_under_attack"][-1:])[0]
+
+
+def test_one_broken_exact_certificate_is_told_loudly(
+    folders: dict[str, Path], attacked: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Findings as if the answer to an image were another than the certified one."""
+    found = records.read_findings(attacked["lattice"])
+    sure = {line.example: line for line in _read(folders["lattice"]).lines}
+    line = next(line for line in found.lines if line.example in sure)
+    said = next(label for label in range(10) if label not in (line.true, sure[line.example].label))
+    with records.Writer(tmp_path / "attack.jsonl", found.header) as writer:
+        writer.append([replace(line, distance=0, said=said, pixels=(), values=())])
+    assert _cli("report", folders["lattice"] / "certify.jsonl", tmp_path / "attack.jsonl") == 1
+    told = capsys.readouterr().err
+    assert told.startswith(f"NOT SOUND: {tmp_path}/attack.jsonl changes the answer to 1 of 1 certified images")
+    assert "an exact certificate never fails" in told
+
+
+def test_attacks_that_say_nothing_of_a_certificate_are_refused(
+    folders: dict[str, Path], attacked: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, data = folders["lattice"], datasets.load("digits", "test")
+    sampled, by_chance = tmp_path / "certify.jsonl", tmp_path / "attack.jsonl"
+    certify_dataset(Smoothed.load(folder), folder, data, sampled, n0=20, n=100, limit=LIMIT)
+    target = SmoothedTarget(Smoothed.load(folder), folder, n=20)
+    attack_dataset(target, UniformNoise(restarts=1), data, by_chance, limit=LIMIT)
+    exact, patches = folder / "certify.jsonl", folders["bands"] / "certify.jsonl"
+    capsys.readouterr()
+    for arguments, message in (
+        ((exact, by_chance), "attacks a vote by masks drawn at random: they say nothing of each other"),
+        (
+            (sampled, attacked["lattice"]),
+            "attacks the vote of all masks of a fixed set: they say nothing of each other",
+        ),
+        ((exact, attacked["lattice"], "--rule", "plurality"), "attacks the vote by run-off: they say nothing of each"),
+        ((patches, attacked["bands"]), "certified against patches, whose radius is the side of a square"),
+        ((patches, attacked["lattice"]), "does not belong to"),
+        ((exact, attacked["bands"]), "does not belong to"),
+    ):
+        assert _cli("report", *arguments) == 2
+        assert message in capsys.readouterr().err
+    assert _cli("report", patches, attacked["bands"], "--against", "pixels") == 0
+    assert _cli("report", sampled, exact, attacked["lattice"], by_chance) == 0
+    assert capsys.readouterr().out.count("images of both") == 3
+
+
+@pytest.mark.parametrize(
+    "given", [["--samples", "20"], ["--n", "20"], ["--alpha", "0.1"], ["--error", "0"], ["--full"]]
+)
+def test_attacks_on_fixed_masks_refuse_what_chance_needs(
+    given: list[str], folders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "attack.jsonl"
+    assert _cli("attack", folders["lattice"], "--data", "digits", "--device", "cpu", *given, "--out", out) == 2
+    told = capsys.readouterr().err
+    assert "is for masks drawn at random; the 8 masks of this model are fixed, and all of them vote: leave it" in told
+    assert not out.exists()
+
+
+def test_attacks_on_other_models_refuse_a_rule(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "attack.jsonl"
+    for model, message in (
+        (trained, "rule is for a fixed set of masks; this model draws them at random"),
+        ("nearest-neighbour", "rule is a setting of smoothed classifiers"),
+    ):
+        arguments = ("--data", "digits", "--device", "cpu", "--rule", "plurality", "--out", out)
+        assert _cli("attack", model, *arguments) == 2
+        assert message in capsys.readouterr().err
+    assert not out.exists()

@@ -12,6 +12,7 @@ def check_attack(run: dict[str, Any]) -> None:
     """Looks whether a run has the facts that findings are held against; a ValueError, KeyError or TypeError if not."""
     low, high = run["bounds"]
     counts = [*run["data"]["shape"], *([] if run["budget"] is None else [run["budget"]])]
+    counts += [run["masks"]] if "rule" in run else []
     if not low < high or not all(type(count) is int and count > 0 for count in counts):
         raise ValueError
 

@@ -120,19 +120,29 @@ class Voting:
         0 is the class with the largest score, of equal scores the lowest-numbered; all 0 where scores are not finite.
         Call the result for the ranks, on the CPU: on a GPU the work is only queued here.
         """
-        inputs, device = onto(inputs, self.ablation.device), self.ablation.device
-        found, done = torch.empty(len(inputs) * masks, self.classes, dtype=torch.int16, device=device), 0
+        copies = torch.arange(len(inputs) * masks, device=self.ablation.device)
+        found = self.ranks_of(onto(inputs, self.ablation.device), copies // masks, copies % masks, progress)
+        return lambda: found.view(len(inputs), masks, self.classes).cpu()
+
+    def ranks_of(
+        self, inputs: torch.Tensor, which: torch.Tensor, masks: torch.Tensor, progress: Progress | None = None
+    ) -> torch.Tensor:
+        """The ranks of single copies: int16[rows, classes], row r being inputs[which[r]] by mask masks[r] of the set.
+
+        All on the device.
+        """
+        found, done = torch.empty(len(which), self.classes, dtype=torch.int16, device=which.device), 0
 
         def scores_of(copies: torch.Tensor) -> torch.Tensor:
-            return self._scores(inputs, copies // masks, 0, torch.zeros_like(copies), ENUMERATION + copies % masks)
+            return self._scores(inputs, which[copies], 0, torch.zeros_like(copies), ENUMERATION + masks[copies])
 
         with self._ready():
-            for rows, _, scores in self._passes(len(found), scores_of):
+            for rows, _, scores in self._passes(len(which), scores_of):
                 found[done : done + rows] = ranked(scores[:rows])
                 done += rows
                 if progress is not None:
                     progress(rows)
-        return lambda: found.view(len(inputs), masks, self.classes).cpu()
+        return found
 
     @contextmanager
     def _ready(self) -> Iterator[None]:

@@ -22,8 +22,17 @@ from sparsecert.datasets import ArrayImages, Dataset
 from sparsecert.errors import InputError
 from sparsecert.findings import Finding
 from sparsecert.records import ATTACK, Findings, Header, Writer, kind_of, read, read_findings
-from sparsecert.runs import Drawn, PlainTarget, SmoothedTarget, adversarial_images, attack_dataset, pixels
+from sparsecert.runs import (
+    AllMasksTarget,
+    Drawn,
+    PlainTarget,
+    SmoothedTarget,
+    adversarial_images,
+    attack_dataset,
+    pixels,
+)
 from sparsecert.runs.attacks import group_size, seed_of
+from sparsecert.schemes import Lattice
 from sparsecert.smoothed import Smoothed
 
 from .linear import Linear
@@ -315,6 +324,8 @@ def test_groups_are_sized_by_what_a_line_of_attempts_takes(trained: Path) -> Non
     plain, smoothed = _plain(), SmoothedTarget(Smoothed.load(trained), trained)
     assert group_size(plain, 10, (1, 28, 28)) == 64
     assert group_size(smoothed, 10, (1, 28, 28)) == 4
+    few = AllMasksTarget(Smoothed(torch.nn.Flatten(), Lattice(28, 28, 28)), "lattice")
+    assert group_size(few, 10, (1, 28, 28)) == 16
     for restarts in (1, 10, 1000):
         lines = group_size(plain, restarts, (3, 224, 224)) * restarts
         assert lines == restarts or lines * 3 * 224 * 224 * 256 <= 1 << 30

@@ -17,9 +17,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from sparsecert import exact, rankings
+from sparsecert.certificates.damage import AlteredUnits
 from sparsecert.errors import InputError
 from sparsecert.findings import Finding
-from sparsecert.records import ATTACK, Findings, Header, Writer
+from sparsecert.records import ATTACK, Findings, Header, Record, Records, Writer, first_choices
 from sparsecert.reports import (
     alarm,
     attack_report,
@@ -34,6 +36,7 @@ from sparsecert.reports import (
 from sparsecert.reports.attack_curves import _attacks, _gaps
 from sparsecert.reports.attack_tables import rho_table
 from sparsecert.reports.summary import certificates_of
+from sparsecert.schemes import FixedMasks
 from sparsecert.schemes import from_config as scheme_from_config
 
 from .made import ABSTAINED, AT_4, AT_6, AT_12, certified, header
@@ -146,6 +149,58 @@ def test_a_certificate_for_a_wrong_class_is_held_against_other_answers_than_its_
     gap = gap_of(records, made([found, (20, 1)]), summarise(records))
     assert (gap.certified, gap.broken) == (2, broken)
     assert gap.certified_accuracy == (0.5,) * 13
+
+
+LATTICE: dict[str, Any] = {"kind": "lattice", "height": 10, "width": 10, "parts": 5, "rounds": 1}
+ALL_MASKS: dict[str, Any] = {"scheme": LATTICE, "rule": "plurality", "masks": 5, "error": None}
+
+
+def exactly(ranked: list[str], **changes: Any) -> Records:
+    """Certify records of the vote of five masks; images 0, 3, 6, ..., all of class 0."""
+    votes = {"scheme": LATTICE, "rule": "plurality", "masks": 5, "against": "pixels", "seconds": 0.0}
+    head = header("predict", inputs=len(ranked), **{**votes, **changes})
+    run = {key: value for key, value in head.run.items() if key not in ("n", "alpha", "seed")}
+    scheme = scheme_from_config(run["scheme"])
+    assert isinstance(scheme, FixedMasks)
+    lines = []
+    for place, text in enumerate(ranked):
+        (sure,) = exact.certified(rankings.read(text, 3)[None], run["rule"], AlteredUnits(scheme.table))
+        votes_of = first_choices(rankings.read(text, 3))
+        lines.append(Record(3 * place, 0, votes_of, sure.label, 0.1, radius=sure.radius, rankings=text))
+    return Records(Path("runs/made/certify.jsonl"), Header("certify", run, head.environment), lines)
+
+
+@pytest.mark.parametrize(("found", "broken"), [((2, 1), (0,)), ((3, 1), ()), ((0, 2), (0,)), ((None, 0), ())])
+def test_exact_certificates_are_held_against_an_attack_on_all_masks(
+    found: tuple[int | None, int | None], broken: tuple[int, ...]
+) -> None:
+    """Five votes of a partition: a changed pixel moves one, so that two leave 3 to 2, and three do not."""
+    records = exactly([" ".join(["012"] * 5), " ".join(["012"] * 3 + ["102"] * 2)])
+    assert [line.radius for line in records.lines] == [2, 0]
+    findings = made([found, (1, 1)], n=None, alpha=None, **ALL_MASKS)
+    gap = gap_of(records, findings, summarise(records))
+    assert [pair.radius for pair in gap.pairs] == [2, 0]
+    assert (gap.exact, gap.certified, gap.broken, gap.abstained_within) == (True, 2, broken, 0)
+    told = alarm(gap)
+    assert (told is None) == (not broken)
+    assert told is None or "an exact certificate never fails" in told
+    text = attack_report([summarise(records)], [summarise_attack(findings)], [gap], "terminal")
+    assert "plurality of all 5 masks" in text
+
+
+def test_an_exact_certificate_is_of_one_vote() -> None:
+    records = exactly([" ".join(["012"] * 5)])
+    by_run_off = made([(3, 1)], n=None, alpha=None, **{**ALL_MASKS, "rule": "run-off"})
+    with pytest.raises(InputError, match=r"attacks the vote by run-off: .*add --rule run-off, or report them apart"):
+        gap_of(records, by_run_off, summarise(records))
+    (gap,) = gaps_of([(records, summarise(records)), (records, summarise(records, rule="run-off"))], [by_run_off])
+    assert gap.exact
+    with pytest.raises(InputError, match="attacks a vote by masks drawn at random: they say nothing of each other"):
+        gap_of(records, made([(3, 1)], scheme=LATTICE), summarise(records))
+    patches = summarise(records, against="patches")
+    of_pixels = made([(3, 1)], n=None, alpha=None, **ALL_MASKS)
+    with pytest.raises(InputError, match=r"the side of a square, .*; add --against pixels, or report them apart"):
+        gap_of(records, of_pixels, patches)
 
 
 def test_only_images_of_both_runs_count() -> None:

@@ -6,6 +6,7 @@ reaches the defender only through a judge, which counts, keeps within bounds and
 
 from __future__ import annotations
 
+from sparsecert.attacks.all_masks import AllMasks
 from sparsecert.attacks.attack import Attack, Outcome
 from sparsecert.attacks.carlini_wagner import CarliniWagnerL0
 from sparsecert.attacks.common_masks import CommonMasks
@@ -23,6 +24,7 @@ __all__ = [
     "ATTACKS",
     "JSMA",
     "NEVER",
+    "AllMasks",
     "Answers",
     "Attack",
     "CarliniWagnerL0",

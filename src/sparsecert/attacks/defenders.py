@@ -124,6 +124,15 @@ class Estimator(Defender):
         return Answers(labels, scores, torch.ones(len(images), dtype=torch.int64))
 
 
+def refuse_protected(smoothed: Smoothed) -> None:
+    """Refuses a classifier whose certificates leave out entries that an attack would alter."""
+    if isinstance(smoothed.encoding, Grouped) and smoothed.encoding.protected:
+        raise InputError(
+            f"attacks alter any entry, and {smoothed.encoding.protected} entries of this classifier's inputs are "
+            "protected: its certificates say nothing of changes there"
+        )
+
+
 class SmoothedDefender(Defender):
     """A smoothed classifier that predicts with `n` ablated copies of each image and abstains as it does for its users.
 
@@ -136,11 +145,7 @@ class SmoothedDefender(Defender):
     def __init__(
         self, smoothed: Smoothed, n: int = 10_000, alpha: float = 0.05, seed: int = 0, copies: int = 128
     ) -> None:
-        if isinstance(smoothed.encoding, Grouped) and smoothed.encoding.protected:
-            raise InputError(
-                f"attacks alter any entry, and {smoothed.encoding.protected} entries of this classifier's inputs are "
-                "protected: its certificates say nothing of changes there"
-            )
+        refuse_protected(smoothed)
         self.smoothed, self.n, self.alpha, self.seed, self.copies = smoothed, n, alpha, seed, copies
         self._asked = 0
         self._voting: Voting | None = None

@@ -43,6 +43,7 @@ ATTACK_NAMES = ["pointwise", "sparse-rs", "saliency", "jsma", "carlini-wagner", 
         "always look at all. What is found is judged by all copies anew in any case.",
     ),
     click.option("--full", is_flag=True, help="Ask every query with fresh masks and all copies; slower by far."),
+    options.rule,
     options.seed,
     click.option(
         "--group", type=int, help="Images attacked side by side, and recorded together (default: as memory suits)."
@@ -69,6 +70,7 @@ def attack(
     alpha: float | None,
     error: float | None,
     full: bool,
+    rule: str | None,
     seed: int,
     group: int | None,
     data_dir: str | None,
@@ -82,6 +84,9 @@ def attack(
     MODEL is the model file or run folder of a smoothed classifier or of a plain network, a model that ships with the
     package (mnist-k45, mnist-k30), or nearest-neighbour. An image is fooled when the model answers another class or
     abstains. The records hold the changed pixels. A run that was stopped is continued by the same command.
+
+    Where the model votes by a fixed set of masks (`train --scheme lattice`, ...), it is the vote of all of them that is
+    attacked, the one that its exact certificates are of: nothing is sampled, and it never abstains.
 
     \b
     Examples:
@@ -101,7 +106,7 @@ def attack(
     data = options.load_data(data_name, split, data_dir, skip_bad)
     target = target_of(
         model, data, device, data_dir,
-        precision=precision, rows=rows, n=samples, alpha=alpha, error=error, full=full,
+        precision=precision, rows=rows, n=samples, alpha=alpha, error=error, full=full, rule=rule,
     )  # fmt: skip
     with attack_bar(options.inputs(data, which, None)) as told:
         attack_dataset(target, chosen, data, out, budget=budget, seed=seed, limit=which, group=group, told=told)

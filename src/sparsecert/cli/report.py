@@ -95,7 +95,6 @@ def report(
         return
     from sparsecert import records
     from sparsecert.reports import FORMATS, alarm, attack_report, gaps_of, summarise, summarise_attack
-    from sparsecert.reports.gap import NO_GAP
 
     kinds = {file: records.kind_of(file) for file in files}
     voted = [records.read(file) for file in files if kinds[file] != records.ATTACK]
@@ -107,18 +106,16 @@ def report(
             raise InputError(f"{option} is for records of votes, and these are of attacks; leave it out")
     exact = [votes for votes in voted if records.is_exact(votes.header)]
     _refuse_idle(alpha, bound, predictions, rules, against, len(exact), len(voted))
-    if exact and found:
-        raise InputError(NO_GAP.format(exact[0].path))
     predicted = records.read(predictions) if predictions else None
-    summaries = []
+    pairs = []
     for votes in voted:
         if records.is_exact(votes.header):
-            summaries += [summarise(votes, rule=rule, against=against) for rule in rules or (None,)]
+            pairs += [(votes, summarise(votes, rule=rule, against=against)) for rule in rules or (None,)]
         else:
-            summaries.append(summarise(votes, alpha=alpha, bound=bound, predictions=predicted))
+            pairs.append((votes, summarise(votes, alpha=alpha, bound=bound, predictions=predicted)))
+    summaries = [one for _, one in pairs]
     attacks = [summarise_attack(findings) for findings in found]
-    sampled = [] if exact else zip(voted, summaries, strict=True)
-    gaps = gaps_of([(votes, one) for votes, one in sampled if one.kind == "certify"], found)
+    gaps = gaps_of([(votes, one) for votes, one in pairs if one.kind == "certify"], found)
     text = attack_report(summaries, attacks, gaps, form, rhos) if attacks else FORMATS[form](summaries)
     drawn = _drawn(summaries, attacks, gaps, plot) if plot else []
     click.echo(text)

@@ -48,6 +48,8 @@ def attack_facts(summary: AttackSummary) -> dict[str, str]:
 def _search(summary: AttackSummary) -> str:
     if summary.masks is None:
         return NOT_APPLICABLE
+    if summary.rule is not None:
+        return f"{summary.rule} of all {summary.masks} masks"
     return f"{summary.masks} masks" + ("" if summary.error is None else f" (error {summary.error})")
 
 
@@ -154,10 +156,11 @@ def alarm(gap: Gap) -> str | None:
     if not gap.broken:
         return None
     named = ", ".join(map(str, gap.broken[:10])) + (", ..." if len(gap.broken) > 10 else "")
+    sampled = "each certificate may fail with probability alpha, more than that is an error in one of the two"
+    exact = "an exact certificate never fails: one of the two is in error, or the model's scores depend on the batch"
     return (
         f"NOT SOUND: {gap.attack} changes the answer to {len(gap.broken)} of {gap.certified} certified images within "
-        f"the radius that {gap.certificates} proves for them (images {named}); each certificate may fail with "
-        "probability alpha, more than that is an error in one of the two"
+        f"the radius that {gap.certificates} proves for them (images {named}); {exact if gap.exact else sampled}"
     )
 
 

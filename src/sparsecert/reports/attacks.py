@@ -22,7 +22,8 @@ class AttackSummary:
     not at all: 0 where it does so to the image itself, infinite where nothing was found. `accuracy_under_attack[rho]`
     is the share of images with a larger one than rho, from 0 to the largest that was found. `failed` images, to which
     the model gives no answer, are in none of the shares. scheme, n, alpha, masks and error are None for a model without
-    ablation; error is also None where every query asked for fresh masks.
+    ablation; error is also None where every query asked for fresh masks. Of a fixed set, `masks` is how many there
+    are, all of which vote, and `rule` how they elect the answer; n, alpha and error are None.
     """
 
     path: Path
@@ -36,8 +37,9 @@ class AttackSummary:
     attack: dict[str, Any]
     n: int | None
     alpha: float | None
-    masks: str | None
+    masks: str | int | None
     error: float | None
+    rule: str | None
     budget: int | None
     seed: int
     group: int
@@ -110,6 +112,7 @@ class AttackSummary:
             "alpha": self.alpha,
             "masks": self.masks,
             "error": self.error,
+            "rule": self.rule,
             "seed": self.seed,
             "group": self.group,
             "precision": self.precision,
@@ -182,6 +185,7 @@ def _facts(findings: Findings) -> dict[str, Any]:
             "alpha": run.get("alpha"),
             "masks": run.get("masks"),
             "error": run.get("error"),
+            "rule": run.get("rule"),
             "budget": run["budget"],
             "seed": run["seed"],
             "group": run["group"],

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
 
+from sparsecert.certificates import Certificate
+from sparsecert.certificates.plurality import Exact
 from sparsecert.errors import InputError
-from sparsecert.records import Findings, Records
+from sparsecert.exact import PATCHES, PIXELS, Exactly
+from sparsecert.records import Findings, Record, Records, is_exact
 from sparsecert.reports.attacks import accuracy_under_attack, median_magnitude
 from sparsecert.reports.classification import SAME_CLASSIFIER, fact
+from sparsecert.reports.exact import elected
 from sparsecert.reports.medians import certified_accuracy, median_certified_robustness
 from sparsecert.reports.summary import Summary, certificates_of
+from sparsecert.schemes import Scheme
 from sparsecert.schemes import from_config as scheme_from_config
 
-NO_GAP = (
-    "{} certifies no vote by masks drawn at random, and attacks are on such a vote: they say nothing of each other; "
-    "report them apart"
-)
 SAME_IMAGES = (("data", "split"), *SAME_CLASSIFIER)
 
 
@@ -66,12 +68,14 @@ class Gap:
     """Certificates against an attack, over the images that both runs have.
 
     At each rho the accuracy of the classifier under the worst change of rho pixels lies between `certified_accuracy`
-    and `accuracy_under_attack`, but that an abstention counts as a success of the attack.
+    and `accuracy_under_attack`, but that an abstention counts as a success of the attack. `exact`: the certificates
+    hold always, so that even one that is broken is an error.
     """
 
     certificates: Path
     attack: Path
     pairs: tuple[Pair, ...]
+    exact: bool = False
 
     @property
     def certified_accuracy(self) -> tuple[float, ...]:
@@ -114,6 +118,7 @@ class Gap:
         return {
             "certificates": str(self.certificates),
             "attack": str(self.attack),
+            "exact": self.exact,
             "images": len(self.pairs),
             "certified": self.certified,
             "attacks_within_certified_radius": len(self.broken),
@@ -127,18 +132,18 @@ class Gap:
 
 
 def gap_of(records: Records, findings: Findings, summary: Summary) -> Gap:
-    """Certificates, drawn again from the votes at the alpha and by the bound of `summary`, against what was found.
+    """Certificates, drawn again from the votes as `summary` did (by its alpha and bound, or its rule), against what
+    was found.
 
-    Refuses runs of different models, data or splits, and runs that have no image in common.
+    Refuses runs of different models, data or splits, of different votes, and runs that have no image in common.
     """
-    if summary.bound is None or summary.alpha is None:
-        raise InputError(NO_GAP.format(records.path))
     check_same_images(records, findings)
+    check_same_vote(records, findings, summary)
     scheme = scheme_from_config(summary.scheme)
     found = {line.example: line for line in findings.lines if line.failed is None}
     per_pixel = max(1, scheme.units // prod(findings.header.run["data"]["shape"][1:]))  # units; see `RandomValues`
     pairs = []
-    for line, certificate in certificates_of(records, scheme, summary.alpha, summary.bound):
+    for line, certificate in _certificates(records, scheme, summary):
         against = found.get(line.example)
         if against is not None:
             found_at = against.distance, against.said
@@ -148,7 +153,17 @@ def gap_of(records: Records, findings: Findings, summary: Summary) -> Gap:
         raise InputError(
             f"{records.path} and {findings.path} have no image in common; attack images that are certified"
         )
-    return Gap(records.path, findings.path, tuple(pairs))
+    return Gap(records.path, findings.path, tuple(pairs), summary.exact)
+
+
+def _certificates(records: Records, scheme: Scheme, summary: Summary) -> Iterator[tuple[Record, Certificate | Exact]]:
+    """Each input with its certificate, of either kind."""
+    if summary.exact:
+        assert summary.bound is not None
+        return elected(records, scheme, Exactly(summary.bound, summary.against, summary.seconds or 0.0))
+    assert summary.alpha is not None
+    assert summary.bound is not None
+    return certificates_of(records, scheme, summary.alpha, summary.bound)
 
 
 def check_same_images(records: Records, findings: Findings) -> None:
@@ -171,12 +186,53 @@ def difference(records: Records, findings: Findings) -> tuple[str, object, objec
     return None
 
 
+def check_same_vote(records: Records, findings: Findings, summary: Summary) -> None:
+    """Refuses an attack on another vote than the one certified, though of the same model: see `_apart`."""
+    why = _apart(records, findings, summary)
+    if why is not None:
+        raise InputError(why)
+
+
+def _apart(records: Records, findings: Findings, summary: Summary) -> str | None:
+    """Why a certificate and an attack of the same model and data say nothing of each other; None where they do.
+
+    A vote by masks drawn at random is another classifier than that of all masks of a fixed set, as is one by another
+    rule; and a radius that is the side of a patch is not of pixels anywhere.
+    """
+    certified, attacked = str(records.path), str(findings.path)
+    votes = {True: "the vote of all masks of a fixed set", False: "a vote by masks drawn at random"}
+    here, there = summary.exact, is_exact(findings.header)
+    if here != there:
+        return (
+            f"{certified} certifies {votes[here]}, and {attacked} attacks {votes[there]}: they say nothing of each "
+            "other; report them apart, or attack and certify the same"
+        )
+    rule = findings.header.run.get("rule")
+    if here and rule != summary.bound:
+        return (
+            f"{certified} is certified by {summary.bound}, and {attacked} attacks the vote by {rule}: they say nothing "
+            f"of each other; add --rule {rule}, or report them apart"
+        )
+    if here and summary.against == PATCHES:
+        return (
+            f"{certified} is certified against patches, whose radius is the side of a square, and {attacked} changes "
+            f"pixels anywhere: they say nothing of each other; add --against {PIXELS}, or report them apart"
+        )
+    return None
+
+
 def gaps_of(certified: list[tuple[Records, Summary]], attacks: list[Findings]) -> list[Gap]:
-    """Each attack against the certificates of the classifier it attacked; refuses one that has none among these."""
+    """Each attack against the certificates of the classifier it attacked; refuses one that has none among these.
+
+    Of certificates by both rules, or both sampled and exact, those of the vote that was attacked are taken.
+    """
     gaps = []
     for findings in attacks:
         fitting = [pair for pair in certified if difference(pair[0], findings) is None]
         if certified and not fitting:
             check_same_images(certified[0][0], findings)
-        gaps += [gap_of(records, findings, summary) for records, summary in fitting]
+        same = [(records, summary) for records, summary in fitting if _apart(records, findings, summary) is None]
+        if fitting and not same:
+            check_same_vote(fitting[0][0], findings, fitting[0][1])
+        gaps += [gap_of(records, findings, summary) for records, summary in same]
     return gaps

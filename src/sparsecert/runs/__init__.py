@@ -13,11 +13,12 @@ from sparsecert.runs.cluster import Cluster, record_on_cluster
 from sparsecert.runs.inputs import Drawn, Limit, Shard, pixels
 from sparsecert.runs.local import Told, record_all
 from sparsecert.runs.procedures import Certify, CertifyExactly, CertifySequentially, Predict, PredictExactly, Procedure
-from sparsecert.runs.targets import PlainTarget, SmoothedTarget, Target, target_of
+from sparsecert.runs.targets import AllMasksTarget, PlainTarget, SmoothedTarget, Target, target_of
 from sparsecert.sequential import Sequential
 from sparsecert.smoothed import Smoothed
 
 __all__ = [
+    "AllMasksTarget",
     "Cluster",
     "Drawn",
     "Exactly",

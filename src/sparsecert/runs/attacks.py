@@ -39,6 +39,7 @@ MOST_GROUP = 1 << 16
 MOST_BYTES = 1 << 30  # of a group's lines of attempts, about
 BYTES_PER_COPY, BYTES_PER_VALUE = 48, 256
 PLAIN_GROUP, CPU_GROUP, GPU_GROUP = 64, 4, 32  # enough to fill forward passes, little to lose in a kill
+FEW_COPIES, FEW_COPIES_GROUP = 64, 16  # of a fixed set of masks: a query takes one or two, so more images fill a pass
 TOO_LARGE = "the device has too little memory for {} images side by side; give a smaller group, to another file"
 TOO_LARGE_ALONE = "the device has too little memory to attack one image; give fewer restarts or samples, or use the CPU"
 
@@ -159,7 +160,8 @@ def group_size(target: Target, restarts: int, shape: tuple[int, ...]) -> int:
 
     It depends on the run's facts alone, so that the same command gives the same groups on every machine of a kind.
     """
-    suited = PLAIN_GROUP if target.copies == 1 else CPU_GROUP if target.device.type == "cpu" else GPU_GROUP
+    on_cpu = FEW_COPIES_GROUP if target.copies <= FEW_COPIES else CPU_GROUP
+    suited = PLAIN_GROUP if target.copies == 1 else on_cpu if target.device.type == "cpu" else GPU_GROUP
     line = BYTES_PER_COPY * target.copies + BYTES_PER_VALUE * math.prod(shape)
     fitting = max(1, min(suited, MOST_BYTES // (line * restarts)))
     return 1 << (fitting.bit_length() - 1)

@@ -10,18 +10,21 @@ from typing import Any, Protocol
 import torch
 
 from sparsecert import datasets, modelfile
-from sparsecert.attacks import CommonMasks, Defender, SmoothedDefender
+from sparsecert.attacks import AllMasks, CommonMasks, Defender, SmoothedDefender
 from sparsecert.datasets import Dataset
 from sparsecert.devices import device_named
 from sparsecert.errors import InputError
+from sparsecert.exact import fixed
 from sparsecert.plain.defenders import NEAREST_NEIGHBOUR, TRAINED_ON, defender_for
 from sparsecert.plain.files import is_plain
 from sparsecert.records import Writer
 from sparsecert.runs.facts import check_classes, model_facts, rows_of
 from sparsecert.runs.inputs import pixels
+from sparsecert.schemes import FixedMasks
 from sparsecert.smoothed import Smoothed, check_settings
 
 SAMPLES, ALPHA, ERROR = 10_000, 0.05, 0.05
+RULE = "run-off"
 
 
 class Target(Protocol):
@@ -92,13 +95,11 @@ class SmoothedTarget:
 
     def rows(self, data: Dataset) -> int:
         """As the free memory suggests, or as asked."""
-        return self.smoothed.voting(pixels(data, [0]), len(data.classes)).rows
+        return _rows(self.smoothed, data)
 
     def resumed(self, writer: Writer) -> SmoothedTarget:
         """With the rows of the run's beginning, since rounding may depend on them."""
-        smoothed = copy.copy(self.smoothed)
-        smoothed.rows = rows_of(writer, smoothed.rows)
-        return replace(self, smoothed=smoothed)
+        return replace(self, smoothed=_as_begun(self.smoothed, writer))
 
     def defenders(self, seed: int) -> tuple[Defender, Defender | None]:
         """New ones, whose masks depend on the seed alone."""
@@ -107,6 +108,46 @@ class SmoothedTarget:
         if self.full:
             return whole, whole
         return CommonMasks(self.smoothed, self.n, self.alpha, seed, error=self.error), whole
+
+
+@dataclass(frozen=True)
+class AllMasksTarget:
+    """A smoothed classifier whose masks are a fixed set, all of which vote; `rule` elects its answer.
+
+    It is the one that an exact certificate is of. There is no chance in it: what fools it once always does.
+    """
+
+    smoothed: Smoothed
+    model: str | Path
+    rule: str = RULE
+    abstains = False
+
+    @property
+    def device(self) -> torch.device:
+        """The model's."""
+        return self.smoothed.device
+
+    @property
+    def copies(self) -> int:
+        """One for each mask."""
+        return len(fixed(self.smoothed.scheme).table)
+
+    def facts(self, data: Dataset) -> dict[str, Any]:
+        """Also the rule and how many masks there are."""
+        check_classes(self.smoothed, data)
+        return {**model_facts(self.smoothed, self.model, data), "rule": self.rule, "masks": self.copies}
+
+    def rows(self, data: Dataset) -> int:
+        """As the free memory suggests, or as asked."""
+        return _rows(self.smoothed, data)
+
+    def resumed(self, writer: Writer) -> AllMasksTarget:
+        """With the rows of the run's beginning, since rounding may depend on them."""
+        return replace(self, smoothed=_as_begun(self.smoothed, writer))
+
+    def defenders(self, seed: int) -> tuple[Defender, Defender | None]:
+        """A new one, that has the last word itself; the seed is the attack's alone."""
+        return AllMasks(self.smoothed, self.rule), None
 
 
 @dataclass(frozen=True)
@@ -157,14 +198,17 @@ def target_of(
     alpha: float | None = None,
     error: float | None = None,
     full: bool = False,
+    rule: str | None = None,
 ) -> Target:
     """Whom to attack with the images of `data`; what is None is left at its default.
 
     `model` is the file or run folder of a smoothed classifier or of a plain network, the name of a model that ships
     with the package, or `nearest-neighbour`, whose training images are looked for in `data_dir`. Settings of a smoothed
-    classifier are refused for the others.
+    classifier are refused for the others. Where its masks are a fixed set, all of them vote, by `rule`, and what only
+    masks drawn at random have (n, alpha, error, full) is refused.
     """
     smoothing: dict[str, Any] = {"precision": precision, "rows": rows, "n": n, "alpha": alpha, "error": error}
+    smoothing["rule"] = rule
     given = {name: value for name, value in smoothing.items() if value is not None}
     if model == NEAREST_NEIGHBOUR or is_plain(model):
         for name in [*given, *(["full"] if full else [])]:
@@ -173,8 +217,27 @@ def target_of(
     if full and error is not None:
         raise InputError("error is of the test by which the search decides early; with full every query asks for all")
     smoothed = Smoothed.load(model, device=device_named(device), precision=precision, rows=rows)
-    settings = {name: value for name, value in given.items() if name in ("n", "alpha", "error")}
-    return SmoothedTarget(smoothed, model, full=full, **settings)
+    chance = {name: value for name, value in given.items() if name in ("n", "alpha", "error")}
+    if isinstance(smoothed.scheme, FixedMasks):
+        for name in [*chance, *(["full"] if full else [])]:
+            masks = f"the {len(smoothed.scheme.table)} masks of this model are fixed, and all of them vote"
+            raise InputError(f"{name} is for masks drawn at random; {masks}: leave it out")
+        return AllMasksTarget(smoothed, model, rule or RULE)
+    if rule is not None:
+        raise InputError(f"rule is for a fixed set of masks; this model draws them at random ({smoothed.scheme})")
+    return SmoothedTarget(smoothed, model, full=full, **chance)
+
+
+def _rows(smoothed: Smoothed, data: Dataset) -> int:
+    """How many copies the model takes at a time; refuses one that does not fit the data."""
+    return smoothed.voting(pixels(data, [0]), len(data.classes)).rows
+
+
+def _as_begun(smoothed: Smoothed, writer: Writer) -> Smoothed:
+    """The same classifier with the rows that the run in that file was begun with."""
+    smoothed = copy.copy(smoothed)
+    smoothed.rows = rows_of(writer, smoothed.rows)
+    return smoothed
 
 
 def _plain(model: str, data: Dataset, device: torch.device, data_dir: str | None) -> PlainTarget:
