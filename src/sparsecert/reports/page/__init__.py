@@ -22,6 +22,7 @@ from sparsecert.reports.page.images import class_names, data_of
 from sparsecert.reports.page.markup import Html, joined, section, tag
 from sparsecert.reports.page.outcomes import Outcome, Run, outcomes
 from sparsecert.reports.page.style import style_sheet
+from sparsecert.reports.summary import Summary
 
 __all__ = ["Run", "page", "write_page"]
 
@@ -73,8 +74,13 @@ def page(
         _pictures(runs, found, data, names),
         sections.origins(runs, headers),
     ]
-    shown = [facts(summary) for summary in summaries] or [attack_facts(summary) for summary in under_attack]
-    return _document(shared(shown), parts)
+    return _document(shared([_said(summary) for summary in summaries or under_attack]), parts)
+
+
+def _said(summary: Summary | AttackSummary) -> dict[str, str]:
+    """What stands above everything else, of the runs that share it."""
+    known = facts(summary) if isinstance(summary, Summary) else attack_facts(summary)
+    return {**known, "model": f"model {summary.model_file} {summary.model_sha256[:8]}"}
 
 
 def _data(run: Run, data_dir: str | Path | None) -> Dataset | InputError:

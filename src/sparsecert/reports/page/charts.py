@@ -11,6 +11,7 @@ WIDTH, HEIGHT = 420.0, 250.0
 LEFT, RIGHT, TOP, BOTTOM = 44.0, 8.0, 10.0, 38.0
 STYLES = 7  # series that the style sheet tells apart by colour; by dashes too, in another cycle
 DASHES = None, "7 3", "7 3 2 3", "2 2", "10 3 2 3 2 3"
+APART = 0.1  # of the radii's width: between them and the abstentions, so that their numbers do not touch
 PERCENTS = [(share / 100, f"{share}%") for share in (0, 25, 50, 75, 100)]
 
 
@@ -144,7 +145,7 @@ def bars_chart(bars: Sequence[Bar], across: str, title: str, top: int) -> Html:
     apart = bool(bars and bars[0].abstained)
     places = [float(place) for place in range(len(bars))]
     if apart:
-        places = [-1.5, *places[:-1]]
+        places = [-max(1.5, APART * len(bars)), *places[:-1]]
     frame = Frame(min(places) - 0.7, max(places) + 0.7, float(max(top, 1)))
     radii = len(bars) - apart
     ticks = [(float(place), bars[place + apart].label) for place in whole_ticks(radii - 1, 9)] if radii else []

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from sparsecert.datasets import Dataset
 from sparsecert.records import Header, is_exact
+from sparsecert.reports.comparison import percent
 from sparsecert.reports.page.images import copies, null_colour, picture, shown_draws
 from sparsecert.reports.page.markup import Html, joined, tag
 from sparsecert.reports.page.outcomes import Outcome
@@ -96,5 +97,6 @@ def _told(one: Outcome, names: Sequence[str]) -> str:
         verdict = "right" if one.right else "wrong"
         said = f"{names[one.label]} ({verdict})" + ("" if one.radius is None else f", certified radius {one.radius}")
     leading = sorted(range(len(names)), key=lambda label: (-one.votes.votes[label], label))[:MOST_CLASSES]
-    shares = [f"{names[k]} {100 * one.votes.votes[k] / one.votes.total:.1f}%" for k in leading if one.votes.votes[k]]
+    counts = [(names[label], one.votes.votes[label]) for label in leading if one.votes.votes[label]]
+    shares = [f"{name} ({percent(votes / one.votes.total)})" for name, votes in counts]
     return f"Input {one.example}, true class {names[one.true]}: {said}. Votes: {', '.join(shares) or 'none'}."

@@ -21,7 +21,7 @@ from sparsecert.schemes import from_config as scheme_from_config
 Pixels = npt.NDArray[np.uint8]
 NULL = {  # a colour that the images do not have: the paper's green beside grey ones, beside colours a pink
     1: ("green", (70, 150, 80)),
-    3: ("pink", (255, 0, 190)),
+    3: ("pink", (222, 66, 160)),
 }
 
 

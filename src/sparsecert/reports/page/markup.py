@@ -8,6 +8,8 @@ from html import escape
 from sparsecert.reports.comparison import Table
 
 VOID = "img", "meta"  # elements that have no end
+SHORT = 20  # letters of a row's name that are not broken
+MOST_ROWS = 30  # of a table that is shown at its full height on a screen
 
 
 class Html(str):
@@ -45,8 +47,8 @@ def section(title: str, *children: str | None) -> Html:
     return tag("section", tag("h2", title), *children)
 
 
-def table_of(table: Table, *, named: bool = True, bars: Sequence[int] = ()) -> Html:
-    """A table that scrolls by itself where it is too wide; each row is headed by its first cell if that names it.
+def table_of(table: Table, *, bars: Sequence[int] = ()) -> Html:
+    """A table that scrolls by itself where it is too wide; each row is headed by its first cell.
 
     The columns in `bars` hold percentages, which are drawn behind their numbers.
     """
@@ -55,12 +57,14 @@ def table_of(table: Table, *, named: bool = True, bars: Sequence[int] = ()) -> H
     for row in table.rows:
         cells = [
             tag("td", _bar(cell), cell, class_="barred") if place in bars else tag("td", cell)
-            for place, cell in enumerate(row)
+            for place, cell in enumerate(row[1:], start=1)
         ]
-        rows.append(tag("tr", *([tag("th", row[0], scope="row"), *cells[1:]] if named else cells)))
+        rows.append(tag("tr", tag("th", row[0], scope="row"), *cells))
     caption = tag("caption", table.caption) if table.caption else None
-    shown = tag("table", caption, tag("thead", head), tag("tbody", *rows))
-    box = tag("div", shown, class_="wide", tabindex="0", role="region", aria_label=table.caption or "table")
+    short = all(len(row[0]) <= SHORT for row in table.rows)
+    shown = tag("table", caption, tag("thead", head), tag("tbody", *rows), class_=None if short else "named")
+    size = "wide long" if len(table.rows) > MOST_ROWS else "wide"
+    box = tag("div", shown, class_=size, tabindex="0", role="region", aria_label=table.caption or "table")
     return joined([box, *(tag("p", note, class_="note") for note in table.notes)])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sparsecert.exact import PATCHES
@@ -49,13 +50,16 @@ VERSIONS = "sparsecert", "torch", "numpy", "python"
 def headline(summaries: Sequence[Summary], attacks: Sequence[AttackSummary]) -> Html:
     """The numbers that a reader came for: large for a lone run, else a row for each."""
     parts: list[str | None] = []
+    both = bool(summaries and attacks)
     if summaries:
+        parts += [tag("h3", "Votes")] if both else []
         certifies = any(summary.kind == "certify" for summary in summaries)
         radii, measure = shown_radii(summaries), measured_in(summaries)
         found = [_numbers(summary, certifies, radii, measure) for summary in summaries]
         parts += [tiles(found[0])] if len(found) == 1 else [_rows("run", labels(summaries), found)]
         parts += [tag("p", _meaning(summary), class_="note") for summary in summaries[:1] if summary.kind == "certify"]
     if attacks:
+        parts += [tag("h3", "Attacks")] if both else []
         results = [attack_results(attack) for attack in attacks]
         parts += [tiles(results[0])] if len(results) == 1 else [_rows("attack", attack_labels(attacks), results)]
     return section("Headline", *parts)
@@ -113,7 +117,7 @@ def origins(runs: Sequence[Run], attacks: Sequence[tuple[Header, AttackSummary]]
 def _decided(run: Run) -> dict[str, str]:
     summary = run.summary
     known = {**facts(summary), **_traced(run.records.header, summary)}
-    known["forward passes per input" if summary.exact else "samples per input"] = f"{summary.mean_samples:g}"
+    known["ablated copies per input"] = f"{summary.mean_samples:g}"
     known["seconds per input"] = f"{summary.mean_seconds:.3g}"
     return known
 
@@ -168,7 +172,8 @@ def certified_curves(summaries: Sequence[Summary]) -> Html | None:
     )
     caption = "Share of inputs certified for their true class. Dots: medians; dotted line: one half."
     figure = tag("figure", chart, legend([curve.name for curve in drawn]), tag("figcaption", caption))
-    return section("Certified accuracy", figure, table_of(table))
+    about = f"Certified accuracy by {radius_name(certifying)}"
+    return section("Certified accuracy", figure, table_of(replace(table, caption=about)))
 
 
 def histograms(runs: Sequence[Run], outcomes: Sequence[Sequence[Outcome]]) -> Html | None:
@@ -186,7 +191,7 @@ def histograms(runs: Sequence[Run], outcomes: Sequence[Sequence[Outcome]]) -> Ht
         counted = tag("figcaption", f"Inputs by certified radius: {certificates(run.summary)}.")
         chart = bars_chart(bars, f"certified radius ({across})", title, top)
         figures.append(tag("figure", heading, chart, bars_legend(bars), counted))
-    return section("Certified radii", tag("div", *figures, class_="charts"))
+    return section("Certified radii", tag("div", *figures, class_="charts") if len(figures) > 1 else figures[0])
 
 
 def radius_bars(every: Sequence[Outcome]) -> list[Bar]:
@@ -268,7 +273,8 @@ def attacked(attacks: Sequence[AttackSummary], gaps: Sequence[Gap], rhos: Sequen
         known = {attack.path: attack for attack in attacks}
         names = attack_labels([known[gap.attack] for gap in gaps])
         figures = [_gap(gap, name) for gap, name in zip(gaps, names, strict=True)]
-        parts += [tag("div", *figures, class_="charts"), table_of(gap_table(gaps))]
+        parts += [tag("div", *figures, class_="charts") if len(figures) > 1 else figures[0]]
+        parts += [table_of(gap_table(gaps))]
     else:
         parts.append(_alone(attacks))
     return section("Under attack", *parts, table_of(rho_table(attacks, rhos)))

@@ -37,19 +37,23 @@ p { margin: .5rem 0; max-width: 44rem; overflow-wrap: anywhere; }
 .facts { margin: 1rem 0; display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 18rem), 1fr));
   gap: .35rem 1.5rem; }
 .facts dd { margin: 0; overflow-wrap: anywhere; }
-.wide { overflow-x: auto; max-height: 32rem; overflow-y: auto; margin: 1rem 0; }
+@media (max-width: 30rem) { .facts > div { display: flex; gap: .75rem; } .facts dt { flex: 0 0 38%; } }
+.wide { overflow-x: auto; margin: 1rem 0; } .long { max-height: 36rem; overflow-y: auto; }
 .wide:focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .9rem; }
+table { border-collapse: collapse; min-width: min(100%, 20rem); font-variant-numeric: tabular-nums; font-size: .9rem; }
 caption { text-align: left; padding-bottom: .35rem; }
-th, td { padding: .25rem .6rem; border-bottom: 1px solid var(--line); text-align: right; vertical-align: bottom; }
-th[scope=row], thead th:first-child { text-align: left; overflow-wrap: anywhere; min-width: 4rem; max-width: 20rem; }
+th, td { padding: .25rem .6rem; border-bottom: 1px solid var(--line); text-align: right; vertical-align: top; }
+thead th { vertical-align: bottom; }
+th[scope=row], thead th:first-child { text-align: left; }
+th[scope=row] { white-space: nowrap; } td { max-width: 18rem; overflow-wrap: break-word; }
+.named th[scope=row] { white-space: normal; overflow-wrap: anywhere; min-width: 10rem; max-width: 20rem; }
 thead th { position: sticky; top: 0; background: var(--ground); z-index: 1; }
 td.barred { position: relative; min-width: 7rem; }
-.bar { position: absolute; left: 0; bottom: 1px; width: 100%; height: 3px; }
+.bar { position: absolute; left: 0; bottom: 0; width: 100%; height: 3px; }
 .bar rect { fill: var(--right); }
 figure { margin: 1rem 0; }
 .charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 26rem), 1fr)); gap: 0 1.5rem; }
-.chart { display: block; width: 100%; max-width: 38rem; height: auto; }
+.chart { display: block; width: 100%; max-width: 34rem; height: auto; }
 .chart text { fill: var(--quiet); font-size: 11.5px; }
 .chart .end { text-anchor: end; } .chart .middle { text-anchor: middle; }
 .grid { stroke: var(--line); } .half { stroke: var(--quiet); stroke-dasharray: 2 3; }
@@ -66,7 +70,8 @@ figure { margin: 1rem 0; }
 footer { margin-top: 2.5rem; padding-top: .75rem; border-top: 1px solid var(--line); }
 """
 PRINT = """
-  body { max-width: none; padding: 0; font-size: 10pt; }
+  :root { font-size: 9.5pt; } body { max-width: none; padding: 0; }
+  .examples, .charts { grid-template-columns: 1fr 1fr; }
   h2, h3 { break-after: avoid; } figure, tr, .tiles > div { break-inside: avoid; }
   .wide { overflow: visible; max-height: none; } thead th { position: static; }
   .tiles > div { border: 1px solid var(--line); }
