@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
-from sparsecert import datasets, rankings
+from sparsecert import Smoothed, datasets, rankings, records
 from sparsecert.counts import Tally
 from sparsecert.errors import InputError
 from sparsecert.findings import Finding
@@ -31,6 +32,7 @@ from sparsecert.reports.page.examples import chosen
 from sparsecert.reports.page.outcomes import by_class, outcomes
 from sparsecert.reports.page.sections import radius_bars
 from sparsecert.reports.page.style import DARK, LIGHT, LINE_COLOURS, TEXT_COLOURS
+from sparsecert.runs import certify_dataset, predict_dataset
 from sparsecert.schemes import ESTIMATION, PREDICTION, Lattice, Uniform
 
 from .made import ABSTAINED, AT_0, AT_4, AT_6, AT_12, N0, N, certified, header, predicted
@@ -79,9 +81,12 @@ class Read(HTMLParser):
         return [np.asarray(Image.open(io.BytesIO(base64.b64decode(file, validate=True)))) for file in files]
 
 
+def summarised(found: Records) -> Run:
+    return Run(found, summarise(found))
+
+
 def made(votes: list[Tally] = VOTES, true: list[int] = TRUE, **changes: Any) -> Run:
-    records = certified(votes, true, **changes)
-    return Run(records, summarise(records))
+    return summarised(certified(votes, true, **changes))
 
 
 def read(*runs: Run, **more: Any) -> Read:
@@ -95,8 +100,7 @@ def sequential() -> Run:
                radius=1, samples=n + 40)
         for i, n in enumerate((390, 200, 60))
     )  # fmt: skip
-    records = Records(Path("runs/made/sequential.jsonl"), header(inputs=3, sampling=sampling), lines)
-    return Run(records, summarise(records))
+    return summarised(Records(Path("runs/made/sequential.jsonl"), header(inputs=3, sampling=sampling), lines))
 
 
 def exact(kind: str = "certify", rule: str | None = None) -> Run:
@@ -116,13 +120,12 @@ def exact(kind: str = "certify", rule: str | None = None) -> Run:
                    rankings=text)
         )  # fmt: skip
     environment = {"model": "model.safetensors", "device_name": "slow"}
-    records = Records(Path(f"runs/made/exact-{kind}.jsonl"), Header(kind, run, environment), tuple(lines))
-    return Run(records, summarise(records, rule=rule))
+    found = Records(Path(f"runs/made/exact-{kind}.jsonl"), Header(kind, run, environment), tuple(lines))
+    return Run(found, summarise(found, rule=rule))
 
 
 def only_predicted() -> Run:
-    records = predicted(VOTES, TRUE)
-    return Run(records, summarise(records))
+    return summarised(predicted(VOTES, TRUE))
 
 
 def attack(found: list[tuple[int | None, int | None]], **changes: Any) -> Findings:
@@ -274,8 +277,8 @@ def test_several_runs_are_overlaid_and_what_they_share_is_said_once() -> None:
 
 
 def test_predictions_give_the_accuracy_of_classes_too() -> None:
-    records, predictions = certified(VOTES, TRUE), predicted([AT_12, ABSTAINED, AT_12], [0, 1, 2])
-    run = Run(records, summarise(records, predictions=predictions, alpha=0.01), predictions)
+    certificates, predictions = certified(VOTES, TRUE), predicted([AT_12, ABSTAINED, AT_12], [0, 1, 2])
+    run = Run(certificates, summarise(certificates, predictions=predictions, alpha=0.01), predictions)
     classes = by_class(run, list(outcomes(run)))
     assert [(one.answered, one.right, one.abstained) for one in classes] == [(1, 1, 0), (1, 0, 1), (1, 0, 0)]
     found = read(run)
@@ -346,10 +349,8 @@ def digits(kind: str = "certify", **changes: Any) -> Run:
     fits = {"data": facts, "classes": 10, "scheme": scheme, **changes}
     votes = [Tally((n, N - n, *[0] * 8)) for n in (400, 260, 205)]
     if kind == "predict":
-        records = predicted(votes, **fits)
-    else:
-        records = certified(votes, selection=Tally((60, *[0] * 9)), **fits)
-    return Run(records, summarise(records))
+        return summarised(predicted(votes, **fits))
+    return summarised(certified(votes, selection=Tally((60, *[0] * 9)), **fits))
 
 
 @pytest.mark.parametrize("kind", ["certify", "predict"])
@@ -369,6 +370,28 @@ def test_the_copies_are_those_of_the_runs_own_masks(kind: str) -> None:
             assert (copy[~mask] == (70, 150, 80)).all()
             assert mask.sum() == 9
     assert found.texts("h4") == ["Most certain"]  # three inputs: all of them are among the four most certain
+
+
+@pytest.mark.parametrize("kind", ["certify", "predict"])
+def test_the_copies_shown_are_those_that_voted(kind: str, trained: Path, tmp_path: Path) -> None:
+    """A run of four copies of each input: shown the pictures of the page, the model gives the recorded votes."""
+    smoothed, data = Smoothed.load(trained), datasets.load("digits")
+    out, settings = tmp_path / "records.jsonl", {"n": 4, "seed": 11, "limit": 3}
+    if kind == "certify":
+        certify_dataset(smoothed, trained, data, out, n0=4, **settings)
+    else:
+        predict_dataset(smoothed, trained, data, out, **settings)
+    found = records.read(out)
+    shown = read(summarised(found))
+    images, votes = shown.images(), {line.example: line.votes for line in found.lines}
+    assert len(images) == 3 * 5
+    for place, image in enumerate(shown.all("img")[::5]):
+        copies = torch.from_numpy(np.stack(images[5 * place + 1 : 5 * place + 5]))
+        retained = (copies != torch.tensor((70, 150, 80), dtype=torch.uint8)).any(dim=3)
+        grey = copies[..., :1].permute(0, 3, 1, 2).float() / 255
+        labels = smoothed.model(smoothed.encoding(grey, retained.flatten(1))).argmax(1)
+        example = int(str(image["alt"]).split()[-1])
+        assert torch.bincount(labels, minlength=10).tolist() == list(votes[example].votes)
 
 
 def test_units_of_several_pixels_are_ablated_together() -> None:

@@ -26,6 +26,7 @@ from sparsecert.reports.summary import Summary
 
 __all__ = ["Run", "page", "write_page"]
 
+SUFFIXES = ".html", ".htm"
 EXAMPLES, FEWER_EXAMPLES = 4, 2  # of each kind, for a lone run and for each of several
 MOST_PICTURED = 8  # runs
 
@@ -39,7 +40,12 @@ def write_page(
     rhos: Sequence[int] = (),
     data_dir: str | Path | None = None,
 ) -> Path:
-    """Writes the page to a file, whole or not at all; returns where."""
+    """Writes the page to a file, whole or not at all; returns where.
+
+    The file has to end in .html: so records that are named by mistake are not written over.
+    """
+    if Path(path).suffix.lower() not in SUFFIXES:
+        raise InputError(f"{path} must end in .html; nothing was overwritten; name another file for the page")
     text = page(runs, attacks, gaps, rhos=rhos, data_dir=data_dir)
     write_atomically(Path(path), text.encode("utf-8", "replace"))
     return Path(path)
