@@ -433,6 +433,18 @@ def test_why_there_are_no_pictures_is_said(tmp_path: Path) -> None:
     assert "other units" in reason(digits(scheme={"kind": "uniform", "units": 63, "keep": 9}))
 
 
+def test_a_class_without_inputs_has_no_numbers() -> None:
+    run = made([AT_12, AT_6], [0, 1])
+    rows = page([run]).split("By true class</caption>")[1].split("</table>")[0].split("<tr>")[2:]
+    cells = [re.findall(r">([^<>]+)</t[hd]>", row) for row in rows]
+    assert cells[0][:4] == ["0", "1", "100.00%", "0.00%"]
+    assert cells[0][4] == median(12)
+    assert cells[1][:6] == ["1", "1", "0.00%", "0.00%", "N/A", "0.00%"]
+    assert cells[2][:2] == ["2", "0"]
+    assert set(cells[2][2:]) == {"-"}
+    assert len({len(row) for row in cells}) == 1
+
+
 def test_classes_have_their_names_where_these_are_known() -> None:
     facts = digits().records.header.run["data"]
     found = read(digits(data={**facts, "name": "cifar10", "fingerprint": "0" * 64}), data_dir="nowhere")

@@ -68,7 +68,7 @@ def page(
         raise InputError("a page needs at least one run, got none; name a records file")
     summaries, under_attack = [run.summary for run in runs], [summary for _, summary in attacks]
     found = [list(outcomes(run)) for run in runs]
-    data = [_data(run, data_dir) for run in runs]
+    data = _data(runs, data_dir)
     names = [class_names(run.records.header, _known(one)) for run, one in zip(runs, data, strict=True)]
     headers = [(findings.header, summary) for findings, summary in attacks]
     parts = [
@@ -89,12 +89,19 @@ def _said(summary: Summary | AttackSummary) -> dict[str, str]:
     return {**known, "model": f"model {summary.model_file} {summary.model_sha256[:8]}"}
 
 
-def _data(run: Run, data_dir: str | Path | None) -> Dataset | InputError:
-    """The run's data set, or why there is none to show."""
-    try:
-        return data_of(run.records.header, data_dir)
-    except InputError as error:
-        return error
+def _data(runs: Sequence[Run], data_dir: str | Path | None) -> list[Dataset | InputError]:
+    """The data set of each run, loaded once for all that share it, or why there is none to show."""
+    found: dict[tuple[object, ...], Dataset | InputError] = {}
+    keys = []
+    for run in runs:
+        known = run.records.header.run["data"]
+        keys.append(tuple(known.get(name) for name in ("name", "split", "fingerprint", "skipped")))
+        if keys[-1] not in found:
+            try:
+                found[keys[-1]] = data_of(run.records.header, data_dir)
+            except InputError as error:
+                found[keys[-1]] = error
+    return [found[key] for key in keys]
 
 
 def _known(found: Dataset | InputError) -> Dataset | None:

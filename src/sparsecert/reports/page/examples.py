@@ -14,6 +14,7 @@ from sparsecert.reports.page.markup import Html, joined, tag
 from sparsecert.reports.page.outcomes import Outcome
 
 COPIES = 4
+SMALL = 96  # pixels of width up to which each is drawn as a square
 MOST_CLASSES = 3  # of which the votes for an input are told
 
 
@@ -66,16 +67,17 @@ def _explained(header: Header) -> str:
 def _example(header: Header, data: Dataset, one: Outcome, names: Sequence[str]) -> Html:
     draws = shown_draws(header, COPIES)
     voted = _voted(one, draws, names)
-    images = [_image(picture(data, one.example), f"input {one.example}", f"input {one.example}")]
+    size = "small" if data.images.shape[2] <= SMALL else None
+    images = [_image(picture(data, one.example), f"input {one.example}", f"input {one.example}", size)]
     for draw, vote, file in zip(draws, voted, copies(header, data, one.example, draws), strict=True):
         mask = f"{'mask' if is_exact(header) else 'copy'} {draw}"
-        images.append(_image(file, f"{mask} of input {one.example}", f"{mask}{vote}"))
+        images.append(_image(file, f"{mask} of input {one.example}", f"{mask}{vote}", size))
     return tag("figure", tag("div", *images, class_="copies"), tag("figcaption", _told(one, names)))
 
 
-def _image(file: bytes, alt: str, caption: str) -> Html:
+def _image(file: bytes, alt: str, caption: str, size: str | None) -> Html:
     source = f"data:image/png;base64,{b64encode(file).decode('ascii')}"
-    return tag("span", tag("img", src=source, alt=alt), caption)
+    return tag("span", tag("img", src=source, alt=alt, class_=size), caption)
 
 
 def _voted(one: Outcome, draws: Sequence[int], names: Sequence[str]) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +29,10 @@ def data_of(header: Header, data_dir: str | Path | None) -> Dataset:
     facts = header.run["data"]
     if facts.get("skipped"):
         raise InputError(f"{facts['name']} had {facts['skipped']} files left out in this run")
-    data = _loaded(facts["name"], facts["split"], data_dir)
+    data = datasets.load(facts["name"], facts["split"], data_dir)
     if data.fingerprint() != facts["fingerprint"]:
         raise InputError(f"the {data.name} that is found here is not the one of this run (its fingerprint differs)")
     return data
-
-
-@lru_cache(maxsize=2)
-def _loaded(name: str, split: str, data_dir: str | Path | None) -> Dataset:
-    return datasets.load(name, split, data_dir)
 
 
 def class_names(header: Header, data: Dataset | None) -> list[str]:

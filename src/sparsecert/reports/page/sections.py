@@ -56,18 +56,26 @@ def headline(summaries: Sequence[Summary], attacks: Sequence[AttackSummary]) -> 
         certifies = any(summary.kind == "certify" for summary in summaries)
         radii, measure = shown_radii(summaries), measured_in(summaries)
         found = [_numbers(summary, certifies, radii, measure) for summary in summaries]
-        parts += [tiles(found[0])] if len(found) == 1 else [_rows("run", labels(summaries), found)]
+        parts += [tiles(found[0])] if len(found) == 1 else [_rows("run", labels(summaries), found, summaries)]
         parts += [tag("p", _meaning(summary), class_="note") for summary in summaries[:1] if summary.kind == "certify"]
     if attacks:
         parts += [tag("h3", "Attacks")] if both else []
         results = [attack_results(attack) for attack in attacks]
-        parts += [tiles(results[0])] if len(results) == 1 else [_rows("attack", attack_labels(attacks), results)]
+        parts += (
+            [tiles(results[0])] if len(results) == 1 else [_rows("attack", attack_labels(attacks), results, attacks)]
+        )
     return section("Headline", *parts)
 
 
-def _rows(kind: str, names: Sequence[str], found: Sequence[dict[str, str]]) -> Html:
-    rows = [(name, *numbers.values()) for name, numbers in zip(names, found, strict=True)]
-    return table_of(Table((kind, *found[0]), tuple(rows), ""))
+def _rows(
+    kind: str, names: Sequence[str], found: Sequence[dict[str, str]], runs: Sequence[Summary | AttackSummary]
+) -> Html:
+    """A row for each run; the model last."""
+    rows = [
+        (name, *numbers.values(), f"{run.model_file} {run.model_sha256[:8]}")
+        for name, numbers, run in zip(names, found, runs, strict=True)
+    ]
+    return table_of(Table((kind, *found[0], "model"), tuple(rows), ""))
 
 
 def shown_radii(summaries: Sequence[Summary]) -> list[int]:
@@ -252,7 +260,9 @@ def _one_by_class(run: Run, every: list[Outcome], names: Sequence[str]) -> Html:
         cells = [NOT_APPLICABLE] * 2
         if accuracy is not None:
             cells = [percent(accuracy), percent(found.abstained / found.answered)]
-        if run.certifies:
+        if run.certifies and not found.robustness:
+            cells += [NOT_APPLICABLE] * len(certified)
+        elif run.certifies:
             shares = certified_accuracy(found.robustness)
             cells.append(median(median_certified_robustness(found.robustness)))
             cells += [percent(shares[rho] if rho < len(shares) else 0.0) for rho in radii]

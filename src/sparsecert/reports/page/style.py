@@ -66,7 +66,8 @@ figure { margin: 1rem 0; }
 .examples { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 26rem), 1fr)); gap: 0 1.5rem; }
 .copies { display: flex; flex-wrap: wrap; gap: .4rem; }
 .copies > span { width: calc((100% - 1.6rem) / 5); max-width: 7rem; font-size: .75rem; color: var(--quiet); }
-.copies img { display: block; width: 100%; height: auto; image-rendering: pixelated; border: 1px solid var(--line); }
+.copies img { display: block; width: 100%; height: auto; border: 1px solid var(--line); }
+.small { image-rendering: pixelated; }
 footer { margin-top: 2.5rem; padding-top: .75rem; border-top: 1px solid var(--line); }
 """
 PRINT = """
