@@ -261,8 +261,10 @@ def test_the_curve_is_drawn_where_the_numbers_are() -> None:
 
 def test_several_runs_are_overlaid_and_what_they_share_is_said_once() -> None:
     runs = [made(scheme={"kind": "uniform", "units": 100, "keep": keep}, path=f"{keep}.jsonl") for keep in (5, 9, 2)]
-    found = read(*runs, only_predicted(), exact())
+    found = read(only_predicted(), *runs, exact())
     _check_self_contained(found)
+    said = " ".join(found.texts("p"))
+    assert said.count("This holds always.") == said.count("This fails with probability alpha at most") == 1
     curves = [one for one in found.all("polyline") if str(one["class"]).startswith("curve")]
     assert len(curves) == len({one["class"] for one in curves}) == 4
     cells = found.texts("td")

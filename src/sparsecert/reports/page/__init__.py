@@ -147,11 +147,7 @@ def _document(common: dict[str, str], parts: Sequence[Html | None]) -> str:
         tag("title", title),
         tag("style", Html(style)),
     )
-    footer = tag(
-        "footer",
-        f"Written by sparsecert {sparsecert.__version__} from records of votes; every certificate was derived again "
-        "from them.",
-    )
+    footer = tag("footer", f"Written by sparsecert {sparsecert.__version__} from records; no model was asked again.")
     top = tag("header", tag("h1", title), tag("p", sentence(common), class_="note"))
     body = tag("body", top, tag("main", *parts), footer)
     return f"<!DOCTYPE html>\n{joined([tag('html', head, body, lang='en')])}\n"

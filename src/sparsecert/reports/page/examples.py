@@ -68,7 +68,7 @@ def _example(header: Header, data: Dataset, one: Outcome, names: Sequence[str]) 
     draws = shown_draws(header, COPIES)
     voted = _voted(one, draws, names)
     size = "small" if data.images.shape[2] <= SMALL else None
-    images = [_image(picture(data, one.example), f"input {one.example}", f"input {one.example}", size)]
+    images = [_image(picture(data, one.example), f"input {one.example}", "input", size)]
     for draw, vote, file in zip(draws, voted, copies(header, data, one.example, draws), strict=True):
         mask = f"{'mask' if is_exact(header) else 'copy'} {draw}"
         images.append(_image(file, f"{mask} of input {one.example}", f"{mask}{vote}", size))

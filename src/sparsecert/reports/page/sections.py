@@ -57,7 +57,7 @@ def headline(summaries: Sequence[Summary], attacks: Sequence[AttackSummary]) -> 
         radii, measure = shown_radii(summaries), measured_in(summaries)
         found = [_numbers(summary, certifies, radii, measure) for summary in summaries]
         parts += [tiles(found[0])] if len(found) == 1 else [_rows("run", labels(summaries), found, summaries)]
-        parts += [tag("p", _meaning(summary), class_="note") for summary in summaries[:1] if summary.kind == "certify"]
+        parts += [tag("p", text, class_="note") for text in _meanings(summaries)]
     if attacks:
         parts += [tag("h3", "Attacks")] if both else []
         results = [attack_results(attack) for attack in attacks]
@@ -96,16 +96,22 @@ def _numbers(summary: Summary, certifies: bool, radii: Sequence[int], measure: s
     return found
 
 
-def _meaning(summary: Summary) -> str:
-    """What a certificate of this kind of run promises."""
-    change = "square patch of that side" if summary.against == PATCHES else "change of up to so many units"
-    promise = f"no {change} brings the classifier to another answer for that input"
-    if summary.exact:
-        return f"An input's certified radius: {promise}. This holds always, not with some probability."
-    return (
-        f"An input's certified radius: {promise}. A certificate is wrong with probability alpha at most. "
-        "Certified accuracy at a radius is the share of inputs certified for their true class at that radius or more."
+def _meanings(summaries: Sequence[Summary]) -> list[str]:
+    """What the certificates of these runs promise, each kind once; nothing where there are none."""
+    promises = dict.fromkeys(_promise(summary) for summary in summaries if summary.kind == "certify")
+    counted = (
+        "Certified accuracy at a radius: the share of inputs certified for their true class at that radius or more."
     )
+    return [*promises, counted] if promises else []
+
+
+def _promise(summary: Summary) -> str:
+    if summary.against == PATCHES:
+        radius, change = "A radius is the side of a square patch", "alteration of one patch of that size"
+    else:
+        radius, change = "A radius is a number of altered units", "alteration of so many units"
+    surely = "This holds always." if summary.exact else "This fails with probability alpha at most, for each input."
+    return f"{radius}: no {change} brings the classifier to another answer. {surely}"
 
 
 def origins(runs: Sequence[Run], attacks: Sequence[tuple[Header, AttackSummary]]) -> Html:

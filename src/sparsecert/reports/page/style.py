@@ -54,7 +54,7 @@ td.barred { position: relative; min-width: 7rem; }
 figure { margin: 1rem 0; }
 .charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 26rem), 1fr)); gap: 0 1.5rem; }
 .chart { display: block; width: 100%; max-width: 34rem; height: auto; }
-.chart text { fill: var(--quiet); font-size: 11.5px; }
+.chart text { fill: var(--quiet); font-size: 12.5px; }
 .chart .end { text-anchor: end; } .chart .middle { text-anchor: middle; }
 .grid { stroke: var(--line); } .half { stroke: var(--quiet); stroke-dasharray: 2 3; }
 .curve { fill: none; stroke-width: 2; } .between { fill: var(--s0); opacity: .15; }
