@@ -207,6 +207,18 @@ def test_report_draws_curves(certified: Path, tmp_path: Path) -> None:
     assert "<svg" in (tmp_path / "curve.svg").read_text()
 
 
+def test_report_writes_a_page(certified: Path, tmp_path: Path) -> None:
+    """With the pictures of inputs, whose data set is built in; what is on the page was also printed."""
+    done = _sparsecert("report", certified, "--alpha", 0.01, "--html", tmp_path / "page.html")
+    assert done.returncode == 0, done.stderr
+    assert f"wrote {tmp_path / 'page.html'}" in done.stderr
+    text = (tmp_path / "page.html").read_text()
+    found = json.loads(_sparsecert("report", certified, "--alpha", 0.01, "--format", "json").stdout)
+    assert f"{100 * found['accuracy']:.2f}%" in text
+    assert found["model_sha256"] in text
+    assert text.count("<img ") >= 5 * 4
+
+
 def test_info_shows_machine_model_and_scheme(trained: Path) -> None:
     assert "torch" in _sparsecert("info").stdout
     header = json.loads(_sparsecert("info", trained).stdout)
@@ -320,6 +332,9 @@ MISTAKES = {
     "report format": (["report", "{certified}", "--format", "xml"], "'xml' is not one of"),
     "report alpha": (["report", "{certified}", "--alpha", "2"], "alpha must be between 0 and 1"),
     "report plot": (["report", "{certified}", "--plot", "{tmp}/curve.gif"], "must end in one of .png, .svg, .pdf"),
+    "report html": (["report", "{certified}", "--html", "{certified}"], "must end in .html; nothing was overwritten"),
+    "report asked": (["report", "{certified}", "--top", "2", "--html", "{tmp}/p.html"], "--html does not go with"),
+    "report data": (["report", "{certified}", "--data-dir", "{tmp}"], "--data-dir is where --html looks for"),
     "info half": (["info", "--units", "784"], "--units and --keep go together"),
     "info keep": (["info", "--units", "784", "--keep", "900"], "keep must be a whole number between 1 and units (784)"),
     "shard": ([*CERTIFY, "--shard", "3/2", *OUT], "shard must be I/N with 1 <= I <= N, got 3/2"),

@@ -11,6 +11,7 @@ from sparsecert.cli import options
 from sparsecert.errors import InputError
 
 if TYPE_CHECKING:
+    from sparsecert.records import Records
     from sparsecert.reports import AttackSummary, Gap, Summary
     from sparsecert.reports.questions import Question
 
@@ -54,6 +55,11 @@ FORMAT_NAMES = ["terminal", "markdown", "latex", "csv", "json"]
     help="Draw the certified-accuracy curves, and those under attack: .png, .svg or .pdf; no ending: PNG and SVG.",
 )
 @click.option(
+    "--html", type=click.Path(dir_okay=False), metavar="FILE",
+    help="Write a page that needs nothing else: numbers, curves, radii, classes, and inputs with their ablated copies.",
+)  # fmt: skip
+@options.data_dir
+@click.option(
     "--rho", "rhos", type=click.IntRange(min=0), multiple=True, metavar="PIXELS",
     help="Attacks: show their success with so many changed pixels; may be given several times.",
 )  # fmt: skip
@@ -72,6 +78,8 @@ def report(
     threshold: float | None,
     predictions: str | None,
     plot: str | None,
+    html: str | None,
+    data_dir: str | None,
     rhos: tuple[int, ...],
 ) -> None:
     """Tables and curves from records alone; no model is needed.
@@ -86,6 +94,7 @@ def report(
       sparsecert report runs/*/certify.jsonl --bound one-sided --format markdown --plot curves.png
       sparsecert report runs/mnist-k45/certify.jsonl runs/mnist-k45/attack-pointwise.jsonl --plot gap.png
       sparsecert report runs/mnist-lattice/certify.jsonl --rule run-off --rule plurality
+      sparsecert report runs/mnist-k45/certify.jsonl --html report.html
       sparsecert report runs/mnist-k45/certify.jsonl --top 3 --averts 8 --flags 1 --threshold 0.2
     """
     questions = _questions(top, averts, flags, threshold)
@@ -93,6 +102,8 @@ def report(
         options.refuse_given(NOT_ASKED, "does not go with --top, --averts and --flags; leave it out")
         _answer(files, questions, alpha, form)
         return
+    if html is None:
+        options.refuse_given(["data_dir"], "is where --html looks for the inputs it shows; give both, or leave it out")
     from sparsecert import records
     from sparsecert.reports import FORMATS, alarm, attack_report, gaps_of, summarise, summarise_attack
 
@@ -107,17 +118,24 @@ def report(
     exact = [votes for votes in voted if records.is_exact(votes.header)]
     _refuse_idle(alpha, bound, predictions, rules, against, len(exact), len(voted))
     predicted = records.read(predictions) if predictions else None
-    pairs = []
+    runs: list[tuple[Records, Summary]] = []
     for votes in voted:
         if records.is_exact(votes.header):
-            pairs += [(votes, summarise(votes, rule=rule, against=against)) for rule in rules or (None,)]
+            runs += [(votes, summarise(votes, rule=rule, against=against)) for rule in rules or (None,)]
         else:
-            pairs.append((votes, summarise(votes, alpha=alpha, bound=bound, predictions=predicted)))
-    summaries = [one for _, one in pairs]
+            runs.append((votes, summarise(votes, alpha=alpha, bound=bound, predictions=predicted)))
+    summaries = [summary for _, summary in runs]
     attacks = [summarise_attack(findings) for findings in found]
-    gaps = gaps_of([(votes, one) for votes, one in pairs if one.kind == "certify"], found)
+    gaps = gaps_of([(votes, one) for votes, one in runs if one.kind == "certify"], found)
     text = attack_report(summaries, attacks, gaps, form, rhos) if attacks else FORMATS[form](summaries)
     drawn = _drawn(summaries, attacks, gaps, plot) if plot else []
+    if html is not None:
+        from sparsecert.reports.page import Run, write_page
+
+        shown = [Run(votes, one, None if one.exact else predicted) for votes, one in runs]
+        drawn.append(
+            write_page(html, shown, list(zip(found, attacks, strict=True)), gaps, rhos=rhos, data_dir=data_dir)
+        )
     click.echo(text)
     for path in drawn:
         click.echo(f"wrote {path}", err=True)
@@ -127,7 +145,7 @@ def report(
     context.exit(int(bool(alarms)))
 
 
-NOT_ASKED = "bound", "rules", "against", "predictions", "plot", "rhos"
+NOT_ASKED = "bound", "rules", "against", "predictions", "plot", "html", "data_dir", "rhos"
 
 
 def _questions(top: int | None, averts: int | None, flags: int | None, threshold: float | None) -> list[Question]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from sparsecert.bounds import charged, predicted
 from sparsecert.certificates import certify_stopped
 from sparsecert.errors import InputError
-from sparsecert.records import Records, is_exact, is_sequential
+from sparsecert.records import Record, Records, is_exact, is_sequential
 from sparsecert.schemes import Scheme
 
 FROM_ESTIMATION, FROM_ALL_MASKS = "estimation votes", "votes of all masks"
@@ -33,18 +34,10 @@ class Classification:
 
 
 def classify(records: Records, scheme: Scheme, alpha: float, source: str) -> Classification:
-    """Predicts every input again from its votes; the recorded answers are not looked at.
-
-    Votes that were stopped by looking at them allow no test for a fixed number of votes: there the answer is the class
-    whose lead over every other is proved at the stopping time.
-    """
-    run, inputs, sequential = records.header.run, len(records.lines), is_sequential(records.header)
+    """Predicts every input again from its votes; the recorded answers are not looked at."""
+    run, inputs = records.header.run, len(records.lines)
     right = abstained = 0
-    for line in records.lines:
-        if sequential and line.selection is not None:
-            answer = certify_stopped(line.selection, line.votes, scheme, alpha, "two-sided", run["n"]).label
-        else:
-            answer = predicted(line.votes, charged(alpha, scheme, line.votes.total))
+    for line, answer in answers(records, scheme, alpha):
         right, abstained = right + (answer == line.true), abstained + (answer is None)
     return Classification(
         source=source,
@@ -55,6 +48,20 @@ def classify(records: Records, scheme: Scheme, alpha: float, source: str) -> Cla
         n=run["n"],
         seed=run["seed"],
     )
+
+
+def answers(records: Records, scheme: Scheme, alpha: float) -> Iterator[tuple[Record, int | None]]:
+    """Each input with the class that its votes prove to lead; None where the procedure abstains.
+
+    Votes that were stopped by looking at them allow no test for a fixed number of votes: there the answer is the class
+    whose lead over every other is proved at the stopping time.
+    """
+    run, sequential = records.header.run, is_sequential(records.header)
+    for line in records.lines:
+        if sequential and line.selection is not None:
+            yield line, certify_stopped(line.selection, line.votes, scheme, alpha, "two-sided", run["n"]).label
+        else:
+            yield line, predicted(line.votes, charged(alpha, scheme, line.votes.total))
 
 
 def check_predictions(records: Records, predictions: Records) -> None:
