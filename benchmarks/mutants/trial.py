@@ -22,6 +22,7 @@ import pytest
 
 from benchmarks.mutants.mutations import Mutant
 
+MOST_SECONDS = 600
 MOST_MEMORY = 24 << 30  # of address space: a mutant that asks for more has failed
 Told = Callable[[Mutant, bool], None]
 OPTIONS = "-o", "addopts=", "-m", "not slow", "--noconftest", "-p", "no:cacheprovider", "-p", "no:terminal"
@@ -30,7 +31,8 @@ OPTIONS = "-o", "addopts=", "-m", "not slow", "--noconftest", "-p", "no:cachepro
 def survivors_of(mutants: Sequence[Mutant], tests: Sequence[str], jobs: int, told: Told) -> list[Mutant]:
     """The mutants with which these tests pass; with the code as it is they have to. `told` is called for each mutant.
 
-    One that has not ended after several times the seconds of the code as it is is stopped, and has not passed.
+    One that works for several times as long as the code as it is, is stopped, and has not passed. It is the seconds of
+    its own work that count, so that a busy machine makes no mutant look as if it were noticed.
     """
     runner = _Runner(mutants, jobs, told)
     if pytest.main([*OPTIONS, *tests], plugins=[runner]) or not runner.ran:
@@ -45,21 +47,23 @@ class _Runner:
         self.mutants, self.jobs, self.told, self.ran = mutants, jobs, told, False
         self.running: dict[int, tuple[Mutant, float]] = {}
         self.survivors: list[Mutant] = []
-        self.limit = 0.0
+        self.limit = MOST_SECONDS
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Every mutant, so many at a time."""
         gc.freeze()  # shared with the children, which would otherwise copy what they look through
-        began = time.monotonic()
-        if not session.items or os.waitpid(_started(None, session), 0)[1]:
+        if not session.items:
             return True
-        self.ran, self.limit = True, 5 + 3 * (time.monotonic() - began)
+        _, status, used = os.wait4(_started(None, session, MOST_SECONDS), 0)
+        if status:
+            return True
+        self.ran, self.limit = True, 5 + int(4 * (used.ru_utime + used.ru_stime))
         try:
             for mutant in self.mutants:
                 while len(self.running) >= self.jobs:
                     self._wait()
-                self.running[_started(mutant, session)] = mutant, time.monotonic()
+                self.running[_started(mutant, session, self.limit)] = mutant, time.monotonic()
             while self.running:
                 self._wait()
         finally:
@@ -77,13 +81,13 @@ class _Runner:
             self.told(mutant, status == 0)
             return
         for running, (_, since) in self.running.items():
-            if time.monotonic() - since > self.limit:
+            if time.monotonic() - since > 60 * self.limit:  # one that only waits
                 os.kill(running, signal.SIGKILL)
         time.sleep(0.005)
 
 
-def _started(mutant: Mutant | None, session: pytest.Session) -> int:
-    """The process that runs the tests: its exit status is 0 if they pass."""
+def _started(mutant: Mutant | None, session: pytest.Session, limit: int) -> int:
+    """The process that runs the tests: its exit status is 0 if they pass within so many seconds of its own work."""
     sys.stdout.flush()
     pid = os.fork()
     if pid:
@@ -94,6 +98,7 @@ def _started(mutant: Mutant | None, session: pytest.Session) -> int:
         os.dup2(nowhere, 1)
         os.dup2(nowhere, 2)
         resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
         if mutant is not None:
             change(mutant)
         for item, following in zip(session.items, [*session.items[1:], None], strict=True):
