@@ -11,6 +11,7 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from sparsecert.errors import InputError
+from sparsecert.schemes import PREDICTION
 from sparsecert.tabular.classifier import AblatedClassifier
 from sparsecert.tabular.units import units_of
 
@@ -76,39 +77,36 @@ def greedy_attack(
     return Altered(np.stack(path), tuple(wrong), tuple(altered))
 
 
-Lead = Callable[[Float, int | None, Float], Float]  # rows, the unit in which all differ from the given row -> lead
+Lead = Callable[[Float, Int64, Float], Float]  # rows, each from one row by altering that unit, and that row -> leads
 
 
 def _worst(row: Float, donors: Float, units: Int64, altered: list[int], lead: Lead) -> tuple[int, Float]:
     """The unit that is not altered yet, and the row with the values of it that leave the true class the least lead."""
-    best: tuple[float, int, Float] | None = None
-    for unit in range(int(units.max()) + 1):
-        if unit in altered:
-            continue
+    tried: list[Float] = []
+    which: list[int] = []
+    for unit in sorted(set(range(int(units.max()) + 1)) - set(altered)):
         columns = units == unit
-        tried = np.unique(np.concatenate((donors[:, columns], np.full((1, columns.sum()), np.nan))), axis=0)
-        candidates = np.repeat(row[None], len(tried), axis=0)
-        candidates[:, columns] = tried
-        leads = lead(candidates, unit, row)
-        place = int(leads.argmin())
-        if best is None or leads[place] < best[0]:
-            best = float(leads[place]), unit, candidates[place]
-    assert best is not None  # there is a unit that is not altered, see the caller
-    return best[1], best[2]
+        values = np.unique(np.concatenate((donors[:, columns], np.full((1, columns.sum()), np.nan))), axis=0)
+        candidates = np.repeat(row[None], len(values), axis=0)
+        candidates[:, columns] = values
+        tried.append(candidates)
+        which += [unit] * len(values)
+    candidates = np.concatenate(tried)
+    place = int(lead(candidates, np.array(which, dtype=np.int64), row).argmin())
+    return which[place], candidates[place]
 
 
 def _ablated_lead(classifier: AblatedClassifier, label: Any, generator: np.random.RandomState) -> Lead:
-    """By the votes of some masks; those that do not retain the unit in which the rows differ vote once for all."""
+    """By the votes of some masks; those that do not retain the altered unit say what they said of the row before."""
     ablated, true = classifier._ablated(), int(np.searchsorted(classifier.classes_, label))
-    masks = classifier._masks(0, int(classifier.n), classifier.seed_)
+    masks = classifier._masks(PREDICTION, int(classifier.n), classifier.seed_)
     if len(masks) > SEARCH_MASKS:
         masks = masks[generator.choice(len(masks), SEARCH_MASKS, replace=False)]
 
-    def lead(rows: Float, unit: int | None, before: Float) -> Float:
-        met = masks[:, unit]
-        shares = np.empty((len(rows), len(masks), ablated.classes))
-        shares[:, ~met] = ablated.probabilities(before[None], masks[~met])
-        shares[:, met] = ablated.probabilities(rows, masks[met])
+    def lead(rows: Float, which: Int64, before: Float) -> Float:
+        shares = np.repeat(ablated.probabilities(before[None], masks), len(rows), axis=0)
+        row, mask = np.nonzero(masks[:, which].T)
+        shares[row, mask] = ablated.shares(ablated.see(rows[row], masks[mask]))
         votes = np.eye(ablated.classes)[shares.argmax(axis=2)].mean(axis=1)
         return _margin(votes, true) + _margin(shares.mean(axis=1), true) / (2 * len(masks))
 
@@ -117,7 +115,7 @@ def _ablated_lead(classifier: AblatedClassifier, label: Any, generator: np.rando
 
 def _plain_lead(classifier: Any, label: Any) -> Lead:
     true = int(np.searchsorted(classifier.classes_, label))
-    return lambda rows, unit, before: _margin(classifier.predict_proba(rows), true)
+    return lambda rows, which, before: _margin(classifier.predict_proba(rows), true)
 
 
 def _margin(shares: Float, true: int) -> Float:

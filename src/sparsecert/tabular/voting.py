@@ -41,6 +41,13 @@ class Ablated:
         """What the estimator sees of rows Float[n, columns], each through its own mask of Bool[n, units]."""
         return self.null(rows, shown(self.units, masks))
 
+    def shares(self, seen: Float) -> Float:
+        """float64[n, classes]: the estimator's own probabilities for what it sees."""
+        known = np.asarray(self.estimator.predict_proba(seen), dtype=np.float64)
+        shares = np.zeros((len(known), self.classes))
+        shares[:, np.asarray(self.estimator.classes_, dtype=np.int64)] = known
+        return shares
+
     def _in_batches(self, rows: Float, masks: Bool, answer: Any) -> list[npt.NDArray[Any]]:
         """The answers for some rows through all masks at a time, as many as the memory allows and at least one."""
         at_once = max(1, MOST_VALUES // max(1, len(masks) * rows.shape[1]))
@@ -55,10 +62,7 @@ class Ablated:
         return labels.astype(np.int64).reshape(len(rows), len(masks))
 
     def _shares(self, rows: Float, masks: Bool) -> Float:
-        known = np.asarray(self.estimator.predict_proba(self._seen(rows, masks)), dtype=np.float64)
-        shares = np.zeros((len(known), self.classes))
-        shares[:, np.asarray(self.estimator.classes_, dtype=np.int64)] = known
-        return shares.reshape(len(rows), len(masks), self.classes)
+        return self.shares(self._seen(rows, masks)).reshape(len(rows), len(masks), self.classes)
 
 
 def tally(votes: npt.NDArray[np.integer], classes: int) -> Int64:
