@@ -78,9 +78,10 @@ def train_table(
     features = features.drop(columns=[_known(name, list(features.columns)) for name in dropped])
     outside = held_out(len(labels), share, seed)
     columns = Columns.of(features[~outside])
+    kept = [columns.names.index(_known(name, columns.names)) for name in protected]
     classifier = AblatedClassifier(
-        HistGradientBoostingClassifier(), keep=keep, groups=_groups(columns.names, together),
-        protected=[columns.names.index(_known(name, columns.names)) for name in protected], copies=copies, random_state=seed,
+        HistGradientBoostingClassifier(), keep=keep, groups=_groups(columns.names, together), protected=kept,
+        copies=copies, random_state=seed,
     )  # fmt: skip
     classifier.fit(columns.encode(features[~outside]), labels[~outside])
     trees = Trees.of(classifier.estimator_)
@@ -113,6 +114,8 @@ def load_table_model(path: str | Path) -> TableModel:
         arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
         trees = Trees({name: arrays[name] for name in FIELDS}, arrays["roots"], arrays["baseline"])
         classes, units = tuple(header["classes"]), np.array(header["units"], dtype=np.int64)
+        if arrays["feature_idx"].max(initial=0) >= len(units) or len(trees.classes_) != len(classes):
+            raise ValueError("its trees are of another table")
         categories = {name: tuple(values) for name, values in header["categories"].items()}
         return TableModel(
             Ablated(trees, NotANumber(), units, len(classes)),

@@ -35,6 +35,15 @@ class Trees:
     roots: Int64
     baseline: Float
 
+    def __post_init__(self) -> None:
+        places, inner = np.arange(len(self.nodes["left"])), ~self.nodes["is_leaf"]
+        for name in ("left", "right"):  # downwards only, so that every way ends
+            children = self.nodes[name][inner]
+            if (children <= places[inner]).any() or (children >= len(places)).any():
+                raise InputError("the trees of the model are damaged; copy the file again or train the model anew")
+        if self.roots.size and not (self.roots.min() >= 0 and self.roots.max() < len(places)):
+            raise InputError("the trees of the model are damaged; copy the file again or train the model anew")
+
     @classmethod
     def of(cls, estimator: Any) -> Trees:
         """The trees that scikit-learn fitted; refuses categorical splits and what it does not know."""
