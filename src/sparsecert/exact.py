@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from sparsecert.certificates.damage import AlteredUnits, Damage
+from sparsecert.certificates.enumerated import EnumeratedUnits
 from sparsecert.certificates.patches import AlteredPatch
 from sparsecert.certificates.plurality import Exact, firsts, plurality, tallied, winner
 from sparsecert.certificates.run_off import run_off, run_off_winner
 from sparsecert.errors import InputError
-from sparsecert.schemes import Bands, Blocks, FixedMasks, Lattice, Scheme
+from sparsecert.schemes import AllSubsets, Bands, Blocks, FixedMasks, Lattice, Scheme
 
 Int64 = npt.NDArray[np.int64]
 RULES = "plurality", "run-off"
@@ -86,6 +87,8 @@ class Exactly:
 
     def damage(self, scheme: FixedMasks) -> Damage:
         """What an attack costs at most; refuses patches where it is not known what is beside what."""
+        if self.damages(scheme) == PIXELS and isinstance(scheme, AllSubsets):
+            return EnumeratedUnits(scheme.table)
         if self.damages(scheme) == PIXELS:
             return AlteredUnits(scheme.table, self.seconds)
         if self.seconds:

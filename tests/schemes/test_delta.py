@@ -107,6 +107,6 @@ def test_a_scheme_survives_its_config(scheme: Scheme) -> None:
 def test_an_unknown_kind_is_refused() -> None:
     with pytest.raises(
         InputError,
-        match="scheme kind must be one of uniform, partition, lattice, blocks, bands, random-values, got 'spiral'",
+        match="must be one of uniform, partition, lattice, blocks, bands, all-subsets, random-values, got 'spiral'",
     ):
         from_config({"kind": "spiral"})

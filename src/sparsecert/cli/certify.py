@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from sparsecert.cli import options
+from sparsecert.cli import options, tables
 from sparsecert.errors import InputError
 
 if TYPE_CHECKING:
@@ -81,6 +82,9 @@ def certify(
     MODEL is a model file, the folder of the run that trained it, or a model that ships with the package (mnist-k45,
     mnist-k30). A run that was stopped is continued by the same command.
 
+    Of a model that was trained on a table (`train table.csv`), --data is the file of a table: of the one that it was
+    trained on, the held-out rows are certified; of any other, all.
+
     Where the model votes by a fixed set of masks (`train --scheme lattice`, ...), every mask is shown and the
     certificate is exact: it holds always, there is no alpha, and the record keeps how each mask ranked the classes.
 
@@ -106,7 +110,12 @@ def certify(
       sparsecert certify mnist-k45 --data mnist --shard 2/8
       sparsecert certify mnist-k45 --data mnist --limit 400 --random
       sparsecert certify runs/mnist-lattice --data mnist --rule plurality
+      sparsecert certify runs/table-k5 --data table.csv
     """
+    if tables.is_table(data_name):
+        out = options.records_file(out, model, "certify", Path(data_name).stem)
+        tables.certify(model, data_name, out, limit, n0, n, alpha, bound, seed)
+        return
     from sparsecert import records
     from sparsecert.cli.progress import inputs_bar
     from sparsecert.reports import FORMATS, summarise

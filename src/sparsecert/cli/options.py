@@ -24,10 +24,11 @@ QUIET_RAY = {  # in a process of the command line, which is nobody else's; Ray r
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",  # under `uv run` it would send the working folder to every machine
 }
 
-data = click.option(
-    "--data", "data_name", required=True, metavar="NAME",
-    help="digits, mnist-sample (both built in), mnist, cifar10, imagenette, imagenet, or a folder of train/ and val/.",
-)  # fmt: skip
+DATA_HELP = (
+    "digits, mnist-sample (both built in), mnist, cifar10, imagenette, imagenet, or a folder of train/ and val/."
+)
+data = click.option("--data", "data_name", required=True, metavar="NAME", help=DATA_HELP)
+optional_data = click.option("--data", "data_name", metavar="NAME", help=DATA_HELP)
 data_dir = click.option(
     "--data-dir", type=click.Path(file_okay=False), envvar="SPARSECERT_DATA", show_envvar=True,
     help="Folder that holds the data sets (default: data).",

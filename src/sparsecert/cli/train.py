@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sparsecert.cli import options
+from sparsecert.cli import options, tables
 from sparsecert.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,8 +16,18 @@ if TYPE_CHECKING:
 
 
 @click.command()
+@click.argument("table", required=False, type=click.Path())
 @options.together(
-    options.data,
+    options.optional_data,
+    click.option("--target", metavar="COLUMN", help="Table: the column to predict."),
+    click.option("--protected", multiple=True, metavar="COLUMN",
+                 help="Table: a column that nobody can alter, so never ablated; may be given several times."),
+    click.option("--together", multiple=True, metavar="COLUMN,COLUMN",
+                 help="Table: these columns are one unit, such as the one-hot columns of a category."),
+    click.option("--drop", "dropped", multiple=True, metavar="COLUMN",
+                 help="Table: a column that is not looked at, such as one that numbers the rows."),
+    click.option("--held-out", "share", type=float, help="Table: the share kept from training (default: 0.25)."),
+    click.option("--copies", type=int, help="Table: ablated copies of each row to fit on (default: 8)."),
     click.option("--plain", "plain_kind", type=click.Choice(["cnn", "binarized", "robust"]),
                  help="Instead, a plain network on whole images, to attack beside smoothed classifiers."),
     click.option("--keep", type=int, help="Units retained in each ablated copy (default: the recipe's)."),
@@ -35,7 +45,8 @@ if TYPE_CHECKING:
                  help="Instead of ablation, random values (Lee et al. 2019): a unit is kept with this probability, and "
                  "otherwise replaced by another value; one draw per sample unless --masks says otherwise."),
     click.option("--values", type=int, help="With --kappa: how many values a unit has (default: 256)."),
-    click.option("--out", required=True, type=click.Path(file_okay=False), metavar="DIR", help="Folder of the run."),
+    click.option("--out", type=click.Path(file_okay=False), metavar="DIR",
+                 help="Folder of the run (of a table, by default, in runs)."),
     click.option("--recipe", "recipe_name", metavar="NAME",
                  help="paper-mnist, paper-cifar10, paper-imagenet, modern-cifar10, modern-imagenette, digits."),
     click.option("--model", "model_name", metavar="NAME", help="Architecture, if not the recipe's."),
@@ -55,7 +66,14 @@ if TYPE_CHECKING:
     options.device,
 )  # fmt: skip
 def train(
-    data_name: str,
+    table: str | None,
+    data_name: str | None,
+    target: str | None,
+    protected: tuple[str, ...],
+    together: tuple[str, ...],
+    dropped: tuple[str, ...],
+    share: float | None,
+    copies: int | None,
     plain_kind: str | None,
     keep: int | None,
     scheme_name: str,
@@ -67,7 +85,7 @@ def train(
     unit: str | None,
     kappa: str | None,
     values: int | None,
-    out: str,
+    out: str | None,
     recipe_name: str | None,
     model_name: str | None,
     encoding_name: str,
@@ -84,6 +102,9 @@ def train(
     device: str,
 ) -> None:
     """Train a base classifier on ablated inputs, or a plain network on whole ones.
+
+    TABLE, a CSV or Parquet file, is for rows of features instead of images: boosted trees (scikit-learn) are fitted on
+    rows of which all but --keep features are NULL. Text columns become numbers; a missing value looks like NULL.
 
     A run that was stopped is continued by the same command. Started by torchrun, several processes (GPUs, machines)
     share each batch, and end in the weights that one would.
@@ -104,7 +125,14 @@ def train(
       sparsecert train --data mnist --kappa 0.1 --out runs/mnist-kappa-0.1
       sparsecert train --data mnist --plain robust --out runs/mnist-robust
       torchrun --nproc-per-node 8 -m sparsecert train --data imagenet --keep 1000 --out runs/imagenet-k1000
+      sparsecert train table.csv --target y --keep 5
     """
+    if table is not None:
+        tables.train(table, target, keep, out, protected, together, dropped, share, copies, seed)
+        return
+    options.refuse_given(TABULAR, "is for a table; name its file: sparsecert train table.csv --target y --keep 5")
+    if data_name is None or out is None:
+        raise InputError("--data and --out are needed, or the file of a table and its --target")
     if plain_kind is not None:
         _train_plain(plain_kind, data_name, out, epochs, batch, precision, checkpoint_seconds, data_dir, seed, device)
         return
@@ -161,6 +189,7 @@ def train(
         training.leave()
 
 
+TABULAR = "target", "protected", "together", "dropped", "share", "copies"
 SCHEME = "scheme_name", "parts", "rounds", "scheme_seed", "size", "band_rows"
 NULLED = "keep", *SCHEME, "unit", "encoding_name"
 NOT_PLAIN = *NULLED, "kappa", "values", "recipe_name", "model_name", "masks", "half", "workers", "skip_bad"

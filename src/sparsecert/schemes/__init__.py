@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sparsecert.errors import InputError
+from sparsecert.schemes.all_subsets import AllSubsets
 from sparsecert.schemes.blocks import Bands, Blocks
 from sparsecert.schemes.choice import Choice
 from sparsecert.schemes.fixed import FixedMasks
@@ -36,6 +37,7 @@ __all__ = [
     "PREDICTION",
     "SELECTION",
     "TRAINING",
+    "AllSubsets",
     "Bands",
     "Blocks",
     "Choice",
@@ -55,6 +57,7 @@ KINDS: dict[str, type[Scheme]] = {
     "lattice": Lattice,
     "blocks": Blocks,
     "bands": Bands,
+    "all-subsets": AllSubsets,
     "random-values": RandomValues,
 }
 

@@ -1,0 +1,71 @@
+"""`sparsecert train TABLE` and `sparsecert certify MODEL --data TABLE`: tables from CSV or Parquet files."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+
+import click
+
+from sparsecert.cli import options
+from sparsecert.errors import InputError
+
+TRAINS = "table", "target", "keep", "protected", "together", "dropped", "share", "copies", "out", "seed"
+CERTIFIES = "model", "data_name", "out", "limit", "n0", "n", "alpha", "bound", "seed"
+
+
+def is_table(data: str) -> bool:
+    """Whether data is a file: image sets are folders or names."""
+    return Path(data).expanduser().is_file()
+
+
+def train(
+    table: str,
+    target: str | None,
+    keep: int | None,
+    out: str | None,
+    protected: tuple[str, ...],
+    together: tuple[str, ...],
+    dropped: tuple[str, ...],
+    share: float | None,
+    copies: int | None,
+    seed: int,
+) -> None:
+    """Fits boosted trees on ablated rows of a table."""
+    _refuse_others(TRAINS, "is for images; leave it out for a table")
+    if target is None or keep is None:
+        raise InputError("a table needs --target, the column to predict, and --keep, the features that a mask retains")
+    from sparsecert.tabular.run import train_table
+
+    folder = out or str(Path("runs") / f"{Path(table).stem}-k{keep}")
+    model = train_table(
+        table, target, keep, folder,
+        protected=protected, together=[group.split(",") for group in together],
+        dropped=dropped,         share=0.25 if share is None else share, copies=copies or 8, seed=seed,
+    )  # fmt: skip
+    click.echo(f"wrote {model}")
+    click.echo(f"next: sparsecert certify {shlex.quote(folder)} --data {shlex.quote(table)}")
+
+
+def certify(
+    model: str, table: str, out: str, limit: int | None, n0: int, n: int | None, alpha: float, bound: str, seed: int
+) -> None:
+    """Certifies the rows of a table, over all cores."""
+    _refuse_others(CERTIFIES, "is for images; leave it out for a table")
+    from sparsecert import records
+    from sparsecert.reports import FORMATS, summarise
+    from sparsecert.tabular.run import certify_table
+
+    certify_table(
+        model, table, out, n0=n0, n=10_000 if n is None else n, alpha=alpha, bound=bound, seed=seed, limit=limit,
+        jobs=os.cpu_count() or 1,
+    )  # fmt: skip
+    click.echo(FORMATS["terminal"]([summarise(records.read(out))]))
+    click.echo(f"wrote {out}")
+
+
+def _refuse_others(known: tuple[str, ...], why: str) -> None:
+    """Refuses options of the command that mean nothing for a table."""
+    names = (parameter.name or "" for parameter in click.get_current_context().command.params)
+    options.refuse_given([name for name in names if name not in known], why)

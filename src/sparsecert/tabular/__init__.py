@@ -1,0 +1,25 @@
+"""Tables: any scikit-learn classifier with a proof that no change of up to r features alters its answer.
+
+    from sparsecert.tabular import AblatedClassifier
+    g = AblatedClassifier(HistGradientBoostingClassifier(), keep=5).fit(X, y)
+    c = g.certify(X_test)
+    c.answers, c.radii, c.abstained
+
+Needs scikit-learn: pip install 'sparsecert[tables]'.
+"""
+
+from __future__ import annotations
+
+from sparsecert.errors import InputError
+
+try:
+    import sklearn  # noqa: F401
+except ImportError as error:
+    raise InputError("scikit-learn is not installed; pip install 'sparsecert[tables]'") from error
+
+from sparsecert.tabular.attack import Altered, greedy_attack
+from sparsecert.tabular.classifier import AblatedClassifier
+from sparsecert.tabular.results import RowCertificates
+from sparsecert.tabular.units import PROTECTED, one_hot_groups
+
+__all__ = ["PROTECTED", "AblatedClassifier", "Altered", "RowCertificates", "greedy_attack", "one_hot_groups"]

@@ -1,0 +1,284 @@
+"""A scikit-learn classifier that votes over ablated rows and certifies its answers."""
+
+from __future__ import annotations
+
+import zlib
+from fractions import Fraction
+from functools import partial
+from math import comb
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from sparsecert.bounds import charged, predicted
+from sparsecert.certificates import METHODS
+from sparsecert.certificates.damage import Damage
+from sparsecert.certificates.enumerated import EnumeratedUnits
+from sparsecert.certificates.plurality import against
+from sparsecert.checks import whole
+from sparsecert.counts import Tally
+from sparsecert.errors import InputError
+from sparsecert.results import ABSTAINED
+from sparsecert.schemes import ESTIMATION, PREDICTION, SELECTION, TRAINING, AllSubsets, Scheme, Uniform
+from sparsecert.tabular.null import null_for
+from sparsecert.tabular.results import RowCertificates, answers
+from sparsecert.tabular.units import units_of
+from sparsecert.tabular.voting import Ablated, in_parallel, tally
+
+Float = npt.NDArray[np.float64]
+Bool = npt.NDArray[np.bool_]
+Int64 = npt.NDArray[np.int64]
+
+
+class AblatedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+    """No change of up to r features alters the answer: any classifier, made into one that can say so and prove it.
+
+    The base estimator sees rows of which all but `keep` units are NULL, and the class that most masks lead to is the
+    answer. A unit is a column, or the columns that `groups` puts together, such as the one-hot columns of a category.
+
+    Guarantee. A copy through a mask depends on what the mask retains alone (and on protected columns), so a mask that
+    retains no altered unit votes as before. Hence, as long as the protected columns are as they were, and the base
+    estimator gives a row the same answer whatever batch it comes in:
+
+    * Exact, where C(units, keep) is at most `most_masks`. All masks vote; the answer is the class with most votes, of
+      equal ones the first in `classes_`. Class j takes the place of A only if n_A - n_j falls below 0, or to 0 where j
+      is before A. A mask that retains an altered unit brings it down by 2 at most if it voted for A, by nothing if for
+      j, else by 1. `EnumeratedUnits` adds this up over the masks that each set of altered units meets; if for no set of
+      r units and no j it is enough, r is certified. This holds always. For the votes alone it is also the best: the
+      estimator might vote just so on rows it has not been shown.
+    * Two-sided, otherwise. `n0` masks choose A; `n` other masks bound its probability from below and its strongest
+      rival's from above, together with probability 1 - alpha (`bounds.two_sided`), and Corollary 2 of Levine & Feizi
+      (2020) turns the lead into r, or abstains. The masks are the same for every row: each certificate holds by itself
+      with probability at least 1 - alpha over them, and those of different rows are not independent. They are a
+      function of `random_state`, or of a `seed` given to `certify`, which an attacker must not have known.
+
+    NULL is NaN where the estimator takes it (HistGradientBoosting, LightGBM, trees), else a fill value beside an
+    indicator; `null` ("auto", "nan", "indicator") can say which. A value that is missing in the table, or that an
+    attacker deletes, looks like NULL too: it is an altered unit like any other, so the guarantee includes it. Columns
+    must be numbers: encode categories before (`OrdinalEncoder` with NaN for the unknown), or in the estimator, which
+    may be a pipeline.
+
+    Parameters
+    ----------
+    estimator : the base classifier; it is cloned.
+    keep : units that a mask retains; a float below 1 is a share of them, rounded, at least 1.
+    groups : an entry for each column; columns with equal entries are one unit, PROTECTED (-1) is never ablated.
+    protected : columns that are never ablated: numbers, names, or a boolean for each.
+    copies : ablated copies of each row to fit on, each through a mask of its own.
+    null : how NULL is shown.
+    most_masks : up to so many masks, all of them vote.
+    n0, n, alpha : of the two-sided certificate; `predict` takes n votes.
+    n_jobs : over how many cores votes are spread, as elsewhere in scikit-learn.
+    random_state : decides the masks, and the estimator where its own is None.
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        keep: int | float = 0.3,
+        groups: Any = None,
+        protected: Any = None,
+        copies: int = 8,
+        null: str = "auto",
+        most_masks: int = 5_000,
+        n0: int = 100,
+        n: int = 1_000,
+        alpha: float = 0.05,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.keep = keep
+        self.groups = groups
+        self.protected = protected
+        self.copies = copies
+        self.null = null
+        self.most_masks = most_masks
+        self.n0 = n0
+        self.n = n
+        self.alpha = alpha
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AblatedClassifier:
+        """Fits the base estimator on `copies` ablated copies of each row.
+
+        The masks of a row depend on its values and `random_state` alone, not on where in the table it is: a row that is
+        there twice counts as one of twice the weight, and the order of the rows does not matter.
+        """
+        rows, y = validate_data(self, X, y, dtype=np.float64, ensure_all_finite="allow-nan")
+        check_classification_targets(y)
+        self.classes_, targets = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise InputError(f"y must have at least two classes, got one class: {self.classes_[0]!r}")
+        weights = None if sample_weight is None else _check_sample_weight(sample_weight, rows, dtype=np.float64)
+        names = getattr(self, "feature_names_in_", None)
+        self.units_ = units_of(rows.shape[1], self.groups, self.protected, None if names is None else list(names))
+        self.scheme_ = _scheme(int(self.units_.max()) + 1, self.keep, self.most_masks)
+        generator = check_random_state(self.random_state)
+        self.seed_ = int(generator.randint(np.iinfo(np.int32).max))
+        self.estimator_ = _seeded(clone(self.estimator), generator)
+        self.null_ = null_for(self.null, self.estimator_, rows, weights)
+        copies = whole("copies", self.copies, 1, 1 << 16)
+        masks = _drawn(self.scheme_, self.seed_, _numbers(rows), TRAINING, copies)
+        seen = self._ablated().see(np.repeat(rows, copies, axis=0), masks.reshape(-1, masks.shape[2]))
+        given = {} if weights is None else {"sample_weight": np.repeat(weights, copies)}
+        self.estimator_.fit(seen, np.repeat(targets, copies), **given)
+        return self
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """The class with most votes, for every row; `predict_or_abstain` says where that is not sure."""
+        winners = self.votes(X).argmax(axis=1)
+        labels: npt.NDArray[Any] = self.classes_[winners]
+        return labels
+
+    def predict_proba(self, X: Any) -> Float:
+        """Float[b, classes]: the share of the votes that each class has."""
+        counts = self.votes(X)
+        shares: Float = counts / counts.sum(axis=1, keepdims=True)
+        return shares
+
+    def predict_or_abstain(self, X: Any, alpha: float | None = None) -> npt.NDArray[Any]:
+        """object[b]: the answer of the smoothed classifier, None where the votes leave it open.
+
+        Where all masks vote, their winner is the answer. Otherwise another class than the answer is returned with
+        probability at most alpha (`bounds.predicted`).
+        """
+        counts = self.votes(X)
+        if self.exact_:
+            return answers(self.classes_, counts.argmax(axis=1))
+        left = charged(self._alpha(alpha), self.scheme_, int(self.n))
+        found = [predicted(Tally(tuple(row)), left) for row in counts.tolist()]
+        return answers(self.classes_, np.array([ABSTAINED if one is None else one for one in found], dtype=np.int64))
+
+    def votes(self, X: Any) -> Int64:
+        """int64[b, classes]: the votes of all masks, or of the n that are drawn for prediction."""
+        rows = self._checked(X)
+        masks = self._masks(PREDICTION, whole("n", self.n, 1, 1 << 31), self.seed_)
+        return np.concatenate(in_parallel(partial(_counted, self._ablated(), masks), rows, self.n_jobs))
+
+    def certify(self, X: Any, *, alpha: float | None = None, seed: int | None = None) -> RowCertificates:
+        """For each row an answer and how many units may be altered without altering it; see the class for the proof."""
+        rows, level = self._checked(X), self._alpha(alpha)
+        if isinstance(self.scheme_, AllSubsets):
+            damage = EnumeratedUnits(self.scheme_.table)
+            voted = in_parallel(partial(_voted, self._ablated(), damage.masks), rows, self.n_jobs)
+            found = [_exactly(votes, len(self.classes_), damage) for votes in voted]
+        else:
+            drawn = self.seed_ if seed is None else seed
+            n0, n = whole("n0", self.n0, 1, 1 << 31), whole("n", self.n, 1, 1 << 31)
+            selection, estimation = self._masks(SELECTION, n0, drawn), self._masks(ESTIMATION, n, drawn)
+            task = partial(_two_sided, self._ablated(), self.scheme_, selection, estimation, level)
+            found = in_parallel(task, rows, self.n_jobs)
+        labels, radii, counts = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return RowCertificates(self.classes_, labels, radii, counts, self.exact_, None if self.exact_ else float(level))
+
+    @property
+    def exact_(self) -> bool:
+        """Whether all masks vote, so that certificates hold always."""
+        return isinstance(self.scheme_, AllSubsets)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _ablated(self) -> Ablated:
+        return Ablated(self.estimator_, self.null_, self.units_, len(self.classes_))
+
+    def _checked(self, X: Any) -> Float:
+        check_is_fitted(self)
+        rows: Float = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
+        return rows
+
+    def _masks(self, purpose: int, count: int, seed: int) -> Bool:
+        """Bool[masks, units]: all of them, or so many for the purpose."""
+        if isinstance(self.scheme_, AllSubsets):
+            return np.asarray(self.scheme_.table)
+        return np.asarray(_drawn(self.scheme_, seed, np.zeros(1, dtype=np.int64), purpose, count)[0])
+
+    def _alpha(self, alpha: float | None) -> Fraction:
+        level: Any = self.alpha if alpha is None else alpha
+        if not isinstance(level, Real) or not 0 < float(level) < 1:
+            raise InputError(f"alpha must be between 0 and 1, both excluded, got {level!r}")
+        return Fraction(float(level))
+
+
+def _scheme(units: int, keep: Any, most_masks: Any) -> AllSubsets | Uniform:
+    """All masks where they are at most `most_masks`, else masks drawn at random."""
+    if isinstance(keep, Real) and not isinstance(keep, Integral):
+        if not 0 < float(keep) < 1:
+            raise InputError(f"keep must be a number of units, or a share between 0 and 1, got {keep!r}")
+        keep = max(1, round(float(keep) * units))
+    uniform = Uniform(units, keep)
+    few = comb(units, uniform.keep) <= whole("most_masks", most_masks, 0, 100_000)
+    return AllSubsets(units, uniform.keep) if few else uniform
+
+
+def _seeded(estimator: Any, generator: np.random.RandomState) -> Any:
+    """The estimator with every random_state that is None set, also of a pipeline's steps."""
+    parameters = estimator.get_params(deep=True)
+    names = sorted(name for name in parameters if name.split("__")[-1] == "random_state" and parameters[name] is None)
+    return estimator.set_params(**{name: int(generator.randint(np.iinfo(np.int32).max)) for name in names})
+
+
+def _numbers(rows: Float) -> Int64:
+    """int64[b]: a number below 2**32 for each row that depends on its values alone."""
+    return np.array([zlib.crc32(row.tobytes()) for row in np.ascontiguousarray(rows + 0.0)], dtype=np.int64)
+
+
+def _drawn(scheme: Scheme, seed: int, examples: Int64, purpose: int, count: int) -> Bool:
+    """Bool[examples, count, units]."""
+    masks: Bool = scheme.masks(seed, examples, range(purpose, purpose + count)).numpy()
+    return masks
+
+
+def _counted(ablated: Ablated, masks: Bool, rows: Float) -> Int64:
+    return tally(ablated.votes(rows, masks), ablated.classes)
+
+
+def _voted(ablated: Ablated, masks: Bool, rows: Float) -> npt.NDArray[np.int16]:
+    return ablated.votes(rows, masks).astype(np.int16)
+
+
+def _exactly(votes: npt.NDArray[np.int16], classes: int, damage: Damage) -> tuple[Int64, Int64, Int64]:
+    """Labels, radii and counts of rows that all masks voted on: int16[b, m]."""
+    counts = tally(votes, classes)
+    labels, radii = pluralities(votes.astype(np.int64), counts, damage)
+    return labels, radii, counts
+
+
+def pluralities(votes: Int64, counts: Int64, damage: Damage) -> tuple[Int64, Int64]:
+    """`certificates.plurality` for many rows at a time: labels and radii from votes int64[b, m] and their counts."""
+    classes = counts.shape[1]
+    labels, radii = counts.argmax(axis=1), np.zeros(len(votes), dtype=np.int64)
+    for label in range(classes):
+        chosen = np.flatnonzero(labels == label)
+        rivals = np.array([rival for rival in range(classes) if rival != label], dtype=np.int64)
+        if not len(chosen):
+            continue
+        costs = np.stack([against(row, label, rivals) for row in votes[chosen]])
+        budgets = counts[chosen, label, None] - counts[chosen][:, rivals] - (rivals < label)
+        radii[chosen] = damage.radii(costs, budgets).min(axis=1)
+    return labels.astype(np.int64), radii
+
+
+def _two_sided(
+    ablated: Ablated, scheme: Scheme, selection: Bool, estimation: Bool, alpha: Fraction, rows: Float
+) -> tuple[Int64, Int64, Int64]:
+    """Labels, radii and estimation counts of rows that two sets of drawn masks voted on."""
+    chosen, counts = _counted(ablated, selection, rows), _counted(ablated, estimation, rows)
+    found = [
+        METHODS["two-sided"].certify(Tally(tuple(first)), Tally(tuple(second)), scheme, alpha)
+        for first, second in zip(chosen.tolist(), counts.tolist(), strict=True)
+    ]
+    labels = [ABSTAINED if one.label is None else one.label for one in found]
+    radii = [ABSTAINED if one.radius is None else one.radius for one in found]
+    return np.array(labels, dtype=np.int64), np.array(radii, dtype=np.int64), counts

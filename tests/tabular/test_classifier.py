@@ -1,0 +1,251 @@
+"""Certificates of tables, held against every change there is; and scikit-learn's own suite."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn", reason="the tables extra is not installed")
+
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from sparsecert.certificates.damage import AlteredUnits
+from sparsecert.certificates.plurality import plurality
+from sparsecert.errors import InputError
+from sparsecert.schemes import AllSubsets, Uniform
+from sparsecert.tabular import PROTECTED, AblatedClassifier, greedy_attack, one_hot_groups
+from sparsecert.tabular.null import Indicator, NotANumber, null_for
+from sparsecert.tabular.units import units_of
+from tests.tabular.hashed import Hashed
+
+VALUES = (0.0, 1.0, np.nan)  # NaN: an attacker may delete a value
+
+
+@parametrize_with_checks(
+    [
+        AblatedClassifier(LogisticRegression(max_iter=1_000), keep=0.8, copies=4),
+        AblatedClassifier(DecisionTreeClassifier(max_depth=5), keep=0.8),
+    ]
+)
+@pytest.mark.filterwarnings("ignore")
+def test_scikit_learns_own_suite(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+def _table(columns: int, classes: int) -> tuple[Any, Any]:
+    rows = np.array(list(product(VALUES[:2], repeat=columns)))
+    return rows, np.arange(len(rows)) % classes
+
+
+def _changes(row: Any, units: Any, altered: tuple[int, ...]) -> Any:
+    """Every row that differs from this one in these units alone."""
+    columns = np.flatnonzero(np.isin(units, altered))
+    for values in product(VALUES, repeat=len(columns)):
+        changed = row.copy()
+        changed[columns] = values
+        yield changed
+
+
+def _all_changes(row: Any, units: Any, radius: int) -> Any:
+    sets = combinations(range(int(units.max()) + 1), radius)
+    return np.array([changed for altered in sets for changed in _changes(row, units, altered)])
+
+
+@pytest.mark.parametrize(
+    ("keep", "groups", "classes", "leaning"),
+    [
+        (1, None, 2, 0.6),
+        (2, None, 2, 0.8),
+        (2, None, 3, 0.85),
+        (1, [0, 0, 1, 2, 3], 3, 0.7),
+        (1, ["a", "b", "a", "c", PROTECTED], 2, 0.7),
+    ],
+)
+def test_no_change_within_the_radius_alters_an_exact_answer(
+    keep: int, groups: Any, classes: int, leaning: float
+) -> None:
+    rows, y = _table(5, classes)
+    certified = 0
+    for salt in range(3):
+        g = AblatedClassifier(Hashed(leaning, salt), keep=keep, groups=groups, copies=1, random_state=0).fit(rows, y)
+        assert g.exact_
+        found = g.certify(rows[::5])
+        np.testing.assert_array_equal(found.answers, g.predict(rows[::5]))
+        for row, answer, radius in zip(rows[::5], found.answers, found.radii, strict=True):
+            certified += int(radius)
+            assert (g.predict(_all_changes(row, g.units_, int(radius))) == answer).all()
+    assert certified > 0
+
+
+def test_exact_radii_are_those_of_plurality_by_enumeration() -> None:
+    rows, y = _table(6, 3)
+    g = AblatedClassifier(Hashed(0.7), keep=2, copies=1, random_state=0).fit(rows, y)
+    votes = g._ablated().votes(rows, g.scheme_.table)
+    found = g.certify(rows)
+    for row, label, radius in zip(votes, found.labels, found.radii, strict=True):
+        by_units = plurality(row, 3, AlteredUnits(g.scheme_.table))
+        assert label == by_units.label
+        assert radius >= by_units.radius
+    assert (found.counts.sum(axis=1) == 15).all()
+
+
+def test_the_two_sided_certificate_holds_for_the_smoothed_classifier() -> None:
+    """The true answer, by all masks, of every change within the radius; at so small an alpha none may fail."""
+    rows, y = _table(5, 2)
+    g = AblatedClassifier(Hashed(0.9), keep=1, copies=1, most_masks=0, n0=50, n=2_000, alpha=1e-6, random_state=1).fit(
+        rows, y
+    )
+    exact = AblatedClassifier(Hashed(0.9), keep=1, copies=1, random_state=1).fit(rows, y)
+    assert isinstance(g.scheme_, Uniform)
+    assert isinstance(exact.scheme_, AllSubsets)
+    found = g.certify(rows)
+    assert found.alpha == 1e-6
+    assert found.radii.max() >= 1
+    for row, answer, radius in zip(rows, found.answers, found.radii, strict=True):
+        if answer is not None:
+            assert (exact.predict(_all_changes(row, g.units_, int(radius))) == answer).all()
+    assert all(
+        answer is None or answer == true
+        for answer, true in zip(g.predict_or_abstain(rows), exact.predict(rows), strict=True)
+    )
+
+
+def test_it_abstains_where_the_votes_are_even() -> None:
+    rows = np.zeros((2, 40))
+    g = AblatedClassifier(Hashed(0.0), keep=20, copies=1, n0=20, n=50, random_state=0).fit(rows, [0, 1])
+    found = g.certify(rows)
+    assert found.abstained.all()
+    assert found.answers.tolist() == [None, None]
+    assert found.radii.tolist() == [-1, -1]
+    assert not found.certified([0, 1], 0).any()
+    assert (g.predict(rows) >= 0).all()
+    assert g.predict_or_abstain(rows).tolist() == [None, None]
+
+
+def test_cores_do_not_change_the_result() -> None:
+    generator = np.random.default_rng(0)
+    rows, y = generator.normal(size=(150, 6)), generator.integers(0, 2, 150)
+    base = DecisionTreeClassifier(max_depth=3)
+    one = AblatedClassifier(base, keep=2, copies=2, random_state=3).fit(rows, y)
+    two = AblatedClassifier(base, keep=2, copies=2, random_state=3, n_jobs=2).fit(rows, y)
+    for name in ("labels", "radii", "counts"):
+        np.testing.assert_array_equal(getattr(one.certify(rows), name), getattr(two.certify(rows), name))
+    np.testing.assert_array_equal(one.predict_proba(rows), two.predict_proba(rows))
+
+
+@pytest.mark.parametrize("name", ["histogram", "lightgbm"])
+def test_boosted_trees_take_null_as_it_is_and_learn_from_ablated_rows(name: str) -> None:
+    generator = np.random.default_rng(0)
+    y = generator.integers(0, 2, 400)
+    rows = np.where(generator.random((400, 8)) < 0.9, y[:, None], 1 - y[:, None]).astype(float)
+    base: Any = HistGradientBoostingClassifier(max_iter=20)
+    if name == "lightgbm":
+        base = pytest.importorskip("lightgbm", reason="LightGBM is not installed").LGBMClassifier(
+            n_estimators=20, verbose=-1
+        )
+    g = AblatedClassifier(base, keep=3, random_state=0).fit(rows, y)
+    assert isinstance(g.null_, NotANumber)
+    assert g.score(rows, y) > 0.9
+    assert g.certify(rows).certified(y, 1).mean() > 0.5
+
+
+def test_null_is_a_fill_value_and_an_indicator_for_others() -> None:
+    rows = np.array([[1.0, np.nan], [3.0, 4.0]])
+    null = null_for("auto", LogisticRegression(), rows, np.array([1.0, 3.0]))
+    assert isinstance(null, Indicator)
+    seen = null(rows, np.array([[True, True], [False, True]]))
+    np.testing.assert_array_equal(seen, [[1.0, 4.0, 0.0, 1.0], [2.5, 4.0, 1.0, 0.0]])
+    with pytest.raises(InputError, match="null must be one of"):
+        null_for("mean", LogisticRegression(), rows, None)
+
+
+def test_fit_treats_a_row_that_is_there_twice_as_one_of_twice_the_weight() -> None:
+    generator = np.random.default_rng(0)
+    rows, y = generator.normal(size=(60, 5)), generator.integers(0, 2, 60)
+    times = generator.integers(0, 3, 60)
+    base = DecisionTreeClassifier(max_depth=4, random_state=0)
+    weighted = AblatedClassifier(base, keep=2, random_state=0).fit(rows, y, sample_weight=times)
+    repeated = AblatedClassifier(base, keep=2, random_state=0).fit(np.repeat(rows, times, axis=0), np.repeat(y, times))
+    np.testing.assert_array_equal(weighted.votes(rows), repeated.votes(rows))
+
+
+def test_units_are_columns_or_groups_and_some_are_protected() -> None:
+    assert units_of(3, None, None, None).tolist() == [0, 1, 2]
+    assert units_of(5, ["a", "b", "a", -1, "c"], None, None).tolist() == [0, 1, 0, -1, 2]
+    assert units_of(3, None, ["age"], ["sex", "age", "pay"]).tolist() == [0, -1, 1]
+    assert units_of(3, None, [False, False, True], None).tolist() == [0, 1, -1]
+    assert units_of(3, None, [-1], None).tolist() == [0, 1, -1]
+    for groups, protected, message in (
+        ([0, 1], None, "one entry for each of the 3 columns, got 2"),
+        ("abc", None, "must be a sequence"),
+        (None, [0, 1, 2], "must leave at least one column"),
+        (None, [3], "from 0 to 2"),
+        (None, ["age"], "has no column names"),
+        (None, [True, False], "one boolean for each"),
+    ):
+        with pytest.raises(InputError, match=message):
+            units_of(3, groups, protected, None)
+
+
+def test_one_hot_columns_of_a_category_are_one_unit() -> None:
+    table = np.array([["red", "s"], ["green", "m"], ["blue", "m"]])
+    assert one_hot_groups(OneHotEncoder().fit(table)) == [0, 0, 0, 1, 1]
+    assert one_hot_groups(OneHotEncoder(drop="first").fit(table), first=4) == [4, 4, 5]
+    with pytest.raises(InputError, match="fitted OneHotEncoder"):
+        one_hot_groups(OneHotEncoder())
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"keep": 4}, "keep must be a whole number between 1 and units"),
+        ({"keep": 1.5}, "share between 0 and 1"),
+        ({"keep": 1, "copies": 0}, "copies must be"),
+        ({"keep": 1, "null": "zero"}, "null must be one of"),
+    ],
+)
+def test_refusals_name_the_parameter(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        AblatedClassifier(Hashed(), **settings).fit(np.zeros((4, 3)), [0, 1, 0, 1])
+
+
+def test_it_is_a_scikit_learn_estimator_with_names_and_parameters() -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    frame = pandas.DataFrame({"age": [1.0, 2.0, 3.0, None], "pay": [1, 0, 1, 0], "sex": [0, 0, 1, 1]})
+    g = AblatedClassifier(Hashed(), keep=1, protected=["sex"], random_state=0)
+    again = clone(g).fit(frame, ["no", "yes", "no", "yes"])
+    assert again.get_params()["protected"] == ["sex"]
+    assert again.units_.tolist() == [0, 1, PROTECTED]
+    assert list(again.feature_names_in_) == ["age", "pay", "sex"]
+    assert set(again.predict(frame)) <= {"no", "yes"}
+
+
+def test_the_greedy_attack_finds_the_one_feature_that_decides_and_stays_outside_certificates() -> None:
+    generator = np.random.default_rng(0)
+    rows = generator.integers(0, 2, (200, 6)).astype(float)
+    plain = DecisionTreeClassifier(random_state=0).fit(rows, rows[:, 2].astype(int))
+    found = greedy_attack(plain, rows[0], int(rows[0, 2]), rows[:20])
+    assert found.fooled_at == 1
+    assert found.altered == (2,)
+    assert found.path[1, 2] != rows[0, 2]
+    g = AblatedClassifier(Hashed(0.7), keep=2, copies=1, random_state=0).fit(rows, rows[:, 2].astype(int))
+    certificates = g.certify(rows[:10])
+    for row, answer, radius in zip(rows, certificates.answers, certificates.radii, strict=False):
+        found = greedy_attack(g, row, answer, rows[:10], most=3)
+        assert found.wrong[0] is False
+        assert found.fooled_at is None or found.fooled_at > radius
+        for number, changed in enumerate(found.path):
+            assert ((changed != row) & ~(np.isnan(changed) & np.isnan(row))).sum() <= number
+
+
+def test_an_attack_refuses_rows_of_another_width() -> None:
+    with pytest.raises(InputError, match="as wide"):
+        greedy_attack(Hashed(), np.zeros(3), 0, np.zeros((2, 4)))

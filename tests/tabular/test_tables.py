@@ -1,0 +1,183 @@
+"""Tables from files: columns as numbers, the held-out rows, and the whole way on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn", reason="the tables extra is not installed")
+pytest.importorskip("pandas", reason="the tables extra is not installed")
+
+import pandas
+from click.testing import CliRunner
+
+from sparsecert import records
+from sparsecert.certificates import METHODS
+from sparsecert.cli import cli
+from sparsecert.errors import InputError
+from sparsecert.reports import summarise
+from sparsecert.schemes import AllSubsets, Uniform
+from sparsecert.tabular.named import load_table
+from sparsecert.tabular.run import load_table_model
+from sparsecert.tabular.tables import Columns, held_out, read_frame, split_target
+
+
+def _frame(rows: int = 240) -> Any:
+    generator = np.random.default_rng(0)
+    y = generator.integers(0, 2, rows)
+    noisy = {f"f{i}": np.where(generator.random(rows) < 0.85, y, 1 - y) for i in range(5)}
+    colour = np.where(generator.random(rows) < 0.9, np.array(["red", "blue"])[y], "?")
+    return pandas.DataFrame({"id": np.arange(rows), **noisy, "colour": colour, "y": np.array(["no", "yes"])[y]})
+
+
+def _sparsecert(*arguments: Any) -> Any:
+    return CliRunner().invoke(cli, [str(one) for one in arguments])
+
+
+def test_text_becomes_numbers_and_what_is_missing_or_unknown_becomes_null() -> None:
+    frame = pandas.DataFrame({"size": [1.0, None, 3.0], "colour": ["red", "?", " blue"]})
+    columns = Columns.of(frame)
+    assert columns.categories == {"colour": ("blue", "red")}
+    np.testing.assert_array_equal(columns.encode(frame), [[1.0, 1.0], [np.nan, np.nan], [3.0, 0.0]])
+    other = pandas.DataFrame({"more": [0], "colour": ["green"], "size": [np.inf]})
+    np.testing.assert_array_equal(columns.encode(other), [[np.nan, np.nan]])
+    with pytest.raises(InputError, match="lacks the columns size"):
+        columns.encode(other.drop(columns=["size"]))
+    with pytest.raises(InputError, match="size was of numbers"):
+        columns.encode(pandas.DataFrame({"size": ["big"], "colour": ["red"]}))
+
+
+def test_files_are_read_or_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    _frame().to_csv(path, index=False)
+    features, labels = split_target(read_frame(path), "y")
+    assert list(features.columns) == ["id", "f0", "f1", "f2", "f3", "f4", "colour"]
+    assert set(labels) == {"no", "yes"}
+    with pytest.raises(InputError, match="no column 'z'"):
+        split_target(features, "z")
+    with pytest.raises(InputError, match="is not a file"):
+        read_frame(tmp_path / "other.csv")
+    (tmp_path / "empty.csv").write_text("")
+    with pytest.raises(InputError, match="is not a table that can be read"):
+        read_frame(tmp_path / "empty.csv")
+
+
+def test_parquet_gives_the_same_table(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="pyarrow, which reads Parquet, is not installed")
+    _frame().to_csv(tmp_path / "table.csv", index=False)
+    _frame().to_parquet(tmp_path / "table.parquet")
+    one, other = read_frame(tmp_path / "table.csv"), read_frame(tmp_path / "table.parquet")
+    np.testing.assert_array_equal(Columns.of(one).encode(one), Columns.of(other).encode(other))
+    (tmp_path / "damaged.parquet").write_bytes(b"PAR1")
+    with pytest.raises(InputError, match="is not a table that can be read"):
+        read_frame(tmp_path / "damaged.parquet")
+
+
+def test_the_held_out_rows_are_a_share_by_the_seed() -> None:
+    one = held_out(100, 0.25, seed=0)
+    assert one.sum() == 25
+    np.testing.assert_array_equal(one, held_out(100, 0.25, seed=0))
+    assert (one != held_out(100, 0.25, seed=1)).any()
+    for share in (0.0, 1.0, 0.001):
+        with pytest.raises(InputError, match="held-out"):
+            held_out(100, share, seed=0)
+
+
+def test_train_certify_and_report_exactly(tmp_path: Path) -> None:
+    """The recorded radii are those of the records' own rankings; the run continues where it stopped."""
+    table, run = tmp_path / "table.csv", tmp_path / "run"
+    _frame().to_csv(table, index=False)
+    trained = _sparsecert("train", table, "--target", "y", "--keep", 2, "--drop", "id", "--out", run)
+    assert trained.exit_code == 0, trained.output
+    model = load_table_model(run)
+    assert model.scheme == AllSubsets(6, 2)
+    assert model.classes == ("no", "yes")
+    certified = _sparsecert("certify", run, "--data", table)
+    assert certified.exit_code == 0, certified.output
+    assert "table.csv held-out" in certified.output
+    held = records.read(run / "certify.jsonl")
+    assert [line.example for line in held.lines] == np.flatnonzero(held_out(240, 0.25, 0)).tolist()
+    own, again = summarise(held), summarise(held, rule="run-off")
+    assert own.certified_accuracy == again.certified_accuracy  # of two classes, run-off is plurality
+    assert own.certified_accuracy[1] > 0.3
+    lines = (run / "certify.jsonl").read_text().splitlines(keepends=True)
+    (run / "certify.jsonl").write_text("".join(lines[:10]))
+    assert _sparsecert("certify", run, "--data", table).exit_code == 0
+    assert [line.radius for line in records.read(run / "certify.jsonl").lines] == [line.radius for line in held.lines]
+    reported = _sparsecert("report", run / "certify.jsonl", "--format", "json")
+    told = json.loads(reported.output)
+    assert (told["masks"], told["units"], told["keep"]) == (15, 6, 2)
+    assert tuple(told["certified_accuracy"]) == own.certified_accuracy
+
+
+def test_masks_drawn_at_random_are_certified_two_sided(tmp_path: Path) -> None:
+    table, run = tmp_path / "table.csv", tmp_path / "run"
+    generator = np.random.default_rng(1)
+    y = generator.integers(0, 2, 200)
+    columns = {f"c{i:02d}": np.where(generator.random(200) < 0.8, y, 1 - y) for i in range(30)}
+    pandas.DataFrame({**columns, "y": y}).to_csv(table, index=False)
+    settings = ["--keep", 5, "--protected", "c00", "--together", "c01,c02", "--out", run]
+    trained = _sparsecert("train", table, "--target", "y", *settings)
+    assert trained.exit_code == 0, trained.output
+    model = load_table_model(run)
+    assert model.scheme == Uniform(28, 5)
+    assert model.ablated.units.tolist() == [-1, 0, 0, *range(1, 28)]
+    certified = _sparsecert("certify", run, "--data", table, "--n0", 20, "--n", 100, "--limit", 10)
+    assert certified.exit_code == 0, certified.output
+    for line in records.read(run / "certify.jsonl").lines:
+        assert line.selection is not None
+        again = METHODS["two-sided"].certify(line.selection, line.votes, model.scheme, 0.05)
+        assert (line.label, line.radius) == (again.interval.label, again.radius)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--target", "y"], "a table needs --target"),
+        (["--target", "z", "--keep", "2"], "no column 'z'"),
+        (["--target", "y", "--keep", "2", "--protected", "age"], "no column 'age'"),
+        (["--target", "y", "--keep", "2", "--together", "f0,f1", "--together", "f1,f2"], "in two groups"),
+        (["--target", "y", "--keep", "9"], "keep must be"),
+        (["--target", "y", "--keep", "2", "--epochs", "3"], "--epochs is for images"),
+    ],
+)
+def test_mistakes_on_the_command_line_are_named(tmp_path: Path, arguments: list[str], message: str) -> None:
+    _frame(40).to_csv(tmp_path / "table.csv", index=False)
+    refused = _sparsecert("train", tmp_path / "table.csv", "--out", tmp_path / "run", *arguments)
+    assert refused.exit_code != 0
+    assert message in str(refused.exception)
+
+
+def test_options_of_a_table_need_one(tmp_path: Path) -> None:
+    refused = _sparsecert("train", "--data", "digits", "--out", tmp_path, "--target", "y")
+    assert "--target is for a table" in str(refused.exception)
+    assert "--data and --out are needed" in str(_sparsecert("train", "--keep", 3).exception)
+
+
+def test_a_model_of_images_does_not_take_a_table(tmp_path: Path) -> None:
+    _frame(40).to_csv(tmp_path / "table.csv", index=False)
+    refused = _sparsecert("certify", "mnist-k45", "--data", tmp_path / "table.csv", "--out", tmp_path / "out.jsonl")
+    assert "was not trained on a table" in str(refused.exception)
+
+
+def test_named_tables_are_read_from_their_files(tmp_path: Path) -> None:
+    folder = tmp_path / "tabular"
+    folder.mkdir()
+    (folder / "adult.data").write_text("age, job, Y\n39, ?, <=50K\n50, Sales, >50K\n")
+    (folder / "adult.test").write_text("age, job, Y\n20, Tech, >50K.\n")
+    table = load_table("adult", tmp_path)
+    assert table.classes == ("<=50K", ">50K")
+    assert table.labels.tolist() == [0, 1, 1]
+    np.testing.assert_array_equal(table.rows, [[39, np.nan], [50, 0], [20, 1]])
+    (folder / "spambase.data").write_text("0.5,3,1\n0,2,0\n")
+    spam = load_table("spambase", tmp_path)
+    assert spam.rows.tolist() == [[0.5, 3.0], [0.0, 2.0]]
+    assert spam.labels.tolist() == [1, 0]
+    with pytest.raises(InputError, match=r"needs phishing.csv"):
+        load_table("phishing", tmp_path)
+    with pytest.raises(InputError, match="table must be one of"):
+        load_table("iris", tmp_path)
