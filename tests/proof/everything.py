@@ -15,12 +15,13 @@ import numpy as np
 from sparsecert.bounds import charged
 from sparsecert.certificates import METHODS, certify_stopped
 from sparsecert.certificates.damage import AlteredUnits, Damage
+from sparsecert.certificates.enumerated import EnumeratedUnits
 from sparsecert.certificates.patches import AlteredPatch
 from sparsecert.certificates.target import certify_averted, certify_flagged
 from sparsecert.certificates.top_k import certify_top_k
 from sparsecert.counts import Tally
 from sparsecert.exact import rule_named
-from sparsecert.schemes import Bands, Blocks, FixedMasks, Lattice, Partition, RandomValues, Scheme, Uniform
+from sparsecert.schemes import AllSubsets, Bands, Blocks, FixedMasks, Lattice, Partition, RandomValues, Scheme, Uniform
 from tests.proof import slow
 
 MOST = 400  # votes that a stopped certificate might have had
@@ -39,7 +40,9 @@ class Listed:
 
     def delta(self, rho: int) -> Fraction:
         """What the scheme has to say: the share of masks that rho units meet, or the stated bound on it."""
-        return slow.share_charged(self.masks, rho) if self.fixed else slow.share_met(self.masks, rho)
+        if self.fixed and not isinstance(self.scheme, AllSubsets):
+            return slow.share_charged(self.masks, rho)
+        return slow.share_met(self.masks, rho)
 
     @property
     def deltas(self) -> list[Fraction]:
@@ -54,6 +57,11 @@ def _uniform(units: int, keep: int) -> Listed:
     drawn = min(keep, units - keep)
     sizes = tuple(range(units - drawn + 1, units + 1))
     return Listed(Uniform(units, keep), tuple(slow.uniform_masks(units, keep)), sizes)
+
+
+def _all_subsets(units: int, keep: int) -> Listed:
+    masks = tuple(slow.uniform_masks(units, keep))
+    return Listed(AllSubsets(units, keep), masks, (len(masks),))
 
 
 def _partition(units: int, parts: int, rounds: int = 1, seed: int = 0) -> Listed:
@@ -80,6 +88,7 @@ def _bands(height: int, width: int, size: int, rows: bool = False) -> Listed:
 
 SCHEMES = [
     _uniform(1, 1), _uniform(4, 2), _uniform(5, 2), _uniform(6, 1), _uniform(6, 4), _uniform(5, 5), _uniform(7, 3),
+    _all_subsets(4, 2), _all_subsets(5, 2), _all_subsets(3, 3), _all_subsets(6, 1), _all_subsets(6, 3),
     _partition(6, 3), _partition(7, 3, 2, 5), _partition(5, 5), _partition(4, 1),
     _lattice(2, 3, 3), _lattice(3, 3, 3, 4), _lattice(3, 4, 5), _lattice(1, 7, 3), _lattice(4, 3, 6), _lattice(3, 2, 6),
     _blocks(3, 3, 2), _blocks(2, 4, 1), _blocks(4, 2, 2), _blocks(3, 3, 3),
@@ -221,6 +230,8 @@ ATTACKERS = [
     Attacker("units", lambda one: AlteredUnits(one.table), lambda _, masks: slow.unit_attack(masks, _charged(masks))),
     Attacker("priced units", lambda one: AlteredUnits(one.table, seconds=10.0),
              lambda _, masks: slow.unit_attack(masks, _charged(masks)), tight=True),
+    Attacker("enumerated units", lambda one: EnumeratedUnits(one.table),
+             lambda _, masks: slow.unit_attack(masks, False)),
     Attacker("patch", _patch, _slow_patch),
 ]  # fmt: skip
 RULES = [*slow.RULES]

@@ -27,10 +27,11 @@ from sparsecert.bounds import Interval, one_sided, two_sided
 from sparsecert.bounds.wealth import is_proved
 from sparsecert.certificates import corollary_1, corollary_2
 from sparsecert.certificates.damage import AlteredUnits
+from sparsecert.certificates.enumerated import EnumeratedUnits
 from sparsecert.certificates.patches import AlteredPatch
 from sparsecert.certificates.plurality import plurality
 from sparsecert.certificates.random_values import lead, majority
-from sparsecert.schemes import FixedMasks, Lattice, Partition, RandomValues, Scheme, Uniform
+from sparsecert.schemes import Bands, Blocks, FixedMasks, Lattice, Partition, RandomValues, Scheme, Uniform
 from tests.proof import slow
 from tests.proof.everything import FIXED, NOISES, RULES, STATISTICAL, Listed, Statistical, elected, tally
 
@@ -154,9 +155,10 @@ def test_units_and_masks_in_another_order_change_nothing(one: Listed, rule: str)
         ranks = [tuple(chance.sample(range(3), 3)) for _ in table]
         units, masks = (chance.sample(range(size), size) for size in (table.shape[1], table.shape[0]))
         moved = [ranks[mask] for mask in masks]
-        assert elected(rule, moved, AlteredUnits(table[masks][:, units])) == elected(rule, ranks, AlteredUnits(table))
-        if not isinstance(one.scheme, Partition):
-            height, width = one.scheme.height, one.scheme.width  # type: ignore[attr-defined]
+        for damage in (AlteredUnits, EnumeratedUnits):
+            assert elected(rule, moved, damage(table[masks][:, units])) == elected(rule, ranks, damage(table))
+        if isinstance(one.scheme, Lattice | Blocks | Bands):
+            height, width = one.scheme.height, one.scheme.width
             mirrored = table.reshape(-1, height, width)[:, ::-1, ::-1].reshape(table.shape)
             turned = table.reshape(-1, height, width).transpose(0, 2, 1).reshape(table.shape)
             expected = elected(rule, ranks, AlteredPatch(table, height, width))
