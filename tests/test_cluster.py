@@ -78,6 +78,12 @@ def _files_left_open() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a worker takes a while to start, which is no warning here."""
+    monkeypatch.setattr(crews, "PATIENCE", (300, 600))
+
+
+@pytest.fixture(autouse=True)
 def _one_thread() -> Iterator[None]:
     """As the workers have: rounding may depend on it."""
     before = torch.get_num_threads()
