@@ -8,6 +8,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from sparsecert.attacks.defenders import Answers, Defender, refuse_protected
+from sparsecert.attacks.lines import Meeting, check_slots
 from sparsecert.exact import fixed, rule_named
 from sparsecert.smoothed import Smoothed
 from sparsecert.votes import Voting, in_eval_mode
@@ -48,8 +49,7 @@ class AllMasks(Defender):
         rule_named(rule)
         self.smoothed, self.rule = smoothed, rule
         self.masks = fixed(smoothed.scheme).all_masks(smoothed.device)
-        meeting = smoothed.encoding.seen(self.masks).T.contiguous()  # [units, masks]
-        self._meeting = meeting.half() if meeting.is_cuda else meeting.float()
+        self._met = Meeting(smoothed.encoding, self.masks)
         self._voting: Voting | None = None
         self._lines: RankedLines | None = None
         self._last: tuple[torch.Tensor, RankedLines] | None = None
@@ -115,8 +115,7 @@ class AllMasks(Defender):
         if slots is None:
             ranks = torch.zeros(len(inputs), *shape, dtype=torch.int16, device=device)
             return RankedLines(inputs, ranks, everything[:, 0]), everything
-        if len(set(slots.tolist())) != len(slots):
-            raise ValueError("two images of one query are in the same slot")
+        check_slots(slots)
         if self._lines is None:
             none = torch.zeros(0, *shape, dtype=torch.int16, device=device)
             self._lines = RankedLines(inputs[:0], none, everything[:0, 0])
@@ -124,11 +123,6 @@ class AllMasks(Defender):
         at = slots.to(device)
         met = torch.where(self._lines.begun[at, None], self._met(inputs, self._lines.images[at]), everything)
         return RankedLines(inputs, self._lines.ranks[at], everything[:, 0]), met
-
-    def _met(self, images: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
-        """Bool[b, masks]: the masks whose copies may differ, as they show a unit in which the images do."""
-        altered = self.smoothed.encoding.altered(images != others)
-        return altered.to(self._meeting) @ self._meeting > 0
 
     def _remembered(self, slots: torch.Tensor, asked: RankedLines) -> tuple[torch.Tensor, RankedLines]:
         """What was asked, and in which slots; lines that are new begin there."""

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from sparsecert.attacks.defenders import ABSTAINS, Answers, SmoothedDefender
+from sparsecert.attacks.lines import Meeting, check_slots
 from sparsecert.attacks.settled import Bool, Int64, least_leads, settled
 from sparsecert.bounds import charged
 from sparsecert.errors import InputError
@@ -65,8 +66,7 @@ class CommonMasks(SmoothedDefender):
         self.leads = np.arange(n + 1) // 2 + 1 if tie else self.needs
         self.masks = smoothed.scheme.masks(seed, [0], range(ATTACK, ATTACK + n), smoothed.device)[0]
         self.looks = [-(-n // part) for part in (LOOKS if error else (1,))]
-        meeting = smoothed.encoding.seen(self.masks).T.contiguous()  # [units, n]
-        self._meeting = meeting.half() if meeting.is_cuda else meeting.float()
+        self._met = Meeting(smoothed.encoding, self.masks)
         self._lines: Lines | None = None
         self._last: tuple[torch.Tensor, Lines] | None = None
 
@@ -122,18 +122,12 @@ class CommonMasks(SmoothedDefender):
         if self._lines is None:
             none = torch.zeros(0, shape[1], dtype=torch.int16, device=device)
             self._lines = Lines(inputs[:0], none, none.bool())
-        if len(set(slots.tolist())) != len(slots):
-            raise ValueError("two images of one query are in the same slot")
+        check_slots(slots)
         at, before = slots.to(device), len(self._lines.images)
         self._lines = self._lines.reaching(int(slots.max()) + 1)
         self._lines.images[at[at >= before]] = inputs[at >= before]
         met = self._met(inputs, self._lines.images[at])
         return Lines(inputs, self._lines.votes[at], self._lines.known[at] & ~met), met
-
-    def _met(self, images: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
-        """Bool[b, n]: the masks whose copies may differ, as they show a unit in which the images do."""
-        altered = self.smoothed.encoding.altered(images != others)
-        return altered.to(self._meeting) @ self._meeting > 0
 
     def _classify(self, voting: Voting, asked: Lines, rows: torch.Tensor, look: int) -> None:
         """Makes the first `look` votes of these rows known."""
