@@ -77,7 +77,7 @@ def digits(split: str) -> tuple[torch.Tensor, torch.Tensor]:
     return images.expand(-1, 3, -1, -1), torch.from_numpy(data.labels)
 
 
-def tune(model: ImageClassifier, images: torch.Tensor, labels: torch.Tensor, epochs: int = 15) -> None:
+def tune(model: ImageClassifier, images: torch.Tensor, labels: torch.Tensor, epochs: int = 10) -> None:
     """Trains on ablated copies, a mask for each."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.002)
     step = 0
@@ -99,7 +99,7 @@ def main() -> None:
 
     images, labels = digits("test")
     g = sc.Smoothed(Logits(model), SCHEME, ENCODING)
-    c = g.certify(images[:20], n0=100, n=2_000, alpha=0.05, seed=0)
+    c = g.certify(images[:20], n0=100, n=1_000, alpha=0.05, seed=0)
     right = c.labels == labels[:20].numpy()
     for rho in range(c.radii.max() + 1):
         print(f"right whichever {rho} pixels are altered: {(right & (c.radii >= rho)).mean():.0%}")

@@ -1,0 +1,112 @@
+"""The pages of docs/: built without a warning, nothing fetched from elsewhere, every example run."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from sparsecert import encodings, schemes
+from tests.pages import COMMANDS, ROOT, blocks_of, run_block, understand
+
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.glob("*.md"))
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+REPRODUCED = "mnist/k45", "mnist-sample"  # of results/, what the pages certify again
+
+
+@pytest.fixture(autouse=True)
+def _as_before(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """In a folder of its own; what an example registers or seeds is gone afterwards."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(schemes, "KINDS", schemes.KINDS.copy())
+    monkeypatch.setattr(encodings, "KINDS", encodings.KINDS.copy())
+    with torch.random.fork_rng(devices=[]):
+        yield
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_example_of_a_page_runs(page: Path, tmp_path: Path) -> None:
+    text = page.read_text()
+    if "results/" in "".join(block.text for block in blocks_of(text)):
+        for folder in REPRODUCED:
+            shutil.copytree(ROOT / "results" / folder, tmp_path / "results" / folder)
+    names: dict[str, Any] = {"__name__": "page"}
+    for block in blocks_of(text):
+        run_block(block, names)
+
+
+def test_the_pages_have_examples() -> None:
+    """So that a change of how they are marked does not leave them all out."""
+    found = {page.stem: [block.language for block in blocks_of(page.read_text())] for page in PAGES}
+    for page in ("five-minutes", "certificates", "soundness"):
+        assert {"python", "console"} <= {*found[page]}, page
+    assert found["your-model"].count("python") >= 5
+    assert found["extending"].count("python") >= 5
+    assert found["reproduce"].count("console") >= 3
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_no_example_is_hidden_from_the_tests(page: Path) -> None:
+    """Commands and Python stand in fences, with a language; only text may be shown without being run."""
+    text = page.read_text()
+    assert {block.language for block in blocks_of(text)} <= {"python", "text", "json", *COMMANDS}
+    assert len(re.findall(r"^```", text, flags=re.MULTILINE)) == 2 * len([*blocks_of(text)])
+    assert not re.findall(
+        r"^    (?:sparsecert|import|python|torchrun) .*$", re.sub(r"(?s)```.*?```", "", text), re.MULTILINE
+    )
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_files_and_commands_it_names_exist(page: Path) -> None:
+    text = re.sub(r"(?s)```.*?```", "", page.read_text())
+    for name in re.findall(r"`((?:src|tests|examples|results|benchmarks)/[\w/.-]*)`", text):
+        assert (ROOT / name).exists(), name
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"`make ([a-z]+)`", text):
+        assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
+
+
+@pytest.mark.parametrize("words", ["certify mnist-k45 --data mnist --limits 3", "reproduce table-99", "records join"])
+def test_a_command_that_is_not_understood_is_noticed(words: str) -> None:
+    with pytest.raises(Exception, match=r"No such|Invalid|not one of"):
+        understand(words.split())
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
+def test_an_example_script_runs(example: Path, tmp_path: Path) -> None:
+    """As it is, from another folder; nothing is left behind."""
+    command = [sys.executable, "-W", "error", str(example)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "altered" in done.stdout
+    assert not [*tmp_path.iterdir()]
+
+
+def test_three_scripts_and_each_is_listed() -> None:
+    assert len(EXAMPLES) == 3
+    listed = re.findall(r"^\| `(\w+\.py)`", (ROOT / "examples" / "README.md").read_text(), flags=re.MULTILINE)
+    assert sorted(listed) == [example.name for example in EXAMPLES]
+
+
+def test_the_site_is_built_and_fetches_nothing(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(tmp_path / "site")]
+    done = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    site = tmp_path / "site"
+    assert {page.stem for page in PAGES} <= {page.stem for page in site.glob("*.html")}
+    fetched = re.compile(
+        r"<(?:script|img|iframe|source)[^>]+src=\"(?:https?:)?//|<link[^>]+(?:stylesheet|preconnect|icon)[^>]+href=\"(?:https?:)?//"
+    )
+    for page in site.rglob("*.html"):
+        assert not fetched.search(page.read_text()), page
+    for sheet in site.rglob("*.css"):
+        assert not re.search(r"url\([\"']?(?:https?:)?//|@import", sheet.read_text()), sheet
