@@ -24,7 +24,7 @@ tests: $(VENV)/.ready-test
 	$(BIN)/pytest -n $(JOBS) --dist loadfile
 
 docs: $(VENV)/.ready-test  ## the pages of docs/, as a site in build/site that needs nothing from elsewhere
-	$(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 dist: $(VENV)/.ready-test  ## wheel and source archive, in dist/
 	rm -rf dist

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -20,6 +20,10 @@ from tests.pages import COMMANDS, ROOT, blocks_of, run_block, understand
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+FETCHED = re.compile(
+    r"<(?:script|img|iframe|source)[^>]+src=\"(?:https?:)?//"
+    r"|<link[^>]+(?:stylesheet|preconnect|preload|icon)[^>]+href=\"(?:https?:)?//"
+)
 REPRODUCED = "mnist/k45", "mnist-sample"  # of results/, what the pages certify again
 
 
@@ -82,12 +86,10 @@ def test_a_command_that_is_not_understood_is_noticed(words: str) -> None:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
-def test_an_example_script_runs(example: Path, tmp_path: Path) -> None:
+def test_an_example_script_runs(example: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As it is, from another folder; nothing is left behind."""
-    command = [sys.executable, "-W", "error", str(example)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "altered" in done.stdout
+    runpy.run_path(str(example), run_name="__main__")
+    assert "altered" in capsys.readouterr().out
     assert not [*tmp_path.iterdir()]
 
 
@@ -98,15 +100,17 @@ def test_three_scripts_and_each_is_listed() -> None:
 
 
 def test_the_site_is_built_and_fetches_nothing(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(tmp_path / "site")]
-    done = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
     site = tmp_path / "site"
-    assert {page.stem for page in PAGES} <= {page.stem for page in site.glob("*.html")}
-    fetched = re.compile(
-        r"<(?:script|img|iframe|source)[^>]+src=\"(?:https?:)?//|<link[^>]+(?:stylesheet|preconnect|icon)[^>]+href=\"(?:https?:)?//"
-    )
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(site)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {page.stem for page in PAGES} | {"404"} == {page.stem for page in site.glob("*.html")}
     for page in site.rglob("*.html"):
-        assert not fetched.search(page.read_text()), page
+        assert not FETCHED.search(page.read_text()), page
     for sheet in site.rglob("*.css"):
         assert not re.search(r"url\([\"']?(?:https?:)?//|@import", sheet.read_text()), sheet
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    named = re.findall(r"^  - .+: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), flags=re.MULTILINE)
+    assert sorted(named) == [page.name for page in PAGES]
