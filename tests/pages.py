@@ -78,7 +78,7 @@ def understand(words: list[str]) -> None:
     command: click.Command = cli
     context = cli.make_context("sparsecert", list(words))
     while isinstance(command, click.Group):
-        name, found, rest = command.resolve_command(context, [*context._protected_args, *context.args])
+        name, found, rest = command.resolve_command(context, [*getattr(context, "_protected_args", ()), *context.args])
         assert found is not None
         command, context = found, found.make_context(name, rest, parent=context)
 

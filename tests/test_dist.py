@@ -11,6 +11,7 @@ import shutil
 import site
 import subprocess
 import sys
+import tarfile
 import venv
 import zipfile
 from pathlib import Path
@@ -18,7 +19,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PARTS = "pyproject.toml", "README.md", "LICENSE", "NOTICE", "src"
+TOLD = "CHANGELOG.md", "constraints.txt", "mkdocs.yml", "docs", "examples"  # in the source archive alone
+PARTS = "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "NOTICE", "src", *TOLD
 
 LEAST = {"build": (1, 2), "setuptools": (77, 0), "pip": (22, 3)}  # the extra `dist` of pyproject.toml
 
@@ -54,7 +56,6 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copy(ROOT / part, source)
     _run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, source, cwd=folder)
     (found,) = folder.glob("*.whl")
-    assert [*folder.glob("*.tar.gz")]
     return found
 
 
@@ -70,6 +71,19 @@ def test_everything_of_the_package_is_in_the_wheel(wheel: Path) -> None:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
     assert names == wanted
     assert any(name.endswith(".safetensors") for name in names)
+
+
+def test_pages_and_examples_are_in_the_source_archive(wheel: Path) -> None:
+    (archive,) = wheel.parent.glob("*.tar.gz")
+    with tarfile.open(archive) as files:
+        names = {name.partition("/")[2] for name in files.getnames()}
+    wanted = {
+        path.relative_to(ROOT).as_posix()
+        for part in TOLD
+        for path in [ROOT / part, *(ROOT / part).rglob("*")]
+        if path.suffix != ".pyc" and path.name != "__pycache__"
+    }
+    assert wanted <= names
 
 
 def test_the_version_is_said_once_more_and_the_same(wheel: Path) -> None:

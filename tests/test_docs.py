@@ -11,10 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import torch
 
 from sparsecert import encodings, schemes
+from sparsecert.cli import cli
 from tests.pages import COMMANDS, ROOT, blocks_of, run_block, understand
 
 DOCS = ROOT / "docs"
@@ -69,11 +71,21 @@ def test_no_example_is_hidden_from_the_tests(page: Path) -> None:
     )
 
 
+def _parameters(command: click.Command) -> Iterator[click.Parameter]:
+    """Of a command, or of all the commands of a group."""
+    yield from command.params
+    for child in command.commands.values() if isinstance(command, click.Group) else ():
+        yield from _parameters(child)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_files_and_commands_it_names_exist(page: Path) -> None:
     text = re.sub(r"(?s)```.*?```", "", page.read_text())
     for name in re.findall(r"`((?:src|tests|examples|results|benchmarks)/[\w/.-]*)`", text):
         assert (ROOT / name).exists(), name
+    for verb, rest in re.findall(rf"`(?:sparsecert )?({'|'.join(cli.commands)})( [^`]*)?`", text):
+        known = {option for parameter in _parameters(cli.commands[verb]) for option in parameter.opts}
+        assert {*re.findall(r"--[a-z0-9-]+", rest)} <= known, (verb, rest)
     makefile = (ROOT / "Makefile").read_text()
     for target in re.findall(r"`make ([a-z]+)`", text):
         assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
