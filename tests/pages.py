@@ -50,8 +50,15 @@ def blocks_of(text: str) -> Iterator[Block]:
         yield Block(found["language"], found["text"], found["needs"])
 
 
+def run_page(text: str) -> None:
+    """Runs all examples of a page in this folder."""
+    names: dict[str, Any] = {"__name__": "page"}
+    for block in blocks_of(text):
+        run_block(block, names)
+
+
 def run_block(block: Block, names: dict[str, Any]) -> None:
-    """Runs an example in this folder; `names` are those that the page's Python has made so far."""
+    """Runs an example; `names` are those that the page's Python has made so far."""
     if block.language == "python":
         smaller = block.text.replace("10_000", "400").replace("1_000", "50")
         exec(compile(smaller, "<page>", "exec", dont_inherit=True), names)

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
@@ -17,7 +16,7 @@ import torch
 
 from sparsecert import encodings, schemes
 from sparsecert.cli import cli
-from tests.pages import COMMANDS, ROOT, blocks_of, run_block, understand
+from tests.pages import COMMANDS, ROOT, blocks_of, run_page, understand
 
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
@@ -45,9 +44,23 @@ def test_every_example_of_a_page_runs(page: Path, tmp_path: Path) -> None:
     if "results/" in "".join(block.text for block in blocks_of(text)):
         for folder in REPRODUCED:
             shutil.copytree(ROOT / "results" / folder, tmp_path / "results" / folder)
-    names: dict[str, Any] = {"__name__": "page"}
-    for block in blocks_of(text):
-        run_block(block, names)
+    run_page(text)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("row % self.parts == np.arange", "row % self.parts <= np.arange"),
+        ("np.arange(self.units) // self.width", "np.arange(self.units) // self.height"),
+        ("torch.where(retained, inputs, self.colour)", "inputs * retained + self.colour * ~retained"),
+        ("torch.where(retained, inputs, self.colour)", "torch.where(retained, inputs - inputs.mean(), self.colour)"),
+    ],
+)
+def test_the_proofs_of_the_page_notice_a_mistake(right: str, wrong: str) -> None:
+    text = (DOCS / "extending.md").read_text()
+    assert right in text
+    with pytest.raises(AssertionError):
+        run_page(text.replace(right, wrong))
 
 
 def test_the_pages_have_examples() -> None:
