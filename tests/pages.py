@@ -50,14 +50,14 @@ def blocks_of(text: str) -> Iterator[Block]:
         yield Block(found["language"], found["text"], found["needs"])
 
 
-def run_page(text: str) -> None:
-    """Runs all examples of a page in this folder."""
+def run_page(text: str, needs_met: bool = False) -> None:
+    """Runs all examples of a page in this folder; those that need something only where it is there."""
     names: dict[str, Any] = {"__name__": "page"}
     for block in blocks_of(text):
-        run_block(block, names)
+        run_block(block, names, needs_met)
 
 
-def run_block(block: Block, names: dict[str, Any]) -> None:
+def run_block(block: Block, names: dict[str, Any], needs_met: bool) -> None:
     """Runs an example; `names` are those that the page's Python has made so far."""
     if block.language == "python":
         smaller = block.text.replace("10_000", "400").replace("1_000", "50")
@@ -65,7 +65,7 @@ def run_block(block: Block, names: dict[str, Any]) -> None:
     elif block.language in COMMANDS:
         assert block.commands, f"a command begins with '$ ': {block.text}"
         for line in block.commands:
-            run_command(line, only_understood=block.needs is not None)
+            run_command(line, only_understood=block.needs is not None and not needs_met)
 
 
 def run_command(line: str, only_understood: bool = False) -> None:
@@ -73,7 +73,7 @@ def run_command(line: str, only_understood: bool = False) -> None:
         return
     words = shlex.split(re.sub(r"^torchrun .*-m sparsecert", "sparsecert", line), comments=True)
     assert words[0] == "sparsecert", f"neither run nor understood: {line}"
-    if only_understood or words[1] in ENDLESS:
+    if only_understood or words[1] in ENDLESS or line.startswith("torchrun"):
         understand(words[1:])
         return
     result = CliRunner().invoke(cli, [*words[1:], *_smaller(words[1:])])

@@ -11,11 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import numpy as np
 import pytest
 import torch
 
 from sparsecert import encodings, schemes
 from sparsecert.cli import cli
+from tests.datasets.made import write_image
 from tests.pages import COMMANDS, ROOT, blocks_of, run_page, understand
 
 DOCS = ROOT / "docs"
@@ -45,6 +47,19 @@ def test_every_example_of_a_page_runs(page: Path, tmp_path: Path) -> None:
         for folder in REPRODUCED:
             shutil.copytree(ROOT / "results" / folder, tmp_path / "results" / folder)
     run_page(text)
+
+
+@pytest.mark.slow
+def test_the_commands_for_photographs_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a folder of noise in ImageNet's layout; the network is the whole ResNet-50."""
+    noise = np.random.default_rng(0)
+    for split, count in (("train", 2), ("val", 3)):
+        for place in range(2 * count):
+            path = tmp_path / "imagenet" / split / f"class-{place % 2}" / f"{place}.JPEG"
+            write_image(path, noise.integers(0, 256, (48, 40, 3), dtype=np.uint8))
+    monkeypatch.setenv("SPARSECERT_DATA", str(tmp_path))
+    run_page((DOCS / "imagenet.md").read_text(), needs_met=True)
+    assert (tmp_path / "curve.png").is_file()
 
 
 @pytest.mark.parametrize(
