@@ -17,18 +17,23 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from sparsecert.counts import Counts
-from sparsecert.errors import InputError
 from sparsecert.schemes import ENUMERATION
 from sparsecert.service.metrics import Metrics
 from sparsecert.votes import Progress, Voting, even, onto, ranked
 from sparsecert.work import Work
 
 T = TypeVar("T")
+Whole = npt.NDArray[np.int64]
 
 CLOSED = "the service is shutting down and takes no more requests"
+
+
+class ShuttingDown(RuntimeError):
+    """The service finishes what it took, and takes nothing more."""
 
 
 @dataclass(eq=False)
@@ -43,8 +48,8 @@ class Ballot:
     example: int
     seed: int
     draws: range
-    votes: np.ndarray[Any, np.dtype[np.int64]]
-    ranks: np.ndarray[Any, np.dtype[np.int16]] | None = None
+    votes: Whole
+    ranks: npt.NDArray[np.int16] | None = None
     taken: int = 0
 
     @property
@@ -52,19 +57,22 @@ class Ballot:
         """How many copies have not voted."""
         return len(self.draws) - self.taken
 
-    def take(self, labels: torch.Tensor, ranks: torch.Tensor | None) -> None:
-        """Counts the next copies' votes."""
-        self.votes += np.bincount(labels.numpy(), minlength=len(self.votes))
+    def take(self, labels: torch.Tensor, ranks: torch.Tensor | None) -> Whole:
+        """Counts the next copies' votes, and returns them."""
+        fresh: Whole = np.bincount(labels.numpy(), minlength=len(self.votes)).astype(np.int64)
+        self.votes += fresh
         if self.ranks is not None and ranks is not None:
             self.ranks[self.taken : self.taken + len(labels)] = ranks.numpy()
         self.taken += len(labels)
+        return fresh
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What a pass did for one ballot: the copies that voted, the first of them with masks and labels to show."""
+    """What a pass did for one ballot: its fresh votes, and the first of the copies with masks and labels to show."""
 
     ballot: Ballot
+    fresh: Whole
     labels: list[int]
     draws: list[int]
     masks: torch.Tensor
@@ -167,7 +175,7 @@ class Batcher:
         job = Job(begin, told)
         with self._changed:
             if self._closed:
-                raise InputError(CLOSED)
+                raise ShuttingDown(CLOSED)
             self._waiting.append(job)
             self._changed.notify()
         return job
@@ -242,10 +250,9 @@ class Batcher:
         for ballot, rows in shares:
             part, first = slice(at, at + rows), ballot.draws.start + ballot.taken
             few = min(rows, self._shown)
-            ballot.take(labels[part], None if ranks is None else ranks[part])
-            found.append(
-                Shown(ballot, labels[at : at + few].tolist(), list(range(first, first + few)), masks[at : at + few])
-            )
+            fresh = ballot.take(labels[part], None if ranks is None else ranks[part])
+            first_few = labels[part][:few].tolist(), list(range(first, first + few)), masks[part][:few]
+            found.append(Shown(ballot, fresh, *first_few))
             at += rows
         return found
 

@@ -1,10 +1,10 @@
 """How often the model gives each class, bounded at every moment while the votes come in. No torch here.
 
-For one class with probability p, let s of the first n votes be for it. The mixture
-M_n(p) = integral of t^s (1 - t)^(n - s) over t from 0 to 1, divided by p^s (1 - p)^(n - s), has mean 1 whatever n is and
-is never negative: it is a martingale that starts at 1, so the probability that it *ever* reaches 1 / alpha is at most
-alpha (Ville, 1939; the uniform mixture is Robbins's, "Statistical methods related to the law of the iterated
-logarithm", 1970). The p that it has not ruled out are an interval around s / n.
+For one class with probability p, let s of the first n votes be for it. The mixture M_n(p), the integral of
+t^s (1 - t)^(n - s) over t from 0 to 1 divided by p^s (1 - p)^(n - s), is never negative, starts at 1 and is a
+martingale, so the probability that it *ever* reaches 1 / alpha is at most alpha (Ville, 1939; the uniform mixture is
+Robbins's, "Statistical methods related to the law of the iterated logarithm", 1970). The p that it has not ruled out
+are an interval around s / n.
 """
 
 from __future__ import annotations

@@ -40,7 +40,9 @@ def _gather(values: Any, shape: tuple[int, ...], flat: list[float], at: tuple[in
         flat.append(_number(values, place))
         return
     if not isinstance(values, list):
-        raise InputError(f"{place} must be a list of {shape[0]} (the model takes {_sizes(shape)}), got {_named(values)}")
+        raise InputError(
+            f"{place} must be a list of {shape[0]} (the model takes {_sizes(shape)}), got {_named(values)}"
+        )
     if len(values) != shape[0]:
         raise InputError(f"{place} must have {shape[0]} entries, got {len(values)}")
     for index, value in enumerate(values):
@@ -91,7 +93,9 @@ def from_file(data: bytes, shape: tuple[int, ...]) -> torch.Tensor:
                         f"resize it first"
                     )
                 if image.mode not in MODES:
-                    raise InputError(f"the image must have 8 bits a channel, its mode is {image.mode}; convert it first")
+                    raise InputError(
+                        f"the image must have 8 bits a channel, its mode is {image.mode}; convert it first"
+                    )
                 plain = _opaque(image).convert("L" if channels == 1 else "RGB")
     except InputError:
         raise

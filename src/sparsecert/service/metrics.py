@@ -40,7 +40,7 @@ class Number:
         """The number as Prometheus reads it."""
         with self._lock:
             known = sorted(self._values.items())
-        return [*self._head(), *(f"{self.name}{braced(self.labels, values)} {number:g}" for values, number in known)]
+        return [*self._head(), *(f"{self.name}{braced(self.labels, values)} {written(number)}" for values, number in known)]
 
     def _head(self) -> list[str]:
         return [f"# HELP {self.name} {self.text}", f"# TYPE {self.name} {self.kind}"]
@@ -72,7 +72,7 @@ class Histogram:
                     total += count
                     lines.append(f"{self.name}_bucket{braced((self.label, 'le'), (value, edge))} {total}")
                 labels = braced((self.label,), (value,))
-                lines += [f"{self.name}_sum{labels} {self._sums[value]:g}", f"{self.name}_count{labels} {total}"]
+                lines += [f"{self.name}_sum{labels} {written(self._sums[value])}", f"{self.name}_count{labels} {total}"]
         return lines
 
 
@@ -124,6 +124,11 @@ def braced(labels: tuple[str, ...], values: tuple[str, ...]) -> str:
         return ""
     pairs = zip(labels, values, strict=True)
     return "{" + ",".join(f'{name}="{escaped(value)}"' for name, value in pairs) + "}"
+
+
+def written(number: float) -> str:
+    """The number with all its digits, whole ones without a point."""
+    return str(int(number)) if number == int(number) else repr(number)
 
 
 def escaped(value: str) -> str:

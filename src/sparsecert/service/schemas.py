@@ -55,8 +55,6 @@ class CertifySettings(Settings):
 class GivenInput(BaseModel):
     """One input, in one of two forms."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
-
     values: list[Any] | None = Field(
         None,
         description="Nested lists of the model's shape: channels x height x width numbers from 0 to 1 for an image, "
@@ -68,9 +66,13 @@ class GivenInput(BaseModel):
 class PredictRequest(GivenInput, PredictSettings):
     """An input to classify."""
 
+    model_config = ConfigDict(extra="forbid", strict=True)
+
 
 class CertifyRequest(GivenInput, CertifySettings):
     """An input to certify."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class Answer(BaseModel):
