@@ -40,7 +40,10 @@ class Number:
         """The number as Prometheus reads it."""
         with self._lock:
             known = sorted(self._values.items())
-        return [*self._head(), *(f"{self.name}{braced(self.labels, values)} {written(number)}" for values, number in known)]
+        return [
+            *self._head(),
+            *(f"{self.name}{braced(self.labels, values)} {written(number)}" for values, number in known),
+        ]
 
     def _head(self) -> list[str]:
         return [f"# HELP {self.name} {self.text}", f"# TYPE {self.name} {self.kind}"]

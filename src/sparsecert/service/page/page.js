@@ -180,7 +180,8 @@ function arrange() {
   document.querySelectorAll(".drawing").forEach((part) => { part.hidden = breaking; });
   document.querySelectorAll(".breaking").forEach((part) => { part.hidden = !breaking; });
   document.querySelector(`input[value=${breaking ? "opposite" : "pen"}]`).checked = true;
-  at("image-heading").textContent = breaking ? "Change its pixels" : "Pick a digit or draw one";
+  at("image-title").textContent = breaking ? "Change its pixels" : "Pick a digit or draw one";
+  at("main").classList.toggle("attacking", breaking);
   at("certify").hidden = breaking || running !== null;
   at("stop").hidden = running === null;
   at("attacked").hidden = !breaking;
@@ -204,6 +205,9 @@ async function certify() {
   at("radius").textContent = "\u2013";
   at("says").textContent = "Counting votes.";
   arrange();
+  if (at("proof").getBoundingClientRect().top > innerHeight - 200) {
+    at("proof").scrollIntoView({ behavior: CALM ? "auto" : "smooth" });
+  }
   try {
     const answer = await fetched("/v1/certify", settings(), running.signal);
     for await (const line of lines(answer)) heard(line, pixels);
@@ -339,7 +343,7 @@ function showCopy() {
 function changedNow() {
   const changed = image.reduce((sum, value, unit) => sum + (value !== certified.pixels[unit]), 0);
   const within = changed <= certified.radius;
-  at("changed").textContent = `${changed} changed, certified against ${certified.radius}.`;
+  at("changed").textContent = `${changed} ${changed === 1 ? "pixel" : "pixels"} changed, certified against ${certified.radius}.`;
   at("meter").firstElementChild.style.width = `${Math.min(100, 100 * changed / Math.max(1, 2 * certified.radius))}%`;
   at("meter").classList.toggle("over", !within);
   at("meter").setAttribute("aria-label", `${changed} changed pixels, ${certified.radius} are certified`);
