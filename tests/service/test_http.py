@@ -216,7 +216,7 @@ def test_a_token_is_asked_of_everything_but_the_page_and_health() -> None:
 def test_a_closed_service_says_so() -> None:
     made = small()
     made.close()
-    assert post(made, "/v1/predict", {"values": _values()}).status_code == 503
+    assert post(made, "/v1/predict", {"values": _values(), "n": 10}).status_code == 503
 
 
 def test_a_model_that_fails_is_a_500_for_its_request_and_the_service_goes_on() -> None:

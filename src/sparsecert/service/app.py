@@ -124,6 +124,7 @@ def _application(answers: Answers, name: str, sha256: str | None) -> FastAPI:
         lifespan=lifespan,
         docs_url=None,  # those pages load scripts from elsewhere
         redoc_url=None,
+        redirect_slashes=False,
     )
     _handle_mistakes(app)
     _add_facts(app, answers, name, sha256)

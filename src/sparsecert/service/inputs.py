@@ -16,6 +16,7 @@ from sparsecert.errors import InputError
 
 FORMATS = ("PNG", "JPEG")
 MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")  # of 8 bits; the others would be cut to 8
+LARGEST = float(np.finfo(np.float32).max)
 MOST_CHARACTERS = 40  # of a value that a refusal repeats
 
 
@@ -56,7 +57,7 @@ def _number(value: Any, place: str) -> float:
         number = float(value)
     except OverflowError:
         number = math.inf
-    if not math.isfinite(number) or abs(number) > np.finfo(np.float32).max:
+    if not math.isfinite(number) or abs(number) > LARGEST:
         raise InputError(f"{place} must be a finite number that 32 bits can hold")
     return number
 
@@ -99,6 +100,10 @@ def from_file(data: bytes, shape: tuple[int, ...]) -> torch.Tensor:
                 plain = _opaque(image).convert("L" if channels == 1 else "RGB")
     except InputError:
         raise
+    except Image.DecompressionBombError as error:
+        raise InputError(
+            f"the image is far larger than the model takes, {width} x {height}; resize it first"
+        ) from error
     except Exception as error:  # a file made to break decoders may raise anything
         raise InputError("the image cannot be decoded; send the bytes of a PNG or JPEG file") from error
     pixels = np.asarray(plain, dtype=np.uint8).reshape(height, width, channels)
