@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 VARIABLE = "SPARSECERT_CHROMIUM"
-FLAGS = "--no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync --no-first-run"
+FLAGS = (
+    "--no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync "
+    "--no-first-run"
+)
 
 
 def chromium() -> str | None:

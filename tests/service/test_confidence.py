@@ -31,11 +31,11 @@ def test_no_votes_say_nothing() -> None:
 
 
 def test_looked_at_after_every_vote_they_fail_less_often_than_alpha() -> None:
-    random, alpha, runs, length = np.random.default_rng(0), 0.2, 2_000, 300
+    random, alpha, runs, length = np.random.default_rng(0), 0.2, 1_000, 200
     p = random.choice([0.02, 0.3, 0.5], size=runs)
     counts = np.cumsum(random.random((length, runs)) < p, axis=0).astype(np.float64)
     failed = np.zeros(runs, dtype=np.bool_)
-    for trials in range(1, length + 1, 2):
+    for trials in range(1, length + 1, 4):
         low, high = mixture_interval(counts[trials - 1], trials, alpha)
         failed |= (p < low) | (p > high)
     assert 0 < failed.mean() <= alpha

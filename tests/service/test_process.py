@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -14,8 +13,10 @@ from typing import Any
 import httpx
 import pytest
 import torch
+from click.testing import CliRunner
 
-from sparsecert import Smoothed
+from sparsecert import InputError, Smoothed
+from sparsecert.cli import cli
 from tests.service.running import running
 
 
@@ -68,29 +69,20 @@ def test_it_finishes_what_it_took_and_ends_with_0(
     ],
 )
 def test_a_mistake_ends_in_one_line(arguments: list[str], sentence: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "sparsecert", "serve", *arguments], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 2
-    assert sentence in done.stderr.splitlines()[-1]
-    assert "Traceback" not in done.stderr
+    failure = CliRunner().invoke(cli, ["serve", *arguments, "--device", "cpu"]).exception
+    assert isinstance(failure, InputError)
+    assert sentence in str(failure)
 
 
-def test_without_the_extra_it_says_what_to_install() -> None:
-    code = (
-        "import sys\nsys.modules['fastapi'] = None\n"
-        "from sparsecert.cli import main\nmain(['serve', 'mnist-k45'])"
-    )  # fmt: skip
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "pip install 'sparsecert[serve]'" in done.stderr
+def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fastapi", None)
+    failure = CliRunner().invoke(cli, ["serve", "mnist-k45"]).exception
+    assert isinstance(failure, InputError)
+    assert "pip install 'sparsecert[serve]'" in str(failure)
 
 
 def test_an_empty_token_is_refused(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "sparsecert", "serve", "mnist-k45", "--token-file", str(tmp_path / "token")],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 2
-    assert "must be printable characters" in done.stderr
+    failure = CliRunner().invoke(cli, ["serve", "mnist-k45", "--token-file", str(tmp_path / "token")]).exception
+    assert isinstance(failure, InputError)
+    assert "must be printable characters" in str(failure)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import signal
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -73,29 +74,36 @@ def serve(
         token=token,
         rows=rows,
     )
+    listening = _bound(host, port)
     if token is None and not _is_loopback(host):
         click.echo(f"Warning: {host} is open to others and no token is asked for; see --token-file", err=True)
-    _run(uvicorn, service.app, host, port)
+    _run(uvicorn, service.app, listening)
 
 
-def _run(uvicorn: Any, app: Any, host: str, port: int) -> None:
+def _bound(host: str, port: int) -> socket.socket:
+    """A socket that listens there."""
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise InputError(
+            f"cannot listen on {host}:{port} ({error.strerror}); choose another --host or --port"
+        ) from error
+
+
+def _run(uvicorn: Any, app: Any, listening: socket.socket) -> None:
     """Serves until a signal; then finishes what was taken."""
 
     class Server(uvicorn.Server):  # type: ignore[misc]
         async def startup(self, sockets: Any = None) -> None:
             await super().startup(sockets)
-            if self.started:
-                bound = self.servers[0].sockets[0].getsockname()[1]
-                shown = f"[{host}]" if ":" in host else host
-                click.echo(f"serving on http://{shown}:{bound}  (Ctrl-C ends it)", err=True)
+            host, port = listening.getsockname()[:2]
+            shown = f"[{host}]" if ":" in host else host
+            click.echo(f"serving on http://{shown}:{port}  (Ctrl-C ends it)", err=True)
 
     for ending in (signal.SIGINT, signal.SIGTERM):
         signal.signal(ending, signal.SIG_IGN)  # uvicorn handles them, and raises them again once all is finished
-    config = uvicorn.Config(app, host, port, log_level="warning", access_log=False, server_header=False)
-    server = Server(config)
-    server.run()
-    if not server.started:
-        raise InputError(f"cannot listen on {host}:{port}; choose another --host or --port")
+    config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
+    Server(config).run(sockets=[listening])
 
 
 def _token(file: str | None) -> str | None:
