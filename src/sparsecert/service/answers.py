@@ -127,8 +127,10 @@ class Answers:
         self, job: Job[Any], done: asyncio.Future[Any], live: Live, settings: CertifySettings, seed: int | None
     ) -> AsyncIterator[str]:
         try:
-            while not done.done():
+            over = False
+            while not over:
                 await _either(done, live.changed)
+                over = done.done()
                 if (line := live.line()) is not None:
                     yield line.model_dump_json() + "\n"
             yield self._last(done, settings, seed) + "\n"

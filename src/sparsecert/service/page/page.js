@@ -154,6 +154,7 @@ function press(chosen) {
 
 function choose(values, button) {
   if (running) running.abort();
+  running = null;
   image = Float32Array.from(values);
   certified = null;
   press(button);
@@ -199,7 +200,8 @@ function settings() {
 
 async function certify() {
   trouble(null);
-  running = new AbortController();
+  const mine = new AbortController();
+  running = mine;
   const pixels = Float32Array.from(image);
   at("copies").replaceChildren();
   at("radius").textContent = "\u2013";
@@ -209,12 +211,13 @@ async function certify() {
     at("proof").scrollIntoView({ behavior: CALM ? "auto" : "smooth" });
   }
   try {
-    const answer = await fetched("/v1/certify", settings(), running.signal);
+    const answer = await fetched("/v1/certify", settings(), mine.signal);
     for await (const line of lines(answer)) heard(line, pixels);
   } catch (error) {
     trouble(error);
     at("says").textContent = "Not certified.";
   }
+  if (running !== mine) return;  // another one has begun meanwhile
   running = null;
   arrange();
   drawBoard();
