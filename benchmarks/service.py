@@ -4,6 +4,7 @@ Starts `sparsecert serve` as a process of its own and asks it from this one, wit
 client sends its next request when it has the answer to the last. Prints requests a second, the time within which half
 and 99 of 100 were answered, how many were refused for the moment (429, and sent again) or lost, how many requests
 shared a forward pass, and the memory of the service's process. The last level has more clients than the service takes.
+At the end come many small requests, to see whether its memory grows.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ import torch
 
 from sparsecert import datasets
 
-MODEL, CLIENTS, CONCURRENCY = "mnist-k45", (1, 2, 4, 8, 16, 32, 64), 32
+MODEL, CLIENTS, CONCURRENCY = "mnist-k45", (1, 2, 4, 8, 16, 32, 48), 32
+SOAK_ROUNDS, SOAK_REQUESTS, SOAK_CLIENTS, SOAK_COPIES = 5, 400, 8, 20
 
 
 @dataclass
@@ -84,6 +86,10 @@ async def measured(address: str, n: int, requests: int) -> None:
                 f"{clients:7}  {requests / took:10.1f}  {n * requests / took:8,.0f}  {p50:6.0f}  {p99:6.0f}  "
                 f"{found.refused:7}  {found.lost:4}  {together / passes:15.1f}  {memory(after):10.0f}"
             )
+        print(f"then {SOAK_ROUNDS} times {SOAK_REQUESTS} requests of {SOAK_COPIES} copies by {SOAK_CLIENTS} clients:")
+        for _ in range(SOAK_ROUNDS):
+            found = await level(client, images, SOAK_COPIES, SOAK_CLIENTS, SOAK_REQUESTS)
+            print(f"lost {found.lost}, memory {memory(await numbers(client)):.0f} MiB")
 
 
 async def level(client: httpx.AsyncClient, images: Any, n: int, clients: int, requests: int) -> Level:

@@ -140,6 +140,9 @@ def test_rows_are_shared_out_fairly_and_none_is_wasted() -> None:
     assert shares(10, 100, 100) == [5, 5]
     assert shares(10, 2, 100, 1) == [2, 7, 1]
     assert shares(2, 5, 5, 5) == [1, 1]
+    assert shares(12, *[100] * 9) == [3] * 4
+    assert shares(12, *[1] * 20) == [1] * 12
+    assert shares(12, 1, 1, 100, 100, 100, 100, 100) == [1, 1, 3, 3, 4]
 
 
 def test_closing_finishes_what_was_taken_and_takes_no_more() -> None:

@@ -29,6 +29,7 @@ from sparsecert.work import Work
 T = TypeVar("T")
 Whole = npt.NDArray[np.int64]
 
+SHARES = 4  # of a pass, that a ballot gets at least one of
 CLOSED = "the service is shutting down and takes no more requests"
 
 
@@ -203,11 +204,10 @@ class Batcher:
             jobs = deque(job for job in jobs if not (job.dropped or job.done.done()))
             self._metrics.jobs.set(len(jobs))
             if jobs:
-                self._take(list(jobs))
-                jobs.rotate(-1)
+                jobs.rotate(-self._take(list(jobs)))  # who was served last is served again after the others
 
-    def _take(self, jobs: list[Job[Any]]) -> None:
-        """One forward pass with copies of every job, as far as they fit; a job that has all its votes is stepped on."""
+    def _take(self, jobs: list[Job[Any]]) -> int:
+        """One forward pass with copies of the first jobs, as many as fit; how many that were."""
         shares = shared_out(self.rows, [(job, ballot) for job in jobs for ballot in job.asked])
         try:
             results = self._passed([(ballot, rows) for _, ballot, rows in shares])
@@ -217,16 +217,18 @@ class Batcher:
             if not self.rows:
                 self.rows = 1
                 self._fail(jobs, error)
-            return
+            return 0
         except Exception as error:
             self._fail(jobs, error)
-            return
-        self._metrics.passed(len(jobs), sum(rows for *_, rows in shares))
+            return 0
+        served = len({id(job) for job, *_ in shares})
+        self._metrics.passed(served, sum(rows for *_, rows in shares))
         for (job, ballot, _), result in zip(shares, results, strict=True):
             if not ballot.left:
                 job.asked.remove(ballot)
             if not job.done.done():
                 job.tell(result)
+        return served
 
     def _fail(self, jobs: list[Job[Any]], error: Exception) -> None:
         for job in jobs:
@@ -265,9 +267,15 @@ class Batcher:
 def shared_out(rows: int, asked: list[tuple[Job[Any], Ballot]]) -> list[tuple[Job[Any], Ballot, int]]:
     """So many rows of a pass shared out among the ballots: the same for each, and what one does not need to the others.
 
-    Where there are more ballots than rows, the last ones wait for another pass.
+    No ballot gets less than one of `SHARES` parts of the pass, unless it needs less: the last ones wait for another
+    pass. Masks are drawn ballot by ballot, and many small parts would cost more than they gain.
     """
-    asked = asked[:rows]
+    taking, least = 0, max(1, rows // SHARES)
+    for place, (_, ballot) in enumerate(asked):
+        taking += min(ballot.left, least)
+        if taking > rows:
+            asked = asked[:place]
+            break
     shares: dict[int, int] = {}
     for place in sorted(range(len(asked)), key=lambda place: asked[place][1].left):
         shares[place] = min(asked[place][1].left, rows // (len(asked) - len(shares)))
