@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import re
 from collections.abc import AsyncIterator
 from typing import Any
@@ -179,6 +180,29 @@ def test_a_body_that_does_not_come_is_not_waited_for() -> None:
 
     assert asked(made, lambda client: client.post("/v1/predict", content=never())).status_code == 408
     made.close()
+
+
+def test_a_reader_who_does_not_read_gives_up_the_place_and_the_work() -> None:
+    made = small(limits=Limits(samples=1_000_000, concurrency=1, seconds=1))
+    body = json.dumps({"values": _values(), "n": 900_000, "stream": True}).encode()
+    headers = [(b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/v1/certify", "headers": headers, "query_string": b""}
+
+    bodies = [body]
+
+    async def receive() -> dict[str, Any]:
+        if not bodies:
+            await asyncio.sleep(600)
+        return {"type": "http.request", "body": bodies.pop(), "more_body": False}
+
+    async def send(message: dict[str, Any]) -> None:
+        if message["type"] == "http.response.body":
+            await asyncio.sleep(600)
+
+    asyncio.run(made.app(scope, receive, send))  # type: ignore[arg-type]
+    assert made.answers.metrics.in_flight.value() == 0
+    made.close()
+    assert made.answers.metrics.copies.value() < 900_000
 
 
 def test_one_request_too_many_is_told_to_come_back_and_none_is_lost() -> None:

@@ -67,7 +67,7 @@ def serve(
     token = _token(token_file)
     service = service_of(
         options.load_model(model, device, precision, rows),
-        name=Path(model).name,
+        name=Path(model).resolve().name,
         sha256=modelfile.fingerprint(model),
         shape=_sizes(shape),
         limits=Limits(max_body, max_samples, concurrency),

@@ -237,7 +237,7 @@ class Batcher:
     def _passed(self, shares: list[tuple[Ballot, int]]) -> list[Shown]:
         """Takes the next so many votes of each ballot."""
         base, device = self._base, self._base.ablation.device
-        inputs = onto(torch.stack([ballot.image.cpu() for ballot, _ in shares]), device)
+        inputs = torch.stack([ballot.image.to(device) for ballot, _ in shares])
         which = torch.repeat_interleave(torch.arange(len(shares)), torch.tensor([rows for _, rows in shares]))
         masks = torch.cat([self._masks(ballot, rows) for ballot, rows in shares])
         live = len(which)

@@ -8,6 +8,7 @@ import json
 import time
 from collections.abc import Collection
 
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sparsecert.service.limits import Limits
@@ -51,10 +52,12 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began, answer = time.perf_counter(), _Answer(send)
+        began, answer = time.perf_counter(), _Answer(send, self._limits.seconds)
         self._metrics.in_flight.add(1)
         try:
             await self._admitted(scope, receive, answer)
+        except ClientDisconnect:
+            pass  # whoever asked has gone, or does not read: nothing is left to say
         finally:
             self._metrics.in_flight.add(-1)
             path = scope["path"] if scope["path"] in self._paths else "other"
@@ -123,10 +126,13 @@ class Gate:
 
 
 class _Answer:
-    """Sends on, with the headers that every answer has, and remembers the status."""
+    """Sends on, with the headers that every answer has, and remembers the status.
 
-    def __init__(self, send: Send) -> None:
-        self._send, self.status = send, 499  # what is counted where nothing was sent
+    A reader who takes nothing for so many seconds is given up, so that nobody holds a place for ever.
+    """
+
+    def __init__(self, send: Send, seconds: float) -> None:
+        self._send, self._seconds, self.status = send, seconds, 499  # what is counted where nothing was sent
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -134,7 +140,10 @@ class _Answer:
             known = {name.lower() for name, _ in message["headers"]}
             more = [(name.encode(), value.encode()) for name, value in HEADERS.items() if name.encode() not in known]
             message = {**message, "headers": [*message["headers"], *more]}
-        await self._send(message)
+        try:
+            await asyncio.wait_for(self._send(message), self._seconds)
+        except asyncio.TimeoutError as error:
+            raise ClientDisconnect from error
 
     async def refuse(self, status: int, sentence: str, headers: dict[str, str]) -> None:
         body = json.dumps({"detail": sentence}).encode()

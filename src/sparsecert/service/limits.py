@@ -11,9 +11,10 @@ MOST_SAMPLES = 10_000_000
 
 @dataclass(frozen=True)
 class Limits:
-    """At most so many bytes in a body, ablated copies for an answer, and requests at once; so many seconds to send one.
+    """At most so many bytes in a body, ablated copies for an answer, and requests at once.
 
-    More is refused before anything is done for it: 413, 422, 429 and 408.
+    More is refused before anything is done for it: 413, 422 and 429. A body has to come within so many seconds (408),
+    and whoever does not read on for as long is given up.
     """
 
     body: int = 4 << 20
