@@ -194,7 +194,7 @@ function arrange() {
 
 function settings() {
   const common = { values: nested(), stream: true, copies: 4 };
-  if (card.exact) return common;
+  if (card.exact) return { ...common, against: "pixels" };  // what a stroke changes, whatever the masks are made for
   return { ...common, sampling: "sequential", max_samples: MOST_SAMPLES, n0: 500, tolerance: 0, alpha: ALPHA };
 }
 
@@ -263,9 +263,8 @@ function say(line, last) {
     return;
   }
   const many = `${line.radius} ${line.radius === 1 ? "pixel" : "pixels"}`;
-  const proved = line.against === "patches" ? `no altered patch of up to ${line.radius} x ${line.radius} pixels changes`
-    : line.radius === 0 ? "that is the answer, but a single pixel might change" : `no change of up to ${many} changes`;
-  const words = `It is a ${name}: ${proved} that.`;
+  const proved = line.radius === 0 ? "that much is proved, but a single pixel might change" : `no change of up to ${many} changes`;
+  const words = `The answer is ${name}: ${proved} that.`;
   at("says").textContent = last ? `Settled. ${words}` : `${words} Proved already; it may still grow.`;
 }
 
@@ -386,7 +385,8 @@ async function ask(changed, within) {
 // Beginning.
 
 function drawable() {
-  return card.shape.length === 3 && card.shape[0] === 1 && card.shape[1] <= 64 && card.shape[2] <= 64;
+  const [channels, rows, columns] = card.shape;
+  return card.shape.length === 3 && channels === 1 && (card.scheme.units ?? rows * columns) === rows * columns && rows <= 64 && columns <= 64;
 }
 
 async function begin() {
@@ -408,6 +408,7 @@ async function begin() {
       : "Whiskers: where the probability of each class lies, for all classes and all moments together with " +
         `probability ${100 * (1 - ALPHA)}%. Every radius shown on the way is a certificate: the proof holds at whatever ` +
         `moment one looks, and all of them together are wrong with probability at most ${100 * ALPHA}%.`;
+    at("fine").textContent += " A proof that an answer stays is not a proof that it is right.";
     makeVotes();
     offer(digits);
     at("main").hidden = false;
