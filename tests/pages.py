@@ -93,13 +93,16 @@ def understand(words: list[str]) -> None:
 def _smaller(words: list[str]) -> list[str]:
     """Options that come last and so replace the ones that are shown."""
     verb, model = words[0], words[1]
+    if verb == "train" and Path(model).is_file():
+        return ["--copies", "2"]
     if verb == "train":
         return ["--epochs", "2", "--device", "cpu"]
     if verb == "attack":
         return ["--n", "100", "--device", "cpu"]
     if verb not in ("certify", "predict"):
         return []
-    few = ["--limit", "6", "--device", "cpu"]
+    of_a_table = modelfile.read_header(model).get("kind") == "table"
+    few = ["--limit", "6", *([] if of_a_table else ["--device", "cpu"])]
     if "sequential" in words:
         return [*few, "--n0", "20", "--max-samples", "300"]
     scheme = schemes.from_config(modelfile.read_header(model)["scheme"])
