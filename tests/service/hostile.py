@@ -16,6 +16,7 @@ from typing import Any
 from tests.service.made import png
 
 Schema = dict[str, Any]
+Given = Callable[[random.Random], dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,11 @@ class Hostile:
     headers: dict[str, str] = field(default_factory=dict)
 
 
-def requests(document: Schema, seed: int, each: int) -> Iterator[Hostile]:
-    """`each` hostile requests for every operation of the document that takes a body, and some for the others."""
+def requests(document: Schema, seed: int, each: int, given: Given | None = None) -> Iterator[Hostile]:
+    """`each` hostile requests for every operation of the document that takes a body, and some for the others.
+
+    `given` makes inputs that are almost right; else they are images.
+    """
     chance = random.Random(seed)
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
@@ -38,7 +42,7 @@ def requests(document: Schema, seed: int, each: int) -> Iterator[Hostile]:
             if "application/json" in bodies:
                 schema = resolved(bodies["application/json"]["schema"], document)
                 for _ in range(each):
-                    yield _json_request(chance, path, schema, document)
+                    yield _json_request(chance, path, schema, document, given or _image_given)
             elif bodies:
                 for _ in range(each):
                     yield _picture_request(chance, path, operation, document)
@@ -56,15 +60,32 @@ def resolved(schema: Schema, document: Schema) -> Schema:
     return schema
 
 
-def _json_request(chance: random.Random, path: str, schema: Schema, document: Schema) -> Hostile:
+def _json_request(chance: random.Random, path: str, schema: Schema, document: Schema, given: Given) -> Hostile:
     body = {name: _wrong_or_right(chance, resolved(part, document)) for name, part in schema["properties"].items()}
     few = chance.choice([0.05, 0.2, 0.6])
     body = {"n": chance.randrange(1, 200), **{name: value for name, value in body.items() if chance.random() < few}}
     if chance.random() < 0.7:
-        body["values"] = chance.choice([_image(chance), _image(chance), _anything(chance, 3)])
-        body.pop("image", None)
+        for name in ("values", "image", "row"):
+            body.pop(name, None)
+        body |= given(chance)
     text = json.dumps(body, allow_nan=True)
     return Hostile("POST", path, _mangled(chance, text.encode()), [], _headers(chance, "application/json"))
+
+
+def _image_given(chance: random.Random) -> dict[str, Any]:
+    return {"values": chance.choice([_image(chance), _image(chance), _anything(chance, 3)])}
+
+
+def row_given(chance: random.Random, row: dict[str, Any]) -> dict[str, Any]:
+    """The row, by names or in order, with at most one wrong value in it, or none of its values, or another column."""
+    changed = dict(row)
+    if chance.random() < 0.5:
+        changed[chance.choice(list(row))] = _anything(chance, 1)
+    if chance.random() < 0.1:
+        changed[chance.choice(["", "y", "\x00", "a" * 3_000])] = chance.choice(AWKWARD)
+    if chance.random() < 0.1:
+        changed.pop(chance.choice(list(row)))
+    return {"row": changed} if chance.random() < 0.5 else {"values": list(changed.values())}
 
 
 def _image(chance: random.Random) -> Any:

@@ -78,8 +78,8 @@ def test_a_row_of_a_table_is_taken_as_it_is() -> None:
 
 
 REFUSED = [
-    ({}, "values or as image"),
-    ({"values": [1], "image": "x"}, "values or as image"),
+    ({}, "values, as image or as row"),
+    ({"values": [1], "image": "x"}, "values, as image or as row"),
     ({"values": [[[0.0] * 4] * 3]}, "values[0] must have 4 entries, got 3"),
     ({"values": [[[0.0] * 3 + [2]] * 4]}, "from 0 to 1"),
     ({"values": [[[0.0] * 3 + ["1"]] * 4]}, "values[0][0][3] must be a number, got '1'"),

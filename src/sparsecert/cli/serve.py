@@ -7,12 +7,16 @@ import os
 import signal
 import socket
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sparsecert.cli import options
 from sparsecert.errors import InputError
+
+if TYPE_CHECKING:
+    from sparsecert.service.rows import Rows
+    from sparsecert.smoothed import Smoothed
 
 TOKEN = "SPARSECERT_TOKEN"
 MISSING = "the service needs its extra: pip install 'sparsecert[serve]' ({})"
@@ -46,13 +50,14 @@ def serve(
 ) -> None:
     """Serve a model over HTTP: predictions, certificates, and a page to try them on.
 
-    MODEL is a model file, the folder of the run that trained it, or a model that ships with the package (mnist-k45,
-    mnist-k30). The page is at /, the description of everything else at /openapi.json. Ctrl-C, or SIGTERM, finishes the
-    requests that were taken and takes no more.
+    MODEL is a model file, the folder of the run that trained it, on images or on a table, or a model that ships with
+    the package (mnist-k45, mnist-k30). The page is at /, the description of everything else at /openapi.json. Ctrl-C,
+    or SIGTERM, finishes the requests that were taken and takes no more.
 
     \b
     Examples:
       sparsecert serve mnist-k45
+      sparsecert serve runs/table-k5 --port 8001
       sparsecert serve runs/mnist-k45 --host 0.0.0.0 --port 80 --token-file token.txt
     """
     try:
@@ -65,11 +70,18 @@ def serve(
     from sparsecert.service import serve as service_of
 
     token = _token(token_file)
+    reading: Any = None
+    if modelfile.read_header(model).get("kind") == "table":
+        options.refuse_given(["shape", "precision"], "is for images; leave it out for a table")
+        smoothed, reading = _of_a_table(model, rows)
+    else:
+        smoothed = options.load_model(model, device, precision, rows)
     service = service_of(
-        options.load_model(model, device, precision, rows),
+        smoothed,
         name=Path(model).resolve().name,
         sha256=modelfile.fingerprint(model),
         shape=_sizes(shape),
+        reading=reading,
         limits=Limits(max_body, max_samples, concurrency),
         token=token,
         rows=rows,
@@ -78,6 +90,15 @@ def serve(
     if token is None and not _is_loopback(host):
         click.echo(f"Warning: {host} is open to others and no token is asked for; see --token-file", err=True)
     _run(uvicorn, service.app, listening)
+
+
+def _of_a_table(model: str, rows: int | None) -> tuple[Smoothed, Rows]:
+    """The classifier of a model file that `sparsecert train TABLE` wrote, and how its rows come."""
+    from sparsecert.service.rows import Rows, smoothed_rows
+    from sparsecert.tabular.run import load_table_model
+
+    loaded = load_table_model(model)
+    return smoothed_rows(loaded, rows), Rows(loaded.columns)
 
 
 def _bound(host: str, port: int) -> socket.socket:

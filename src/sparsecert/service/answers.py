@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from sparsecert import exact
+from sparsecert.certificates.damage import Damage
 from sparsecert.certificates.plurality import firsts, tallied
 from sparsecert.errors import InputError
 from sparsecert.exact import ExactCertifications, Exactly
@@ -18,6 +19,7 @@ from sparsecert.results import Certifications, Predictions
 from sparsecert.schemes import FixedMasks
 from sparsecert.sequential import Sequential
 from sparsecert.service.batching import Batcher, Job
+from sparsecert.service.inputs import Reading
 from sparsecert.service.limits import Limits
 from sparsecert.service.live import Live
 from sparsecert.service.metrics import Metrics
@@ -42,14 +44,15 @@ Certifying = Callable[[Voting], Work[Certifications] | Work[ExactCertifications]
 
 
 class Answers:
-    """Predicts and certifies one input at a time, for many who ask at once. Inputs are Float[1, *shape]."""
+    """Predicts and certifies one input at a time, for many who ask at once: inputs Float[1, *shape] of `reading`."""
 
     def __init__(
-        self, smoothed: Smoothed, shape: tuple[int, ...], limits: Limits, metrics: Metrics, rows: int | None = None
+        self, smoothed: Smoothed, reading: Reading, limits: Limits, metrics: Metrics, rows: int | None = None
     ) -> None:
-        self.smoothed, self.shape, self.limits, self.metrics = smoothed, shape, limits, metrics
-        base = smoothed.voting(torch.zeros(1, *shape))
+        self.smoothed, self.reading, self.limits, self.metrics = smoothed, reading, limits, metrics
+        base = smoothed.voting(torch.zeros(1, *reading.shape))
         self.classes = base.classes
+        self._damages: dict[str | None, Damage] = {}
         self.batcher = Batcher(base, metrics, rows)
 
     @property
@@ -67,9 +70,9 @@ class Answers:
     @property
     def units(self) -> str:
         """What a radius counts."""
-        if len(self.shape) == 1:
-            return "features"
-        return "pixels" if self.smoothed.scheme.units == math.prod(self.shape[1:]) else "units"
+        if self.reading.units is not None:
+            return self.reading.units
+        return "pixels" if self.smoothed.scheme.units == math.prod(self.reading.shape[1:]) else "units"
 
     async def predict(self, x: torch.Tensor, settings: PredictSettings) -> Predicted:
         """The class, or an abstention."""
@@ -95,7 +98,7 @@ class Answers:
         """The winner of the vote of all masks of a fixed set."""
         job = self.batcher.submit(lambda voting: self.smoothed.ranking(x, voting=voting))
         (ranks,) = await asyncio.wrap_future(job.done)
-        label = exact.elected(ranks, settings.rule)
+        label = exact.elected(ranks, self._rule(settings))
         self.metrics.answered("predict", False)
         counts = tallied(firsts(ranks), self.classes).tolist()
         return Predicted(
@@ -174,8 +177,14 @@ class Answers:
         return seed, None, at_once, settings.n0 + settings.n
 
     def _exactly(self, x: torch.Tensor, settings: CertifySettings) -> Certifying:
-        damage = Exactly(settings.rule, settings.against).damage(exact.fixed(self.smoothed.scheme))
-        return lambda voting: self.smoothed.certifying_exactly(x, rule=settings.rule, damage=damage, voting=voting)
+        rule, against = self._rule(settings), settings.against
+        if against not in self._damages:  # it may have long tables, which are the same for every input
+            self._damages[against] = Exactly(rule, against).damage(exact.fixed(self.smoothed.scheme))
+        damage = self._damages[against]
+        return lambda voting: self.smoothed.certifying_exactly(x, rule=rule, damage=damage, voting=voting)
+
+    def _rule(self, settings: Settings) -> str:
+        return settings.rule or self.reading.rule
 
     def _certified(
         self, found: Certifications | ExactCertifications, settings: CertifySettings, seed: int | None
@@ -203,7 +212,7 @@ class Answers:
 
     def _certified_exactly(self, found: ExactCertifications, settings: CertifySettings) -> Certified:
         certificate, votes = found[0], found.counts[0].tolist()
-        against = Exactly(settings.rule, settings.against).damages(exact.fixed(self.smoothed.scheme))
+        against = Exactly(self._rule(settings), settings.against).damages(exact.fixed(self.smoothed.scheme))
         against = self.units if against == exact.PIXELS else against
         self.metrics.answered("certify", False)
         return Certified(

@@ -92,13 +92,17 @@ def serve(
     name: str = "model",
     sha256: str | None = None,
     shape: tuple[int, ...] | None = None,
+    reading: inputs.Reading | None = None,
     limits: Limits | None = None,
     token: str | None = None,
     rows: int | None = None,
 ) -> Service:
-    """The service of a classifier; `shape` is of one input, where the model file does not say it."""
+    """The service of a classifier; `shape` is of one input, where the model file does not say it.
+
+    `reading` is how inputs come, where they are no plain arrays or pictures, such as the rows of a table.
+    """
     limits, counted = limits or Limits(), metrics.Metrics()
-    answers = Answers(smoothed, _shape(smoothed, shape), limits, counted, rows)
+    answers = Answers(smoothed, reading or inputs.Arrays(_shape(smoothed, shape)), limits, counted, rows)
     app = _application(answers, name, sha256)
     paths = {getattr(route, "path", "") for route in app.routes}
     return Service(Gate(app, limits, counted, token, paths, OPEN), answers)
@@ -149,7 +153,7 @@ def _add_facts(app: FastAPI, answers: Answers, name: str, sha256: str | None) ->
 
     @app.get("/v1/digits", summary="Inputs that ship with the package", responses={401: REFUSALS[401]})
     async def digits() -> list[ShippedDigit]:
-        return shipped(answers.smoothed.facts.get("data"), answers.shape)
+        return shipped(answers.smoothed.facts.get("data"), answers.reading.sizes)
 
 
 def _add_answers(app: FastAPI, answers: Answers) -> None:
@@ -160,16 +164,16 @@ def _add_answers(app: FastAPI, answers: Answers) -> None:
 
     @app.post("/v1/predict", summary="Classify an input", responses=REFUSALS)
     async def predict(asked: PredictRequest) -> Predicted:
-        return await answers.predict(_given(asked, answers.shape), asked)
+        return await answers.predict(_given(asked, answers.reading), asked)
 
     @app.post("/v1/predict/image", summary="Classify a picture", responses=REFUSALS, openapi_extra=PICTURE)
     async def predict_image(request: Request, asked: Annotated[PredictSettings, Query()]) -> Predicted:
-        x = await run_in_threadpool(inputs.from_file, await request.body(), answers.shape)
+        x = await run_in_threadpool(answers.reading.from_file, await request.body())
         return await answers.predict(x, asked)
 
     @app.post("/v1/certify", summary="Certify an input", response_model=Certified, responses=STREAMED)
     async def certify(asked: CertifyRequest) -> Any:
-        return await certified(_given(asked, answers.shape), asked)
+        return await certified(_given(asked, answers.reading), asked)
 
     @app.post(
         "/v1/certify/image",
@@ -179,14 +183,16 @@ def _add_answers(app: FastAPI, answers: Answers) -> None:
         openapi_extra=PICTURE,
     )
     async def certify_image(request: Request, asked: Annotated[CertifySettings, Query()]) -> Any:
-        x = await run_in_threadpool(inputs.from_file, await request.body(), answers.shape)
+        x = await run_in_threadpool(answers.reading.from_file, await request.body())
         return await certified(x, asked)
 
 
-def _given(asked: GivenInput, shape: tuple[int, ...]) -> Any:
-    if (asked.values is None) == (asked.image is None):
-        raise InputError("give the input as values or as image, one of the two")
-    return inputs.from_values(asked.values, shape) if asked.image is None else inputs.from_base64(asked.image, shape)
+def _given(asked: GivenInput, reading: inputs.Reading) -> Any:
+    if sum(one is not None for one in (asked.values, asked.image, asked.row)) != 1:
+        raise InputError("give the input as values, as image or as row, one of the three")
+    if asked.row is not None:
+        return reading.from_row(asked.row)
+    return reading.from_values(asked.values) if asked.image is None else reading.from_base64(asked.image)
 
 
 def _file(path: Path, kind: str) -> Any:
@@ -246,12 +252,13 @@ def card(answers: Answers, name: str, sha256: str | None) -> Card:
         name=name,
         sha256=sha256,
         version=__version__,
-        shape=list(answers.shape),
+        shape=list(answers.reading.sizes),
+        columns=answers.reading.names,
         classes=answers.names,
         scheme=scheme.config(),
         encoding=smoothed.encoding.config(),
         architecture=models.architecture_of(module) if isinstance(module, torch.nn.Module) else None,
-        precision=smoothed.precision,
+        precision=answers.reading.precision or smoothed.precision,
         device=str(smoothed.device),
         data=facts.get("data"),
         training=facts.get("training"),

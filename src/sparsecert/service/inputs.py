@@ -7,7 +7,8 @@ import binascii
 import io
 import math
 import warnings
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -18,6 +19,82 @@ FORMATS = ("PNG", "JPEG")
 MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")  # of 8 bits; the others would be cut to 8
 LARGEST = float(np.finfo(np.float32).max)
 MOST_CHARACTERS = 40  # of a value that a refusal repeats
+
+
+class Reading(Protocol):
+    """How inputs of a model come from outside: Float[1, *shape] each, or a refusal that says what is wrong."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of what the model is given."""
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Of what is asked for."""
+
+    @property
+    def names(self) -> list[str] | None:
+        """Of the columns of a row, where they have names."""
+
+    @property
+    def units(self) -> str | None:
+        """What a radius counts; None: what the scheme says."""
+
+    @property
+    def rule(self) -> str:
+        """By which the votes of fixed masks elect a class unless another is asked for."""
+
+    @property
+    def precision(self) -> str | None:
+        """Of the model; None: what the model says."""
+
+    def from_values(self, values: Any) -> torch.Tensor:
+        """From nested lists."""
+
+    def from_row(self, row: dict[str, Any]) -> torch.Tensor:
+        """From values by the names of their columns."""
+
+    def from_file(self, data: bytes) -> torch.Tensor:
+        """From the bytes of a picture."""
+
+    def from_base64(self, text: Any) -> torch.Tensor:
+        """The same in base64."""
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """Images, or rows of numbers, of one shape."""
+
+    shape: tuple[int, ...]
+    rule: str = "run-off"
+    names: list[str] | None = None
+    precision: str | None = None
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The same."""
+        return self.shape
+
+    @property
+    def units(self) -> str | None:
+        """Features of a row."""
+        return "features" if len(self.shape) == 1 else None
+
+    def from_values(self, values: Any) -> torch.Tensor:
+        """See `from_values`."""
+        return from_values(values, self.shape)
+
+    def from_row(self, row: dict[str, Any]) -> torch.Tensor:
+        """Refuses names: there are none."""
+        raise InputError("this model knows no columns by name; send the input as values or as image")
+
+    def from_file(self, data: bytes) -> torch.Tensor:
+        """See `from_file`."""
+        return from_file(data, self.shape)
+
+    def from_base64(self, text: Any) -> torch.Tensor:
+        """See `from_base64`."""
+        return from_base64(text, self.shape)
 
 
 def from_values(values: Any, shape: tuple[int, ...]) -> torch.Tensor:
@@ -41,9 +118,7 @@ def _gather(values: Any, shape: tuple[int, ...], flat: list[float], at: tuple[in
         flat.append(_number(values, place))
         return
     if not isinstance(values, list):
-        raise InputError(
-            f"{place} must be a list of {shape[0]} (the model takes {_sizes(shape)}), got {_named(values)}"
-        )
+        raise InputError(f"{place} must be a list of {shape[0]} (the model takes {_sizes(shape)}), got {named(values)}")
     if len(values) != shape[0]:
         raise InputError(f"{place} must have {shape[0]} entries, got {len(values)}")
     for index, value in enumerate(values):
@@ -52,7 +127,7 @@ def _gather(values: Any, shape: tuple[int, ...], flat: list[float], at: tuple[in
 
 def _number(value: Any, place: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InputError(f"{place} must be a number, got {_named(value)}")
+        raise InputError(f"{place} must be a number, got {named(value)}")
     try:
         number = float(value)
     except OverflowError:
@@ -120,7 +195,7 @@ def _opaque(image: Any) -> Any:
     return full.convert("RGB")
 
 
-def _named(value: Any) -> str:
+def named(value: Any) -> str:
     """A value in a refusal: short, and never a thing that cannot be written as JSON."""
     text = repr(value) if isinstance(value, str | bool | int | float | None) else f"a {type(value).__name__}"
     return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}..."

@@ -21,8 +21,8 @@ class Settings(BaseModel):
     alpha: float = Field(0.05, ge=1e-9, lt=1, description="Probability with which an answer may be wrong.")
     seed: int | None = Field(None, ge=0, lt=1 << 64, description=SEED)
     example: int = Field(0, ge=0, lt=1 << 32, description="A number that, with the seed, decides the masks.")
-    rule: Literal["run-off", "plurality"] = Field(
-        "run-off", description="Fixed masks only: how their votes elect a class."
+    rule: Literal["run-off", "plurality"] | None = Field(
+        None, description="Fixed masks only: how their votes elect a class (a table: by plurality, else a run-off)."
     )
 
 
@@ -53,13 +53,14 @@ class CertifySettings(Settings):
 
 
 class GivenInput(BaseModel):
-    """One input, in one of two forms."""
+    """One input, in one of three forms."""
 
     values: list[Any] | None = Field(
         None,
         description="Nested lists of the model's shape: channels x height x width numbers from 0 to 1 for an image, "
-        "a list of numbers for a row.",
+        "a list for a row, with text where the table has text and null where a value is missing.",
     )
+    row: dict[str, Any] | None = Field(None, description="A row of a table, by the names of its columns.")
     image: str | None = Field(None, description="The bytes of a PNG or JPEG file of the model's size, in base64.")
 
 
@@ -176,6 +177,7 @@ class Card(BaseModel):
     sha256: str | None
     version: str
     shape: list[int]
+    columns: list[str] | None = Field(description="The names of the entries of a row, where the model is of a table.")
     classes: list[str]
     scheme: dict[str, Any]
     encoding: dict[str, Any]

@@ -395,11 +395,11 @@ async function begin() {
     card = await (await fetched("/v1/model")).json();
     const digits = await (await fetched("/v1/digits")).json();
     at("token-form").hidden = true;
-    const kept = card.scheme.keep ? `${card.scheme.keep} of ${card.scheme.units} pixels shown in a copy` : card.scheme.kind;
+    const kept = card.scheme.keep ? `${card.scheme.keep} of ${card.scheme.units} ${card.columns ? "features" : "pixels"} shown in a copy` : card.scheme.kind;
     at("model").textContent = `Model ${card.name}: ${kept}, ${card.classes.length} classes` +
       (card.data ? `, trained on ${card.data}` : "") + `, computed on ${card.device}.`;
     if (!drawable()) {
-      trouble(new Error("This page shows small grey images; this model takes others. Ask the service itself."));
+      trouble(new Error(`This page shows small grey images; this model takes ${card.columns ? "rows of a table" : "others"}. Ask the service itself.`));
       return;
     }
     [, height, width] = card.shape;
