@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ def test_one_file_of_each_kind_is_kept() -> None:
     kinds = {path.stem: kind_of(path) for path in RECORDS}
     assert kinds == {
         "certify": "certify", "sequential": "certify", "at-least": "certify", "exact": "certify",
-        "predict": "predict", "attack": "attack",
+        "patches": "certify", "random-values": "certify", "table": "certify", "predict": "predict", "attack": "attack",
     }  # fmt: skip
     assert SUMMARIES.keys() == kinds.keys()
 
@@ -65,7 +66,7 @@ def _again(records: Records) -> list[tuple[int, int | None]]:
     return [(certificate.interval.label, certificate.radius) for _, certificate in found]
 
 
-@pytest.mark.parametrize("name", ["certify", "sequential", "at-least", "exact"])
+@pytest.mark.parametrize("name", ["certify", "sequential", "at-least", "exact", "patches", "random-values", "table"])
 def test_votes_give_the_certificates_that_they_gave(name: str) -> None:
     records = read(KEPT / f"{name}.jsonl")
     assert len(records.lines) == 6
@@ -100,6 +101,25 @@ def test_the_file_of_a_module_of_ones_own_is_read() -> None:
     assert own[1].weight.flatten().tolist() == pytest.approx([place / 36 - 0.5 for place in range(36)])
     found = g.certify_exactly(torch.rand(2, 3, 2, 2, generator=torch.Generator().manual_seed(0)))
     assert found.counts.sum(axis=1).tolist() == [4, 4]
+
+
+def test_a_file_with_random_values_is_read() -> None:
+    own = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 2))
+    g = sc.Smoothed.load(KEPT / "own-random-values.safetensors", model=own)
+    assert g.scheme == sc.RandomValues(units=4, kappa=0.5, values=16)
+    assert own[1].weight.flatten().tolist() == [place / 8 - 0.5 for place in range(8)]
+    assert g.certify(torch.rand(1, 1, 2, 2), n0=10, n=50).counts.sum() == 50
+
+
+def test_the_model_of_a_table_gives_the_votes_that_it_gave(tmp_path: Path) -> None:
+    pytest.importorskip("sklearn", reason="the tables extra is not installed")
+    pytest.importorskip("pandas", reason="the tables extra is not installed")
+    command = ["certify", str(KEPT / "table.safetensors"), "--data", str(KEPT / "table.csv"), "--limit", "6"]
+    result = CliRunner().invoke(cli, [*command, "--out", str(tmp_path / "again.jsonl")])
+    assert result.exit_code == 0, result.output
+    kept, again = read(KEPT / "table.jsonl"), read(tmp_path / "again.jsonl")
+    assert again.header.run == kept.header.run
+    assert [replace(line, seconds=0.0) for line in again.lines] == [replace(line, seconds=0.0) for line in kept.lines]
 
 
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
