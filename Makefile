@@ -6,12 +6,12 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: run test bench mutants lint types tests clean
+.PHONY: run test bench mutants lint types tests docs dist clean
 
 run: $(VENV)/.ready  ## certify the shipped MNIST images with the shipped model, print the table, draw curve and digits
 	$(BIN)/sparsecert reproduce headline --out runs
 
-test: lint types tests  ## everything that must hold
+test: lint types docs tests  ## everything that must hold
 
 lint: $(VENV)/.ready-test
 	$(BIN)/ruff check .
@@ -22,6 +22,13 @@ types: $(VENV)/.ready-test
 
 tests: $(VENV)/.ready-test
 	$(BIN)/pytest -n $(JOBS) --dist loadfile
+
+docs: $(VENV)/.ready-test  ## the pages of docs/, as a site in build/site that needs nothing from elsewhere
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+dist: $(VENV)/.ready-test  ## wheel and source archive, in dist/
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
 
 bench: $(VENV)/.ready  ## ratios measured in one run
 	$(BIN)/python -m benchmarks.overhead

@@ -57,6 +57,7 @@ def test_certifying_old_votes_again_needs_no_torch() -> None:
         ["--help"],
         ["certify", "--help"],
         ["attack", "--help"],
+        ["serve", "--help"],
         ["data", "get", "--help"],
         ["records", "merge", "--help"],
         ["--version"],
@@ -66,7 +67,7 @@ def test_help_imports_neither_torch_nor_anything_slow(arguments: list[str]) -> N
     code = ["from sparsecert.cli import main", "try:", f"    main({arguments!r})", "except SystemExit as end:"]
     modules = _modules_after("\n".join([*code, "    assert not end.code"]))
     assert "click" in modules
-    assert not modules & {"torch", "scipy", "matplotlib", "rich", "PIL", "safetensors", "ray"}
+    assert not modules & {"torch", "scipy", "matplotlib", "rich", "PIL", "safetensors", "ray", "fastapi"}
 
 
 def test_no_pickle_is_ever_loaded() -> None:

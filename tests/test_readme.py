@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import doctest
 import re
+import shlex
 from importlib import import_module
 from pathlib import Path
 
-import click
 import pytest
 import torch
-from click.testing import CliRunner
 
 from sparsecert import models
-from sparsecert.cli import cli
+from tests.pages import understand
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -28,15 +27,10 @@ def test_the_three_lines_run() -> None:
 
 
 def test_every_command_and_option_it_names_exists() -> None:
-    lines = re.findall(r"^    sparsecert (.+)$", README, flags=re.MULTILINE)
+    lines = re.findall(r"^    (?:torchrun .*-m )?sparsecert +(.+)$", README, flags=re.MULTILINE)
     assert len(lines) >= 4
     for line in lines:
-        command, second, *_ = *line.split(), ""
-        words = [command, second] if isinstance(cli.commands[command], click.Group) else [command]
-        text = CliRunner().invoke(cli, [*words, "--help"]).output
-        assert text.startswith("Usage"), words
-        for option in re.findall(r"--[a-z0-9-]+", line):
-            assert option in text, (command, option)
+        understand(shlex.split(line, comments=True))
 
 
 def test_the_files_and_folders_it_names_exist() -> None:

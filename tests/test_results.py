@@ -1,4 +1,4 @@
-"""The committed records, certified again: what the README says is what they show."""
+"""The committed records, certified again: what the README and the page of results say is what they show."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from sparsecert.smoothed import Smoothed
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
 README = (ROOT / "README.md").read_text()
+PAGE = (ROOT / "docs" / "results.md").read_text()  # all numbers; the README has some of them
 QUICK = [15, 30, 45]
 KEEPS = [row.keep for row in published("table-1").rows]
 
@@ -44,14 +45,22 @@ def _check_rows(rows: list[Row]) -> None:
 
 
 @pytest.mark.parametrize("keeps", [QUICK, pytest.param(KEEPS, marks=pytest.mark.slow)], ids=["few", "all"])
-def test_the_readme_shows_what_the_records_say(keeps: list[int]) -> None:
+def test_the_page_shows_what_the_records_say(keeps: list[int]) -> None:
     study = Study(RESULTS)
     text = table_text(table(study, "table-1", keeps), "markdown")
     shown = [line for line in text.splitlines() if line.startswith("| ") and line[2].isdigit()]
     assert len(shown) == len(keeps)
     for line in shown:
-        assert line in README
+        assert line in PAGE
     _check_rows(measured_rows(study, published("table-1"), keeps))
+
+
+def test_the_readme_shows_rows_of_the_page() -> None:
+    """Each with its heading, so that a number stands in the column that it is of."""
+    shown = [line for line in README.splitlines() if re.match(r"\| (k|\d+) \|", line)]
+    assert len(shown) >= 10
+    for line in shown:
+        assert line in PAGE
 
 
 def test_the_headline_row() -> None:
@@ -107,7 +116,8 @@ def test_sequential_sampling_gives_the_fixed_curve_for_a_fifth_of_the_samples() 
     differences = [fixed.certified_accuracy[rho] - sequential.certified_accuracy[rho] for rho in range(12)]
     assert max(map(abs, differences)) <= 0.005
     row = f"| sequential | {sequential.mean_samples:,.0f} | {sequential.median} | "
-    assert row + " | ".join(f"{100 * share:.2f}" for share in sequential.certified_accuracy) + " |" in README
+    assert row + " | ".join(f"{100 * share:.2f}" for share in sequential.certified_accuracy) + " |" in PAGE
+    assert f"{sequential.mean_samples:,.0f} samples an image instead of 11,000 for the same median of 8" in README
     assert f"at\nmost {100 * max(differences):.2f} points lower" in (ROOT / "docs" / "scaling.md").read_text()
 
 
@@ -118,16 +128,16 @@ def test_the_question_takes_fewer_samples_still() -> None:
     assert asked.mean_samples <= 1_000
     assert asked.answers is not None
     counts = ", ".join(f"{answer} {100 * count / asked.inputs:.2f}%" for answer, count in asked.answers.items())
-    assert f"{asked.mean_samples:,.0f} samples on average: {counts}" in README
+    assert f"{asked.mean_samples:,.0f} samples on average: {counts}" in PAGE
 
 
-def test_the_readme_shows_what_the_cifar10_records_say() -> None:
+def test_the_page_shows_what_the_cifar10_records_say() -> None:
     study = Study(RESULTS, data="cifar10")
     text = table_text(table(study, "table-3"), "markdown")
     shown = [line for line in text.splitlines() if line.startswith("| ") and line[2].isdigit()]
     assert len(shown) == 9
     for line in shown:
-        assert line in README
+        assert line in PAGE
     rows = measured_rows(study, published("table-3"))
     for row in rows:
         assert row.one_sided.inputs >= 1_000
@@ -136,21 +146,21 @@ def test_the_readme_shows_what_the_cifar10_records_say() -> None:
             assert (row.one_sided.median or 0) >= (row.published.median or 0)
     leader = best([row.two_sided for row in rows])
     assert (leader.inputs, leader.scheme["keep"], leader.median) == (10_000, 25, 11)
-    assert f"at k = 25: {100 * (leader.certified_accuracy_at(11) or 0):.2f}% of all 10,000 test images" in README
+    assert f"at k = 25: {100 * (leader.certified_accuracy_at(11) or 0):.2f}% of all 10,000 test images" in PAGE
 
 
-def test_the_readme_shows_the_mean_encoding_of_cifar10() -> None:
+def test_the_page_shows_the_mean_encoding_of_cifar10() -> None:
     row = measured_rows(Study(RESULTS, data="cifar10"), published("table-8-cifar10"))[-1]
     shown = row.one_sided
     words = f"{100 * shown.accuracy:.2f}% ({100 * shown.abstained:.2f}% abstained), median {shown.median}"
-    assert words in README
+    assert words in PAGE
 
 
-def test_the_readme_shows_the_base_accuracies() -> None:
+def test_the_page_shows_the_base_accuracies() -> None:
     """Training less test accuracy at k = 25 and 75, measured and published."""
     rows = {row[0]: row for row in base_table(Study(RESULTS, data="cifar10"), "table-4").rows}
     small, large = rows["25"], rows["75"]
-    words = README.replace("\n  ", " ")
+    words = PAGE.replace("\n  ", " ")
     assert f"{small[6]} points at k = 25 and {large[6]} at k = 75" in words
     assert f"found {small[8]} and {large[8]}" in words
     assert f"{small[4]} (paper: {small[5]}) and {large[4]} ({large[5]})" in words
@@ -171,11 +181,23 @@ def test_every_classifier_of_the_tables_is_recorded() -> None:
                 assert _glanced(folder / "predict.jsonl.xz")[0].run["n"] == sampling.predict_n
 
 
-def test_the_readme_shows_the_comparison_with_foolbox() -> None:
+def test_the_page_of_attacks_shows_the_comparison_with_foolbox() -> None:
     text = (RESULTS / "foolbox-pointwise-cpu.txt").read_text()
     found = r"median (\d+), mean ([\d.]+), 0 failures, ([\d,]+) queries"
     ours, theirs = re.findall(found, text)
-    words = " ".join(README.split())
+    words = " ".join((ROOT / "docs" / "attacks.md").read_text().split())
     assert f"median {ours[0]} pixels, mean {ours[1]} at {ours[2]} queries an image" in words
     assert f"Foolbox {theirs[0]}, {theirs[1]} and {theirs[2]}" in words
     assert int(ours[0]) <= int(theirs[0])
+
+
+def test_the_page_of_the_service_shows_the_load_test() -> None:
+    printed = (RESULTS / "service-cpu.txt").read_text()
+    page = (ROOT / "docs" / "service.md").read_text()
+    levels = re.findall(r"^ +(\d+(?: +[\d.,]+){8})$", printed, flags=re.MULTILINE)
+    assert len(levels) == 7
+    for level in levels:
+        clients, rate, _, *others = level.split()
+        assert f"| {' | '.join((clients, rate, *others))} |" in page
+    assert {*re.findall(r"^lost 0, memory (\d+) MiB$", printed, flags=re.MULTILINE)} == {"362"}
+    assert "memory of the process at 362 MiB" in " ".join(page.split())

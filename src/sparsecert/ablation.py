@@ -46,7 +46,11 @@ class Ablation:
         self, inputs: torch.Tensor, which: torch.Tensor, seed: int, examples: torch.Tensor, draws: torch.Tensor
     ) -> torch.Tensor:
         """The scores of one copy of inputs[which] per row."""
-        return self.scores(self.copies(inputs[which], seed, examples, draws))
+        return self.scores_by(inputs, which, self.scheme.masks_at(seed, examples, draws))
+
+    def scores_by(self, inputs: torch.Tensor, which: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
+        """The same for masks that are at hand, a row of them for each copy."""
+        return self.scores(self.encoding(inputs[which], masks))
 
     def _autocast(self) -> AbstractContextManager[Any]:
         dtype = PRECISIONS[self.precision]

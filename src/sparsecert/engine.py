@@ -133,5 +133,8 @@ class Fused:
         self, inputs: torch.Tensor, which: torch.Tensor, seed: int, examples: torch.Tensor, draws: torch.Tensor
     ) -> torch.Tensor:
         """The scores: [rows, classes]."""
-        masks = self.ablation.scheme.masks_at(seed, examples, draws)
+        return self.scores_by(inputs, which, self.ablation.scheme.masks_at(seed, examples, draws))
+
+    def scores_by(self, inputs: torch.Tensor, which: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
+        """The same for masks that are at hand, a row of them for each copy."""
         return self.network(self.copies(inputs, which, masks))

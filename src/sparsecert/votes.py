@@ -110,7 +110,7 @@ class Voting:
 
         with self._ready():
             for rows, _, scores in self._passes(len(which), scores_of):
-                found[done : done + rows] = self._voted(scores)[:rows]
+                found[done : done + rows] = self.voted(scores)[:rows]
                 done += rows
         return found
 
@@ -144,6 +144,15 @@ class Voting:
                     progress(rows)
         return found
 
+    def scores_by(self, inputs: torch.Tensor, which: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
+        """The scores of single copies, [rows, classes]: row r is inputs[which[r]] ablated by masks[r].
+
+        For rows that do not share a seed. All on the device, in one forward pass.
+        """
+        scores_by = self._scores.scores_by if isinstance(self._scores, Fused) else self.ablation.scores_by
+        with self._ready():
+            return scores_by(inputs, which, masks)
+
     @contextmanager
     def _ready(self) -> Iterator[None]:
         """The model in eval mode on the current device, without gradients; given back as it was."""
@@ -171,7 +180,8 @@ class Voting:
             yield rows, taken, scores
             position += rows
 
-    def _voted(self, scores: torch.Tensor) -> torch.Tensor:
+    def voted(self, scores: torch.Tensor) -> torch.Tensor:
+        """int64[rows]: the class with the largest score; the number of classes where any is not finite."""
         return torch.where(torch.isfinite(scores).all(dim=1), scores.argmax(dim=1), self.classes)
 
     def tally(self, scores: torch.Tensor, which: torch.Tensor, live: torch.Tensor, counts: torch.Tensor) -> None:
@@ -179,7 +189,7 @@ class Voting:
 
         The last of an input's counts is of scores that are not finite.
         """
-        counts.scatter_add_(0, which * (self.classes + 1) + self._voted(scores), live)
+        counts.scatter_add_(0, which * (self.classes + 1) + self.voted(scores), live)
 
 
 def ranked(scores: torch.Tensor) -> torch.Tensor:

@@ -38,6 +38,7 @@ VERBS = [
     "attack",
     "report",
     "reproduce",
+    "serve",
     "data",
     "data get",
     "data list",

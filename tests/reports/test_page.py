@@ -454,6 +454,16 @@ def test_classes_have_their_names_where_these_are_known() -> None:
     assert {"0", "2"} <= set(read(made()).texts("th"))
 
 
+def test_rows_of_a_table_are_told_in_words() -> None:
+    """With the names that its classes have there."""
+    known = records.read(Path(__file__).parent.parent / "kept" / "table.jsonl")
+    found = read(Run(known, summarise(known)))
+    assert "No pictures of inputs are shown: the inputs are rows of a table." in found.texts("p")
+    assert "Input 4, true class no: no (right), certified radius 1. Votes: no (100.00%)." in found.texts("li")
+    assert len(found.texts("li")) == 6
+    assert {"no", "yes"} <= set(found.texts("th"))
+
+
 def test_most_and_least_certain() -> None:
     every = list(outcomes(made()))  # radii 12, 6, 4, 0, none, 6; the third and the last are wrong
     found = {title: [one.example for one in some] for title, some in chosen(every, 2).items()}

@@ -18,6 +18,7 @@ from sparsecert.cli.predict import predict
 from sparsecert.cli.records import records
 from sparsecert.cli.report import report
 from sparsecert.cli.reproduce import reproduce
+from sparsecert.cli.serve import serve
 from sparsecert.cli.train import train
 from sparsecert.errors import InputError
 
@@ -35,7 +36,7 @@ def cli() -> None:
     """
 
 
-for command in (train, predict, certify, attack, records, report, reproduce, data, info):
+for command in (train, predict, certify, attack, records, report, reproduce, serve, data, info):
     cli.add_command(command)
 
 

@@ -172,7 +172,7 @@ def certify_table(
         task, copies = partial(_sampled_records, loaded, masks, alpha, bound), n0 + n
     data = {
         "name": Path(path).name, "split": "held-out" if same else "all", "fingerprint": _sha256(path),
-        "inputs": len(chosen), "of": len(labels),
+        "inputs": len(chosen), "of": len(labels), "class_names": list(loaded.classes),
     }  # fmt: skip
     run = {
         "model": {"sha256": modelfile.fingerprint(model)}, "scheme": loaded.scheme.config(),

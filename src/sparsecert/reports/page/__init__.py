@@ -17,7 +17,7 @@ from sparsecert.reports.attacks import AttackSummary
 from sparsecert.reports.comparison import facts, labels, sentence, shared
 from sparsecert.reports.gap import Gap
 from sparsecert.reports.page import sections
-from sparsecert.reports.page.examples import examples
+from sparsecert.reports.page.examples import examples, in_words
 from sparsecert.reports.page.images import class_names, data_of
 from sparsecert.reports.page.markup import Html, joined, section, tag
 from sparsecert.reports.page.outcomes import Outcome, Run, outcomes
@@ -126,7 +126,10 @@ def _pictures(
                 raise one
             parts.append(examples(run.records.header, one, every, known, count))
         except InputError as error:
-            parts.append(tag("p", f"No pictures of inputs are shown: {error}.", class_="note"))
+            of_a_table = run.records.header.run["encoding"].get("kind") == "nan"
+            why = "the inputs are rows of a table" if of_a_table else error
+            parts.append(tag("p", f"No pictures of inputs are shown: {why}.", class_="note"))
+            parts.append(in_words(every, known, count))
     if len(runs) > MOST_PICTURED:
         parts.append(tag("p", f"Of {len(runs)} runs, the first {MOST_PICTURED} are pictured.", class_="note"))
     return section("Most and least certain inputs", *parts)

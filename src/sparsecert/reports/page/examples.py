@@ -50,6 +50,14 @@ def examples(header: Header, data: Dataset, every: Sequence[Outcome], names: Seq
     return joined([tag("p", f"{_explained(header)}; {null}.", class_="note"), *parts])
 
 
+def in_words(every: Sequence[Outcome], names: Sequence[str], count: int) -> Html:
+    """The chosen inputs where they have no picture, such as rows of a table."""
+    parts = []
+    for title, inputs in chosen(every, count).items():
+        parts += [tag("h4", title), tag("ul", *[tag("li", _told(one, names)) for one in inputs])]
+    return joined(parts)
+
+
 def scheme_ablates(header: Header) -> bool:
     """Whether masks make units NULL, and do not replace them by other values."""
     return bool(header.run["scheme"].get("kind") != "random-values")

@@ -40,6 +40,9 @@ def class_names(header: Header, data: Dataset | None) -> list[str]:
     count, name = header.run["classes"], header.run["data"]["name"]
     if data is not None and len(data.classes) == count:
         return list(data.classes)
+    known = header.run["data"].get("class_names")  # of a table
+    if isinstance(known, list) and len(known) == count:
+        return [str(name) for name in known]
     if name == "cifar10" and count == len(cifar10.CLASSES):
         return list(cifar10.CLASSES)
     return [str(label) for label in range(count)]

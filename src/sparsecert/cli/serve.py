@@ -1,0 +1,152 @@
+"""`sparsecert serve`."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import signal
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sparsecert.cli import options
+from sparsecert.errors import InputError
+
+if TYPE_CHECKING:
+    from sparsecert.service.rows import Rows
+    from sparsecert.smoothed import Smoothed
+
+TOKEN = "SPARSECERT_TOKEN"
+MISSING = "the service needs its extra: pip install 'sparsecert[serve]' ({})"
+
+
+@click.command()
+@click.argument("model", type=click.Path())
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; only this machine's.")
+@click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65_535), help="0: any free one.")
+@click.option(
+    "--token-file", type=click.Path(dir_okay=False, exists=True),
+    help=f"Ask every request for the token in this file (or in the environment variable {TOKEN}).",
+)  # fmt: skip
+@click.option("--max-body", default=4 << 20, show_default=True, help="Bytes of a request, at most (413).")
+@click.option("--max-samples", default=100_000, show_default=True, help="Ablated copies for an answer, at most (422).")
+@click.option("--concurrency", default=32, show_default=True, help="Requests at once, at most (429).")
+@click.option("--shape", metavar="C,H,W", help="Of one input, where the model file does not say it.")
+@options.together(options.device, options.precision, options.rows)
+def serve(
+    model: str,
+    host: str,
+    port: int,
+    token_file: str | None,
+    max_body: int,
+    max_samples: int,
+    concurrency: int,
+    shape: str | None,
+    device: str,
+    precision: str | None,
+    rows: int | None,
+) -> None:
+    """Serve a model over HTTP: predictions, certificates, and a page to try them on.
+
+    MODEL is a model file, the folder of the run that trained it, on images or on a table, or a model that ships with
+    the package (mnist-k45, mnist-k30). The page is at /, the description of everything else at /openapi.json. Ctrl-C,
+    or SIGTERM, finishes the requests that were taken and takes no more.
+
+    \b
+    Examples:
+      sparsecert serve mnist-k45
+      sparsecert serve runs/table-k5 --port 8001
+      sparsecert serve runs/mnist-k45 --host 0.0.0.0 --port 80 --token-file token.txt
+    """
+    try:
+        import fastapi  # noqa: F401
+        import uvicorn
+    except ImportError as error:
+        raise InputError(MISSING.format(error)) from error
+    from sparsecert import modelfile
+    from sparsecert.service import Limits
+    from sparsecert.service import serve as service_of
+
+    token = _token(token_file)
+    reading: Any = None
+    if modelfile.read_header(model).get("kind") == "table":
+        options.refuse_given(["shape", "precision"], "is for images; leave it out for a table")
+        smoothed, reading = _of_a_table(model, rows)
+    else:
+        smoothed = options.load_model(model, device, precision, rows)
+    service = service_of(
+        smoothed,
+        name=Path(model).resolve().name,
+        sha256=modelfile.fingerprint(model),
+        shape=_sizes(shape),
+        reading=reading,
+        limits=Limits(max_body, max_samples, concurrency),
+        token=token,
+        rows=rows,
+    )
+    listening = _bound(host, port)
+    if token is None and not _is_loopback(host):
+        click.echo(f"Warning: {host} is open to others and no token is asked for; see --token-file", err=True)
+    _run(uvicorn, service.app, listening)
+
+
+def _of_a_table(model: str, rows: int | None) -> tuple[Smoothed, Rows]:
+    """The classifier of a model file that `sparsecert train TABLE` wrote, and how its rows come."""
+    from sparsecert.service.rows import Rows, smoothed_rows
+    from sparsecert.tabular.run import load_table_model
+
+    loaded = load_table_model(model)
+    return smoothed_rows(loaded, rows), Rows(loaded.columns)
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """A socket that listens there."""
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise InputError(
+            f"cannot listen on {host}:{port} ({error.strerror}); choose another --host or --port"
+        ) from error
+
+
+def _run(uvicorn: Any, app: Any, listening: socket.socket) -> None:
+    """Serves until a signal; then finishes what was taken."""
+
+    class Server(uvicorn.Server):  # type: ignore[misc]
+        async def startup(self, sockets: Any = None) -> None:
+            await super().startup(sockets)
+            host, port = listening.getsockname()[:2]
+            shown = f"[{host}]" if ":" in host else host
+            click.echo(f"serving on http://{shown}:{port}  (Ctrl-C ends it)", err=True)
+
+    for ending in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(ending, signal.SIG_IGN)  # uvicorn handles them, and raises them again once all is finished
+    config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
+    Server(config).run(sockets=[listening])
+
+
+def _token(file: str | None) -> str | None:
+    """The token to ask for; refused where it is there and empty."""
+    token = os.environ.get(TOKEN) if file is None else Path(file).read_text(encoding="utf-8").strip()
+    if token is not None and (not token or not token.isascii() or not token.isprintable() or " " in token):
+        source = TOKEN if file is None else file
+        raise InputError(f"the token in {source} must be printable characters without spaces, and not empty")
+    return token
+
+
+def _sizes(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    parts = text.split(",")
+    if not all(part.strip().isdigit() and int(part) for part in parts):
+        raise InputError(f"--shape must be sizes separated by commas, such as 1,28,28, got {text!r}")
+    return tuple(int(part) for part in parts)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

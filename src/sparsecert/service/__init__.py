@@ -1,0 +1,8 @@
+"""A service and a page: predictions and certificates of one model, over HTTP. Needs the extra `serve`."""
+
+from __future__ import annotations
+
+from sparsecert.service.app import Service, serve
+from sparsecert.service.limits import Limits
+
+__all__ = ["Limits", "Service", "serve"]

@@ -1,0 +1,290 @@
+"""Requests answered: settings checked against the model and the limits, votes taken by the device's thread."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import secrets
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import torch
+
+from sparsecert import exact
+from sparsecert.certificates.damage import Damage
+from sparsecert.certificates.plurality import firsts, tallied
+from sparsecert.errors import InputError
+from sparsecert.exact import ExactCertifications, Exactly
+from sparsecert.results import Certifications, Predictions
+from sparsecert.schemes import FixedMasks
+from sparsecert.sequential import Sequential
+from sparsecert.service.batching import Batcher, Job
+from sparsecert.service.inputs import Reading
+from sparsecert.service.limits import Limits
+from sparsecert.service.live import Live
+from sparsecert.service.metrics import Metrics
+from sparsecert.service.schemas import (
+    CertificateLine,
+    Certified,
+    CertifySettings,
+    ErrorLine,
+    Predicted,
+    PredictSettings,
+    Settings,
+)
+from sparsecert.smoothed import Smoothed
+from sparsecert.votes import Voting
+from sparsecert.work import Work
+
+SEED_BITS = 53  # of a seed drawn here: a number that JavaScript holds exactly
+CHANCE = frozenset({"alpha", "seed", "example", "n0", "n", "bound", "sampling", "max_samples", "tolerance"})
+OF_FIXED_MASKS = frozenset({"rule", "against"})
+OF_SEQUENTIAL = frozenset({"max_samples", "tolerance"})
+Certifying = Callable[[Voting], Work[Certifications] | Work[ExactCertifications]]
+
+
+class Answers:
+    """Predicts and certifies one input at a time, for many who ask at once: inputs Float[1, *shape] of `reading`."""
+
+    def __init__(
+        self, smoothed: Smoothed, reading: Reading, limits: Limits, metrics: Metrics, rows: int | None = None
+    ) -> None:
+        self.smoothed, self.reading, self.limits, self.metrics = smoothed, reading, limits, metrics
+        base = smoothed.voting(torch.zeros(1, *reading.shape))
+        self.classes = base.classes
+        self._damages: dict[str | None, Damage] = {}
+        self.batcher = Batcher(base, metrics, rows)
+
+    @property
+    def masks(self) -> int | None:
+        """How many there are where they are a fixed set; None where they are drawn at random."""
+        return len(self.smoothed.scheme.table) if isinstance(self.smoothed.scheme, FixedMasks) else None
+
+    @property
+    def names(self) -> list[str]:
+        """Of the classes; their numbers where the model file names none."""
+        names = self.smoothed.facts.get("class_names")
+        known = isinstance(names, list) and len(names) == self.classes
+        return [str(name) for name in names] if known and names is not None else [str(n) for n in range(self.classes)]
+
+    @property
+    def units(self) -> str:
+        """What a radius counts."""
+        if self.reading.units is not None:
+            return self.reading.units
+        return "pixels" if self.smoothed.scheme.units == math.prod(self.reading.shape[1:]) else "units"
+
+    async def predict(self, x: torch.Tensor, settings: PredictSettings) -> Predicted:
+        """The class, or an abstention."""
+        self._check(settings)
+        if self.masks is not None:
+            return await self._elect(x, settings)
+        self._samples("n", settings.n)
+        seed, examples = _seed(settings), [settings.example]
+        job: Job[Predictions] = self.batcher.submit(
+            lambda voting: self.smoothed.predicting(
+                x, settings.n, settings.alpha, seed, examples=examples, voting=voting
+            )
+        )
+        found = await asyncio.wrap_future(job.done)
+        (label,) = found.answers
+        self.metrics.answered("predict", label is None)
+        return Predicted(
+            **self._answer(label, settings, seed), samples=settings.n, invalid=int(found.invalid[0]),
+            votes=found.counts[0].tolist(),
+        )  # fmt: skip
+
+    async def _elect(self, x: torch.Tensor, settings: PredictSettings) -> Predicted:
+        """The winner of the vote of all masks of a fixed set."""
+        job = self.batcher.submit(lambda voting: self.smoothed.ranking(x, voting=voting))
+        (ranks,) = await asyncio.wrap_future(job.done)
+        label = exact.elected(ranks, self._rule(settings))
+        self.metrics.answered("predict", False)
+        counts = tallied(firsts(ranks), self.classes).tolist()
+        return Predicted(
+            **self._answer(label, settings, None), samples=len(ranks), invalid=len(ranks) - sum(counts), votes=counts
+        )
+
+    async def certify(self, x: torch.Tensor, settings: CertifySettings) -> Certified:
+        """The certificate."""
+        seed, _, certifying, _ = self._planned(x, settings)
+        job: Job[Any] = self.batcher.submit(certifying)
+        found = await asyncio.wrap_future(job.done)
+        return self._certified(found, settings, seed)
+
+    async def certify_in_lines(self, x: torch.Tensor, settings: CertifySettings) -> AsyncIterator[str]:
+        """The same in lines of JSON while the votes come in. What is wrong with the settings is raised here, not there.
+
+        The work is left where it is when nobody reads on.
+        """
+        seed, sampling, certifying, most = self._planned(x, settings)
+        live = Live(self.smoothed.scheme, settings, sampling, self.classes, most, asyncio.get_running_loop())
+        job: Job[Any] = self.batcher.submit(certifying, live.told)
+        done = asyncio.ensure_future(asyncio.wrap_future(job.done))
+        await _either(done, live.changed)
+        if done.done() and done.exception() is not None:
+            done.result()
+        return self._lines(job, done, live, settings, seed)
+
+    async def _lines(
+        self, job: Job[Any], done: asyncio.Future[Any], live: Live, settings: CertifySettings, seed: int | None
+    ) -> AsyncIterator[str]:
+        try:
+            over = False
+            while not over:
+                await _either(done, live.changed)
+                over = done.done()
+                if (line := live.line()) is not None:
+                    yield line.model_dump_json() + "\n"
+            yield self._last(done, settings, seed) + "\n"
+        finally:
+            job.drop()
+
+    def _last(self, done: asyncio.Future[Any], settings: CertifySettings, seed: int | None) -> str:
+        try:
+            certified = self._certified(done.result(), settings, seed)
+        except Exception as error:  # the status has been sent; the last line says what happened
+            detail = str(error) if isinstance(error, InputError) else "the service failed; its log says why"
+            return ErrorLine(detail=detail).model_dump_json()
+        return CertificateLine(**certified.model_dump()).model_dump_json()
+
+    def _planned(
+        self, x: torch.Tensor, settings: CertifySettings
+    ) -> tuple[int | None, Sequential | None, Certifying, int]:
+        """Seed, sampling, the work itself, and the most copies it takes."""
+        self._check(settings)
+        if self.masks is not None:
+            return None, None, self._exactly(x, settings), self.masks
+        seed, examples = _seed(settings), [settings.example]
+        if settings.sampling == "sequential":
+            self._samples("max_samples", settings.max_samples)
+            sampling = Sequential(settings.max_samples, settings.n0, settings.tolerance)
+
+            def in_looks(voting: Voting) -> Work[Certifications]:
+                return self.smoothed.certifying_sequentially(
+                    x, sampling, settings.alpha, seed, bound=settings.bound, examples=examples, voting=voting
+                )
+
+            return seed, sampling, in_looks, settings.max_samples
+        self._samples("n0 + n", settings.n0 + settings.n)
+
+        def at_once(voting: Voting) -> Work[Certifications]:
+            n0, n, bound = settings.n0, settings.n, settings.bound
+            return self.smoothed.certifying(
+                x, n0, n, settings.alpha, seed, bound=bound, examples=examples, voting=voting
+            )
+
+        return seed, None, at_once, settings.n0 + settings.n
+
+    def _exactly(self, x: torch.Tensor, settings: CertifySettings) -> Certifying:
+        rule, against = self._rule(settings), settings.against
+        if against not in self._damages:  # it may have long tables, which are the same for every input
+            self._damages[against] = Exactly(rule, against).damage(exact.fixed(self.smoothed.scheme))
+        damage = self._damages[against]
+        return lambda voting: self.smoothed.certifying_exactly(x, rule=rule, damage=damage, voting=voting)
+
+    def _rule(self, settings: Settings) -> str:
+        return settings.rule or self.reading.rule
+
+    def _certified(
+        self, found: Certifications | ExactCertifications, settings: CertifySettings, seed: int | None
+    ) -> Certified:
+        if isinstance(found, ExactCertifications):
+            return self._certified_exactly(found, settings)
+        certificate = found[0]
+        self.metrics.answered("certify", certificate.label is None)
+        p_lower, p_upper = (None if math.isnan(p) else p for p in (float(found.p_lower[0]), float(found.p_upper[0])))
+        return Certified(
+            **self._answer(certificate.label, settings, seed),
+            radius=certificate.radius,
+            against=self.units,
+            selected=int(found.selected[0]),
+            selection=found.selection.votes[0].tolist(),
+            votes=found.counts[0].tolist(),
+            samples=int(found.samples[0]),
+            invalid=int(found.invalid[0]),
+            p_lower=p_lower,
+            p_upper=p_upper,
+            bound=settings.bound,
+            sampling=settings.sampling,
+            guarantee=guarantee(certificate.radius, self.units, settings.alpha),
+        )
+
+    def _certified_exactly(self, found: ExactCertifications, settings: CertifySettings) -> Certified:
+        certificate, votes = found[0], found.counts[0].tolist()
+        against = Exactly(self._rule(settings), settings.against).damages(exact.fixed(self.smoothed.scheme))
+        against = self.units if against == exact.PIXELS else against
+        self.metrics.answered("certify", False)
+        return Certified(
+            **self._answer(certificate.label, settings, None),
+            radius=certificate.radius,
+            against=against,
+            selected=certificate.label,
+            selection=None,
+            votes=votes,
+            samples=found.ranks.shape[1],
+            invalid=found.ranks.shape[1] - sum(votes),
+            p_lower=None,
+            p_upper=None,
+            bound=None,
+            sampling="exact",
+            guarantee=guarantee(certificate.radius, against, None),
+        )
+
+    def _answer(self, label: int | None, settings: Settings, seed: int | None) -> dict[str, Any]:
+        return {
+            "label": label,
+            "name": None if label is None else self.names[label],
+            "abstained": label is None,
+            "alpha": settings.alpha if self.masks is None else None,
+            "seed": seed,
+            "example": settings.example,
+        }
+
+    def _check(self, settings: Settings) -> None:
+        """Refuses what is of the other kind of model, or of the other kind of sampling."""
+        given = settings.model_fields_set
+        if self.masks is None and (wrong := given & OF_FIXED_MASKS):
+            raise InputError(f"{min(wrong)} is for a fixed set of masks; this model draws them at random: leave it out")
+        if self.masks is not None and (wrong := given & CHANCE):
+            raise InputError(
+                f"{min(wrong)} is for masks drawn at random; the {self.masks} masks of this model are fixed, and all "
+                f"of them vote: leave it out"
+            )
+        if isinstance(settings, CertifySettings):
+            sequential = settings.sampling == "sequential"
+            wrong = given & (frozenset({"n"}) if sequential else OF_SEQUENTIAL)
+            if wrong:
+                other = "fixed" if sequential else "sequential"
+                raise InputError(f"{min(wrong)} is for sampling={other}, got sampling={settings.sampling}")
+
+    def _samples(self, name: str, asked: int) -> None:
+        if asked > self.limits.samples:
+            raise InputError(self.limits.too_many_samples(name, asked))
+
+
+def guarantee(radius: int | None, against: str, alpha: float | None) -> str:
+    """What a certificate says, in words."""
+    if radius is None:
+        return "Nothing is certified, not even the answer for this input itself."
+    if against == exact.PATCHES:
+        change = f"No altered square patch of up to {radius} x {radius} pixels alters the answer"
+    else:
+        change = f"No change of up to {radius} {against} alters the answer"
+    if alpha is None:
+        return f"{change}. This holds always, if the model gives a copy the same scores in any batch."
+    return f"{change}, with probability at least {1 - alpha:.10g} over the masks that were drawn."
+
+
+def _seed(settings: Settings) -> int:
+    """The seed that was given, or a fresh one that nobody could know beforehand."""
+    return secrets.randbits(SEED_BITS) if settings.seed is None else settings.seed
+
+
+async def _either(done: asyncio.Future[Any], changed: asyncio.Event) -> None:
+    """Waits until the work is done or there is something new."""
+    waiting = asyncio.ensure_future(changed.wait())
+    try:
+        await asyncio.wait({done, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        waiting.cancel()

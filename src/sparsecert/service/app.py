@@ -1,0 +1,296 @@
+"""The service: what is asked over HTTP, the model's card, and the page."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+from fastapi import FastAPI, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp
+
+from sparsecert import __version__, datasets, models
+from sparsecert.errors import InputError
+from sparsecert.service import inputs, metrics
+from sparsecert.service.answers import Answers
+from sparsecert.service.batching import ShuttingDown
+from sparsecert.service.gate import Gate
+from sparsecert.service.limits import Limits
+from sparsecert.service.schemas import (
+    Card,
+    Certified,
+    CertifyRequest,
+    CertifySettings,
+    GivenInput,
+    Health,
+    Predicted,
+    PredictRequest,
+    PredictSettings,
+    Refusal,
+    ShippedDigit,
+)
+from sparsecert.smoothed import Smoothed
+
+PAGE = Path(__file__).parent / "page"
+FILES = {
+    "/": ("index.html", "text/html; charset=utf-8"),
+    "/page.css": ("page.css", "text/css; charset=utf-8"),
+    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+}
+OPEN = frozenset({*FILES, "/health"})
+SHIPPED = {"mnist": "mnist-sample", "mnist-sample": "mnist-sample", "digits": "digits"}  # trained on: what to show
+MOST_SHIPPED = 100
+LINES = "application/x-ndjson"
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    401: {"model": Refusal, "description": "No token, or not the right one."},
+    408: {"model": Refusal, "description": "The body did not come in time."},
+    413: {"model": Refusal, "description": "The body is too large."},
+    422: {"model": Refusal, "description": "Something about the request cannot be used; a sentence says what."},
+    429: {"model": Refusal, "description": "Too many requests at once; Retry-After says when to try again."},
+    503: {"model": Refusal, "description": "The service is shutting down."},
+}
+STREAMED: dict[int | str, dict[str, Any]] = {
+    **REFUSALS,
+    200: {
+        "description": "The certificate; with `stream`, lines of JSON: `progress` ones, then one `certificate`.",
+        "content": {LINES: {"schema": {"type": "string"}}},
+    },
+}
+PICTURE: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "description": "The bytes of a PNG or JPEG file of the model's size.",
+        "content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in ("image/png", "image/jpeg")},
+    }
+}
+LONGEST_SENTENCE = 300
+
+
+@dataclass(frozen=True)
+class Service:
+    """An ASGI application, and the device's thread behind it; `close` finishes what was taken."""
+
+    app: ASGIApp
+    answers: Answers
+
+    def close(self) -> None:
+        """Takes no more requests, and returns when those taken are answered."""
+        self.answers.batcher.close()
+
+
+def serve(
+    smoothed: Smoothed,
+    *,
+    name: str = "model",
+    sha256: str | None = None,
+    shape: tuple[int, ...] | None = None,
+    reading: inputs.Reading | None = None,
+    limits: Limits | None = None,
+    token: str | None = None,
+    rows: int | None = None,
+) -> Service:
+    """The service of a classifier; `shape` is of one input, where the model file does not say it.
+
+    `reading` is how inputs come, where they are no plain arrays or pictures, such as the rows of a table.
+    """
+    limits, counted = limits or Limits(), metrics.Metrics()
+    answers = Answers(smoothed, reading or inputs.Arrays(_shape(smoothed, shape)), limits, counted, rows)
+    app = _application(answers, name, sha256)
+    paths = {getattr(route, "path", "") for route in app.routes}
+    return Service(Gate(app, limits, counted, token, paths, OPEN), answers)
+
+
+def _shape(smoothed: Smoothed, given: tuple[int, ...] | None) -> tuple[int, ...]:
+    known = given or tuple(smoothed.facts.get("shape") or ())
+    if not known:
+        raise InputError("the model file does not say the shape of an input; give it, for example --shape 1,28,28")
+    return known
+
+
+def _application(answers: Answers, name: str, sha256: str | None) -> FastAPI:
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        await run_in_threadpool(answers.batcher.close)
+
+    app = FastAPI(
+        title="sparsecert",
+        version=__version__,
+        description=f"Predictions and certificates of {name}: how many {answers.units} may change without its answer.",
+        lifespan=lifespan,
+        docs_url=None,  # those pages load scripts from elsewhere
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    _handle_mistakes(app)
+    _add_facts(app, answers, name, sha256)
+    _add_answers(app, answers)
+    for path, (file, kind) in FILES.items():
+        app.add_api_route(path, _file(PAGE / file, kind), include_in_schema=False, methods=["GET", "HEAD"])
+    return app
+
+
+def _add_facts(app: FastAPI, answers: Answers, name: str, sha256: str | None) -> None:
+    @app.get("/health", summary="Whether the service runs")
+    async def health() -> Health:
+        return Health(version=__version__)
+
+    @app.get("/metrics", summary="Counts for Prometheus", response_class=Response, responses={401: REFUSALS[401]})
+    async def counts() -> Response:
+        return Response(answers.metrics.text(), media_type=metrics.CONTENT_TYPE)
+
+    @app.get("/v1/model", summary="The model's card", responses={401: REFUSALS[401]})
+    async def model() -> Card:
+        return card(answers, name, sha256)
+
+    @app.get("/v1/digits", summary="Inputs that ship with the package", responses={401: REFUSALS[401]})
+    async def digits() -> list[ShippedDigit]:
+        return shipped(answers.smoothed.facts.get("data"), answers.reading.sizes)
+
+
+def _add_answers(app: FastAPI, answers: Answers) -> None:
+    async def certified(x: Any, settings: CertifySettings) -> Any:
+        if not settings.stream:
+            return await answers.certify(x, settings)
+        return StreamingResponse(await answers.certify_in_lines(x, settings), media_type=LINES)
+
+    @app.post("/v1/predict", summary="Classify an input", responses=REFUSALS)
+    async def predict(asked: PredictRequest) -> Predicted:
+        return await answers.predict(_given(asked, answers.reading), asked)
+
+    @app.post("/v1/predict/image", summary="Classify a picture", responses=REFUSALS, openapi_extra=PICTURE)
+    async def predict_image(request: Request, asked: Annotated[PredictSettings, Query()]) -> Predicted:
+        x = await run_in_threadpool(answers.reading.from_file, await request.body())
+        return await answers.predict(x, asked)
+
+    @app.post("/v1/certify", summary="Certify an input", response_model=Certified, responses=STREAMED)
+    async def certify(asked: CertifyRequest) -> Any:
+        return await certified(_given(asked, answers.reading), asked)
+
+    @app.post(
+        "/v1/certify/image",
+        summary="Certify a picture",
+        response_model=Certified,
+        responses=STREAMED,
+        openapi_extra=PICTURE,
+    )
+    async def certify_image(request: Request, asked: Annotated[CertifySettings, Query()]) -> Any:
+        x = await run_in_threadpool(answers.reading.from_file, await request.body())
+        return await certified(x, asked)
+
+
+def _given(asked: GivenInput, reading: inputs.Reading) -> Any:
+    if sum(one is not None for one in (asked.values, asked.image, asked.row)) != 1:
+        raise InputError("give the input as values, as image or as row, one of the three")
+    if asked.row is not None:
+        return reading.from_row(asked.row)
+    return reading.from_values(asked.values) if asked.image is None else reading.from_base64(asked.image)
+
+
+def _file(path: Path, kind: str) -> Any:
+    async def page() -> FileResponse:
+        return FileResponse(path, media_type=kind)
+
+    return page
+
+
+def _handle_mistakes(app: FastAPI) -> None:
+    """Every refusal is {"detail": a sentence}."""
+
+    @app.exception_handler(InputError)
+    async def unusable(_: Request, error: InputError) -> JSONResponse:
+        return refused(422, str(error))
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+        return refused(422, _sentence(error))
+
+    @app.exception_handler(ShuttingDown)
+    async def closing(_: Request, error: ShuttingDown) -> JSONResponse:
+        return refused(503, str(error))
+
+    @app.exception_handler(HTTPException)
+    async def unknown(_: Request, error: HTTPException) -> JSONResponse:
+        unreadable = error.status_code == 400
+        sentence = "the body cannot be read as JSON" if unreadable else str(error.detail)
+        return refused(422 if unreadable else error.status_code, sentence, dict(error.headers or {}))
+
+    @app.exception_handler(Exception)
+    async def failed(_: Request, error: Exception) -> JSONResponse:
+        return refused(500, "the service failed; its log says why")
+
+
+def _sentence(error: RequestValidationError) -> str:
+    """The first thing that is wrong; what came is not repeated, for it may be anything."""
+    first = error.errors()[0]
+    if first["type"] == "json_invalid":
+        return "the body is not JSON"
+    where = ".".join(str(part) for part in first["loc"][1:]) or "the body"
+    return f"{where}: {first['msg']}"
+
+
+def refused(status: int, sentence: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    """A refusal, in characters that can be sent."""
+    sent = sentence.encode("utf-8", "replace").decode()
+    cut = sent if len(sent) <= LONGEST_SENTENCE else f"{sent[:LONGEST_SENTENCE]}..."
+    return JSONResponse({"detail": cut}, status, headers)
+
+
+def card(answers: Answers, name: str, sha256: str | None) -> Card:
+    """What the service has to say about its model."""
+    smoothed = answers.smoothed
+    facts, scheme, module = smoothed.facts, smoothed.scheme, smoothed.model
+    return Card(
+        name=name,
+        sha256=sha256,
+        version=__version__,
+        shape=list(answers.reading.sizes),
+        columns=answers.reading.names,
+        classes=answers.names,
+        scheme=scheme.config(),
+        encoding=smoothed.encoding.config(),
+        architecture=models.architecture_of(module) if isinstance(module, torch.nn.Module) else None,
+        precision=answers.reading.precision or smoothed.precision,
+        device=str(smoothed.device),
+        data=facts.get("data"),
+        training=facts.get("training"),
+        exact=answers.masks is not None,
+        masks=answers.masks,
+        largest_radius=len(scheme.deltas) - 2,
+        guarantee=_promise(answers),
+        limits=asdict(answers.limits),
+    )
+
+
+def _promise(answers: Answers) -> str:
+    """What a certificate of this model says, and what it does not."""
+    change = f"no change of up to `radius` {answers.units} alters the model's smoothed answer"
+    if answers.masks is not None:
+        return f"A certificate says that {change}. It holds always, and says nothing about the true class."
+    return (
+        f"A certificate says that {change}. It is wrong with probability at most alpha over the masks drawn, and says "
+        "nothing about the true class."
+    )
+
+
+@lru_cache(maxsize=4)
+def shipped(data: str | None, shape: tuple[int, ...]) -> list[ShippedDigit]:
+    """Inputs like those that the model was trained on, where some ship with the package."""
+    if data not in SHIPPED:
+        return []
+    found = datasets.load(SHIPPED[data], "test")
+    if found.images.shape != shape:
+        return []
+    numbers = found.spaced(MOST_SHIPPED).tolist()
+    return [
+        ShippedDigit(number=number, name=found.classes[found.labels[number]], values=pixels.flatten().tolist())
+        for number, pixels in zip(numbers, found.images.batch(numbers), strict=True)
+    ]

@@ -1,0 +1,189 @@
+"""Whoever else asks at the same time, a request is answered what `Smoothed` answers alone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import httpx
+import pytest
+import torch
+
+from sparsecert import Sequential
+from sparsecert.service import Service
+from sparsecert.service.batching import Ballot, Batcher, Job, ShuttingDown, shared_out
+from sparsecert.service.metrics import Metrics
+from tests.service.made import asked, image, small, smoothed
+
+
+def _bodies() -> list[tuple[str, dict[str, Any]]]:
+    """Requests of every kind, each with an image, seed and example number of its own."""
+    found = []
+    for number in range(24):
+        common = {"values": image(number)[0].tolist(), "seed": number // 2, "example": number % 5}
+        kinds: list[tuple[str, dict[str, Any]]] = [
+            ("/v1/predict", {"n": 101 + number}),
+            ("/v1/certify", {"n0": 40, "n": 300 + number, "bound": ("two-sided", "one-sided")[number % 2]}),
+            ("/v1/certify", {"sampling": "sequential", "n0": 50, "max_samples": 900}),
+        ]
+        path, more = kinds[number % 3]
+        found.append((path, {**common, **more}))
+    return found
+
+
+def _alone(path: str, body: dict[str, Any]) -> dict[str, Any]:
+    g, x = smoothed(), torch.tensor(body["values"])[None]
+    chance: dict[str, Any] = {"seed": body["seed"], "examples": [body["example"]]}
+    if path == "/v1/predict":
+        p = g.predict(x, body["n"], **chance)
+        return {"label": p.answers[0], "votes": p.counts[0].tolist()}
+    if "sampling" in body:
+        c = g.certify(x, sampling=Sequential(body["max_samples"], body["n0"]), **chance)
+    else:
+        c = g.certify(x, body["n0"], body["n"], bound=body["bound"], **chance)
+    return {
+        "label": c[0].label,
+        "radius": c[0].radius,
+        "votes": c.counts[0].tolist(),
+        "selection": c.selection.votes[0].tolist(),
+        "samples": int(c.samples[0]),
+    }
+
+
+@pytest.mark.parametrize("rows", [1, 37, 4096])
+def test_the_answer_is_that_of_smoothed_alone_whatever_is_in_the_batch(rows: int) -> None:
+    service, bodies = small(rows=rows), _bodies()[: 6 if rows == 1 else None]
+
+    async def all_at_once(client: httpx.AsyncClient) -> list[httpx.Response]:
+        return await asyncio.gather(*(client.post(path, json=body) for path, body in bodies))
+
+    answers = asked(service, all_at_once)
+    metrics = service.answers.metrics
+    service.close()
+    for (path, body), answer in zip(bodies, answers, strict=True):
+        assert answer.status_code == 200, answer.text
+        given = answer.json()
+        expected = _alone(path, body)
+        assert {name: given[name] for name in expected} == expected
+    if rows > 1:
+        assert metrics.together.value() > 1.5 * metrics.passes.value()  # requests did share passes
+
+
+def test_a_fixed_set_of_masks_votes_as_it_does_alone() -> None:
+    service, g = small(exact=True), smoothed(exact=True)
+
+    async def all_at_once(client: httpx.AsyncClient) -> list[httpx.Response]:
+        bodies = [{"values": image(number)[0].tolist(), "rule": "plurality"} for number in range(8)]
+        paths = ["/v1/certify", "/v1/predict"] * 4
+        return await asyncio.gather(*(client.post(path, json=body) for path, body in zip(paths, bodies, strict=True)))
+
+    for number, answer in enumerate(asked(service, all_at_once)):
+        c = g.certify_exactly(image(number), rule="plurality")
+        given = answer.json()
+        assert given["label"] == c.labels[0]
+        assert given["votes"] == c.counts[0].tolist()
+        assert given["alpha"] is None
+        if number % 2 == 0:
+            assert given["radius"] == c.radii[0]
+    service.close()
+
+
+@pytest.mark.parametrize("sampling", ["fixed", "sequential"])
+def test_a_stream_ends_with_the_certificate_and_its_radii_only_grow(service: Service, sampling: str) -> None:
+    more: dict[str, Any] = {"n0": 60, "n": 900} if sampling == "fixed" else {"n0": 60, "max_samples": 2_000}
+    settings = {"sampling": sampling, **more}
+    for number in range(5):
+        body = {"values": image(number)[0].tolist(), "seed": 3, "stream": True, "copies": 2, **settings}
+        answer = asked(service, lambda client, body=body: client.post("/v1/certify", json=body))
+        assert answer.headers["content-type"].startswith("application/x-ndjson")
+        *before, last = [json.loads(line) for line in answer.text.splitlines()]
+        assert last["event"] == "certificate"
+        assert all(line["event"] == "progress" for line in before)
+        alone = asked(
+            service, lambda client, body=body: client.post("/v1/certify", json={**body, "stream": False, "copies": 0})
+        ).json()
+        assert {**last, "event": None} == {**alone, "event": None}
+        radii = [-1 if line["radius"] is None else line["radius"] for line in before]
+        assert radii == sorted(radii)
+        if sampling == "fixed":
+            assert set(radii) == {-1}  # no certificate before the last vote
+        else:
+            assert radii[-1] == (-1 if last["radius"] is None else last["radius"])
+        assert [line["samples"] for line in before] == sorted({line["samples"] for line in before})
+
+
+def test_the_copies_of_a_stream_are_those_that_voted(service: Service) -> None:
+    body = {"values": image()[0].tolist(), "seed": 5, "example": 2, "n0": 10, "n": 80, "stream": True, "copies": 16}
+    text = asked(service, lambda client: client.post("/v1/certify", json=body)).text
+    g, x = smoothed(), image()
+    ablation = g.voting(x).ablation
+    seen = [copy for line in text.splitlines() for copy in json.loads(line).get("copies", ())]
+    assert len(seen) > 10
+    for copy in seen:
+        draw = -1 - copy["draw"] if copy["draw"] < 0 else (1 << 40) + copy["draw"]
+        mask = g.scheme.masks(5, [2], [draw])[0]
+        assert mask[0].nonzero().flatten().tolist() == copy["retained"]
+        assert ablation.scores(ablation.encoding(x.double(), mask)).argmax().item() == copy["label"]
+
+
+def test_rows_are_shared_out_fairly_and_none_is_wasted() -> None:
+    def ballot(left: int) -> tuple[Job[Any], Ballot]:
+        job: Job[Any] = Job(lambda voting: iter(()), None)  # type: ignore[arg-type,return-value]
+        return job, Ballot(image(), 0, 0, range(left), torch.zeros(4).long().numpy())
+
+    def shares(rows: int, *left: int) -> list[int]:
+        return [taken for *_, taken in shared_out(rows, [ballot(one) for one in left])]
+
+    assert shares(10, 100) == [10]
+    assert shares(10, 3) == [3]
+    assert shares(10, 100, 100) == [5, 5]
+    assert shares(10, 2, 100, 1) == [2, 7, 1]
+    assert shares(2, 5, 5, 5) == [1, 1]
+    assert shares(12, *[100] * 9) == [3] * 4
+    assert shares(12, *[1] * 20) == [1] * 12
+    assert shares(12, 1, 1, 100, 100, 100, 100, 100) == [1, 1, 3, 3, 4]
+
+
+def test_closing_finishes_what_was_taken_and_takes_no_more() -> None:
+    g = smoothed()
+    batcher = Batcher(g.voting(image()), Metrics(), rows=8)
+    jobs = [
+        batcher.submit(lambda voting, seed=seed: g.predicting(image(), 500, 0.05, seed, voting=voting))
+        for seed in range(6)
+    ]
+    batcher.close()
+    assert all(job.done.done() for job in jobs)
+    for seed, job in enumerate(jobs):
+        assert (job.done.result().counts == g.predict(image(), 500, seed=seed).counts).all()
+    with pytest.raises(ShuttingDown):
+        batcher.submit(lambda voting: g.predicting(image(), 5, 0.05, 0, voting=voting))
+
+
+def test_a_request_that_fails_leaves_the_others_alone() -> None:
+    g = smoothed()
+    batcher = Batcher(g.voting(image()), Metrics(), rows=8)
+
+    def broken(voting: Any) -> Any:
+        raise ZeroDivisionError
+        yield
+
+    bad = batcher.submit(broken)
+    told = batcher.submit(lambda voting: g.predicting(image(), 50, 0.05, 0, voting=voting), lambda _: [][0])
+    good = batcher.submit(lambda voting: g.predicting(image(), 500, 0.05, 0, voting=voting))
+    assert good.done.result(60).n == 500
+    with pytest.raises(ZeroDivisionError):
+        bad.done.result(60)
+    with pytest.raises(IndexError):
+        told.done.result(60)
+    batcher.close()
+
+
+def test_work_that_nobody_waits_for_is_left() -> None:
+    g = smoothed()
+    metrics = Metrics()
+    batcher = Batcher(g.voting(image()), metrics, rows=8)
+    job = batcher.submit(lambda voting: g.predicting(image(), 1_000_000, 0.05, 0, voting=voting), lambda _: job.drop())
+    batcher.close()
+    assert not job.done.done()
+    assert metrics.copies.value() < 1_000_000

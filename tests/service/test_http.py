@@ -1,0 +1,310 @@
+"""What is asked over HTTP, as documented: answers, refusals by their number and sentence, and who may ask."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+import torch
+
+from sparsecert import InputError, NullChannels, Smoothed, Uniform
+from sparsecert.service import Limits, Service, serve
+from tests.service.made import SHAPE, asked, image, network, png, post, small
+
+
+def _get(service: Service, path: str, **more: Any) -> httpx.Response:
+    return asked(service, lambda client: client.get(path, **more))
+
+
+def _values(number: int = 0) -> list[Any]:
+    values: list[Any] = image(number)[0].tolist()
+    return values
+
+
+def test_health_and_card(service: Service) -> None:
+    assert _get(service, "/health").json()["status"] == "ok"
+    card = _get(service, "/v1/model").json()
+    assert card["shape"] == list(SHAPE)
+    assert card["classes"] == ["a", "b", "c"]
+    assert card["scheme"] == {"kind": "uniform", "units": 16, "keep": 4}
+    assert card["limits"]["samples"] == 3_000
+    assert not card["exact"]
+    assert card["largest_radius"] == len(service.answers.smoothed.scheme.deltas) - 2
+    assert _get(service, "/v1/digits").json() == []
+
+
+def test_a_picture_is_answered_as_its_values_are(service: Service) -> None:
+    data, settings = png(), {"n": 300, "seed": 1}
+    pixels = torch.tensor([13 * place % 256 for place in range(16)]).view(1, 4, 4) / 255
+    by_values = post(service, "/v1/predict", {"values": pixels.tolist(), **settings}).json()
+    in_base64 = post(service, "/v1/predict", {"image": base64.b64encode(data).decode(), **settings}).json()
+    for content in (data, png(mode="RGB"), png(mode="RGBA")):
+        raw = asked(service, lambda client, content=content: client.post(
+            "/v1/predict/image", params=settings, content=content, headers={"content-type": "image/png"}
+        ))  # fmt: skip
+        assert raw.json() == in_base64 == by_values
+    certified = asked(service, lambda client: client.post(
+        "/v1/certify/image", params={"n0": 50, "n": 300, "seed": 2}, content=data
+    ))  # fmt: skip
+    body = {"values": pixels.tolist(), "n0": 50, "n": 300, "seed": 2}
+    assert certified.json() == post(service, "/v1/certify", body).json()
+
+
+def test_each_request_has_a_seed_of_its_own_unless_it_names_one(service: Service) -> None:
+    seeds = {post(service, "/v1/predict", {"values": _values(), "n": 5}).json()["seed"] for _ in range(5)}
+    assert len(seeds) == 5
+    assert max(seeds) < 1 << 53  # a number that JavaScript holds exactly
+    answer = post(service, "/v1/predict", {"values": _values(), "n": 200}).json()
+    again = post(service, "/v1/predict", {"values": _values(), "n": 200, "seed": answer["seed"]}).json()
+    assert again == answer
+
+
+def test_a_row_of_a_table_is_taken_as_it_is() -> None:
+    net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(10, 2))
+    made = serve(Smoothed(net, Uniform(5, 2), NullChannels()), shape=(5,))
+    answer = post(made, "/v1/certify", {"values": [1e6, -3, 0, 2.5, 7], "n0": 20, "n": 100, "seed": 0})
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["against"] == "features"
+    refused = post(made, "/v1/predict", {"image": base64.b64encode(png()).decode()})
+    assert refused.status_code == 422
+    assert "not pictures" in refused.json()["detail"]
+    made.close()
+
+
+REFUSED = [
+    ({}, "values, as image or as row"),
+    ({"values": [1], "image": "x"}, "values, as image or as row"),
+    ({"values": [[[0.0] * 4] * 3]}, "values[0] must have 4 entries, got 3"),
+    ({"values": [[[0.0] * 3 + [2]] * 4]}, "from 0 to 1"),
+    ({"values": [[[0.0] * 3 + ["1"]] * 4]}, "values[0][0][3] must be a number, got '1'"),
+    ({"values": [[[0.0] * 3 + [True]] * 4]}, "must be a number, got True"),
+    ({"values": [[[0.0] * 3 + [10**400]] * 4]}, "must be a finite number"),
+    ({"values": [[[[]] * 4] * 4]}, "must be a number, got a list"),
+    ({"values": "x"}, "values: Input should be a valid list"),
+    ({"image": "&"}, "base64"),
+    ({"image": ""}, "empty"),
+    ({"image": base64.b64encode(b"GIF89a").decode()}, "cannot be decoded"),
+    ({"image": base64.b64encode(png(5, 4)).decode()}, "is 5 x 4 pixels, the model takes 4 x 4"),
+    ({"image": base64.b64encode(png(mode="I;16")).decode()}, "8 bits"),
+    ({"image": base64.b64encode(png(mode="LA")).decode()}, "transparent"),
+    ({"values": 0, "n": 3_001}, "n"),
+    ({"n": 0}, "n: Input should be greater than or equal to 1"),
+    ({"n": 2.5}, "n: Input should be a valid integer"),
+    ({"n": "10"}, "n: Input should be a valid integer"),
+    ({"alpha": 0}, "alpha"),
+    ({"alpha": 1e-9, "n": 3_000, "seed": -1}, "seed"),
+    ({"seed": 1 << 64}, "seed"),
+    ({"sede": 1}, "sede: Extra inputs are not permitted"),
+    ({"rule": "plurality"}, "rule is for a fixed set of masks"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "sentence"), REFUSED, ids=[str(index) for index in range(len(REFUSED))])
+def test_what_cannot_be_used_is_refused_by_a_sentence(service: Service, body: dict[str, Any], sentence: str) -> None:
+    given = body if {"values", "image"} & set(body) or not body else {"values": _values(), **body}
+    refused = post(service, "/v1/predict", given)
+    assert refused.status_code == 422
+    assert sentence in refused.json()["detail"]
+    assert len(refused.json()["detail"]) < 310
+
+
+def test_more_samples_than_the_limit_are_refused_before_any_work(service: Service) -> None:
+    before = service.answers.metrics.copies.value()
+    for path, more in (
+        ("/v1/predict", {"n": 3_001}),
+        ("/v1/certify", {"n0": 1, "n": 3_000}),
+        ("/v1/certify", {"sampling": "sequential", "max_samples": 3_001}),
+        ("/v1/certify", {"sampling": "sequential", "max_samples": 3_001, "stream": True}),
+    ):
+        refused = post(service, path, {"values": _values(), **more})
+        assert refused.status_code == 422
+        assert "at most 3,000" in refused.json()["detail"]
+    assert service.answers.metrics.copies.value() == before
+
+
+def test_settings_that_do_not_go_together_are_refused_also_where_a_stream_was_asked(service: Service) -> None:
+    for more, sentence in (
+        ({"sampling": "sequential", "n": 10}, "n is for sampling=fixed"),
+        ({"max_samples": 10}, "max_samples is for sampling=sequential"),
+        ({"sampling": "sequential", "n0": 500, "max_samples": 400}, "max_samples must be above n0"),
+        ({"against": "patches"}, "against is for a fixed set of masks"),
+    ):
+        refused = post(service, "/v1/certify", {"values": _values(), "stream": True, **more})
+        assert refused.status_code == 422
+        assert sentence in refused.json()["detail"]
+
+
+def test_a_fixed_set_of_masks_refuses_what_is_for_chance() -> None:
+    made = small(exact=True)
+    refused = post(made, "/v1/certify", {"values": _values(), "alpha": 0.01})
+    assert refused.status_code == 422
+    assert "the 4 masks of this model are fixed" in refused.json()["detail"]
+    certified = post(made, "/v1/certify", {"values": _values(), "against": "patches"})
+    assert certified.json()["against"] == "patches"
+    assert "patch" in certified.json()["guarantee"]
+    assert _get(made, "/v1/model").json()["masks"] == 4
+    made.close()
+
+
+def test_a_body_that_is_too_large_is_refused_while_it_is_read(service: Service) -> None:
+    declared = asked(service, lambda client: client.post("/v1/predict", content=b" " * 20_001))
+    assert declared.status_code == 413
+    assert "20,000 bytes" in declared.json()["detail"]
+    sent = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal sent
+        for _ in range(1_000):
+            sent += 1
+            yield b" " * 1_000
+
+    chunked = asked(service, lambda client: client.post("/v1/predict", content=endless()))
+    assert chunked.status_code == 413
+    assert sent < 30
+    lied = asked(service, lambda client: client.post("/v1/predict", content=b"{}", headers={"content-length": "-1"}))
+    assert lied.status_code == 413
+
+
+def test_a_body_that_does_not_come_is_not_waited_for() -> None:
+    made = small(limits=Limits(seconds=1))
+
+    async def never() -> AsyncIterator[bytes]:
+        yield b"{"
+        await asyncio.sleep(30)
+
+    assert asked(made, lambda client: client.post("/v1/predict", content=never())).status_code == 408
+    made.close()
+
+
+def test_a_reader_who_does_not_read_gives_up_the_place_and_the_work() -> None:
+    made = small(limits=Limits(samples=1_000_000, concurrency=1, seconds=1))
+    body = json.dumps({"values": _values(), "n": 900_000, "stream": True}).encode()
+    headers = [(b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/v1/certify", "headers": headers, "query_string": b""}
+
+    bodies = [body]
+
+    async def receive() -> dict[str, Any]:
+        if not bodies:
+            await asyncio.sleep(600)
+        return {"type": "http.request", "body": bodies.pop(), "more_body": False}
+
+    async def send(message: dict[str, Any]) -> None:
+        if message["type"] == "http.response.body":
+            await asyncio.sleep(600)
+
+    asyncio.run(made.app(scope, receive, send))  # type: ignore[arg-type]
+    assert made.answers.metrics.in_flight.value() == 0
+    made.close()
+    assert made.answers.metrics.copies.value() < 900_000
+
+
+def test_one_request_too_many_is_told_to_come_back_and_none_is_lost() -> None:
+    made = small(limits=Limits(samples=100_000, concurrency=3))
+    body = {"values": _values(), "n": 3_000}
+
+    async def crowd(client: httpx.AsyncClient) -> list[httpx.Response]:
+        return await asyncio.gather(*(client.post("/v1/predict", json=body) for _ in range(9)))
+
+    answers = asked(made, crowd)
+    refused = [answer for answer in answers if answer.status_code == 429]
+    assert len(refused) == 6
+    assert all(int(answer.headers["retry-after"]) >= 1 for answer in refused)
+    assert "3 requests" in refused[0].json()["detail"]
+    assert sum(answer.status_code == 200 for answer in answers) == 3
+    assert post(made, "/v1/predict", body).status_code == 200  # the places are free again
+    made.close()
+
+
+def test_a_token_is_asked_of_everything_but_the_page_and_health() -> None:
+    made = small(token="s3cret")
+    for path in ("/health", "/", "/page.css", "/page.js"):
+        assert _get(made, path).status_code == 200
+    for path in ("/v1/model", "/v1/digits", "/metrics", "/openapi.json", "/nothing"):
+        assert _get(made, path).status_code == 401
+        for wrong in ("Bearer wrong", "Basic s3cret", "Bearer", "s3cret", "Bearer s3cret2"):
+            assert _get(made, path, headers={"authorization": wrong}).status_code == 401
+        assert _get(made, path, headers={"authorization": "Bearer s3cret"}).status_code in (200, 404)
+    refused = post(made, "/v1/predict", {"values": _values()})
+    assert refused.status_code == 401
+    assert refused.headers["www-authenticate"] == "Bearer"
+    made.close()
+
+
+def test_a_closed_service_says_so() -> None:
+    made = small()
+    made.close()
+    assert post(made, "/v1/predict", {"values": _values(), "n": 10}).status_code == 503
+
+
+def test_a_model_that_fails_is_a_500_for_its_request_and_the_service_goes_on() -> None:
+    made = small()
+    base = made.answers.batcher._base
+
+    def broken(*_: Any) -> torch.Tensor:
+        raise RuntimeError("device lost")
+
+    base.scores_by = broken  # type: ignore[method-assign]
+    failed = post(made, "/v1/predict", {"values": _values(), "n": 10})
+    assert failed.status_code == 500
+    assert "device lost" not in failed.text
+    del base.scores_by
+    assert post(made, "/v1/predict", {"values": _values(), "n": 10}).status_code == 200
+    made.close()
+
+
+def test_every_answer_has_the_security_headers_and_the_page_loads_nothing_from_outside(service: Service) -> None:
+    for path in ("/", "/page.js", "/page.css", "/health", "/nothing"):
+        answer = _get(service, path)
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert answer.headers["x-content-type-options"] == "nosniff"
+    page = "".join(_get(service, path).text for path in ("/", "/page.js", "/page.css"))
+    assert set(re.findall(r"https?://[^\"' ]+", page)) == {"http://www.w3.org/2000/svg"}  # a name, never fetched
+    assert not re.findall(r"<script(?! src=)|\son\w+=|style=|javascript:", _get(service, "/").text)
+
+
+def test_metrics_count_what_happened() -> None:
+    made = small()
+    post(made, "/v1/predict", {"values": _values(), "n": 100})
+    post(made, "/v1/predict", {"values": 0})
+    _get(made, "/nothing/" + "x" * 50)
+    text = _get(made, "/metrics").text
+    assert 'sparsecert_requests_total{method="POST",path="/v1/predict",status="200"} 1' in text
+    assert 'sparsecert_requests_total{method="POST",path="/v1/predict",status="422"} 1' in text
+    assert 'path="other",status="404"' in text
+    assert "sparsecert_copies_total 100\n" in text
+    assert 'sparsecert_request_seconds_bucket{path="/v1/predict",le="+Inf"} 2' in text
+    assert 'sparsecert_request_seconds_count{path="/v1/predict"} 2' in text
+    for line in text.splitlines():
+        assert re.fullmatch(r'# (HELP|TYPE) \w+ .+|\w+(\{(\w+="[^"]*",?)+\})? -?[\d.e+-]+', line), line
+    made.close()
+
+
+def test_a_model_whose_shape_nobody_says_is_refused() -> None:
+    with pytest.raises(InputError, match="--shape"):
+        serve(Smoothed(network(), Uniform(16, 4)))
+    made = serve(Smoothed(network(), Uniform(16, 4)), shape=SHAPE)
+    assert _get(made, "/v1/model").json()["classes"] == ["0", "1", "2"]
+    made.close()
+
+
+def test_the_document_describes_every_path_and_refusal(service: Service) -> None:
+    document = _get(service, "/openapi.json").json()
+    paths = set(document["paths"])
+    assert paths == {
+        "/health", "/metrics", "/v1/model", "/v1/digits",
+        "/v1/predict", "/v1/predict/image", "/v1/certify", "/v1/certify/image",
+    }  # fmt: skip
+    for path in paths:
+        if "post" in document["paths"][path]:
+            assert {"200", "401", "408", "413", "422", "429", "503"} <= set(
+                document["paths"][path]["post"]["responses"]
+            )

@@ -1,0 +1,173 @@
+"""A model of a table as a service: rows as JSON are answered as `sparsecert certify` answers them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn", reason="the tables extra is not installed")
+pytest.importorskip("pandas", reason="the tables extra is not installed")
+
+import pandas
+
+from sparsecert import records
+from sparsecert.service import Limits, Service, serve
+from sparsecert.service.rows import Rows, smoothed_rows
+from sparsecert.tabular.run import certify_table, load_table_model, train_table
+from tests.service import hostile
+from tests.service.made import asked, post
+from tests.service.test_hostile import answers_all
+
+N0, N, SEED = 40, 150, 3
+
+
+@dataclass(frozen=True)
+class Served:
+    """A model of a table, its service, and the table."""
+
+    service: Service
+    model: Path
+    table: Path
+
+    def rows(self) -> list[dict[str, Any]]:
+        """As JSON has them: null where a value is missing."""
+        found: list[dict[str, Any]] = json.loads(pandas.read_csv(self.table).to_json(orient="records"))
+        return [{name: value for name, value in row.items() if name != "y"} for row in found]
+
+
+def _table(columns: int, rows: int = 160) -> Any:
+    """Numbers, some of them missing, and a column of text with ? where it is not known; three classes."""
+    chance = np.random.default_rng(0)
+    y = chance.integers(0, 3, rows)
+    frame = {f"f{i}": y + chance.normal(0, 1.5, rows) for i in range(columns - 1)}
+    frame["f0"][::7] = np.nan
+    colour = np.where(chance.random(rows) < 0.8, np.array(["red", "blue", "green"])[y], "?")
+    return pandas.DataFrame({**frame, "colour": colour, "y": np.array(["low", "middle", "high"])[y]})
+
+
+def _served(folder: Path, columns: int, keep: int) -> Served:
+    table = folder / "table.csv"
+    _table(columns).to_csv(table, index=False)
+    together = [["f1", "f2"]] if columns < 10 else []
+    model = train_table(table, "y", keep, folder, protected=["f3"], together=together, copies=2)
+    loaded = load_table_model(model)
+    limits = Limits(body=20_000, samples=3_000)
+    service = serve(smoothed_rows(loaded, 64), name="table", reading=Rows(loaded.columns), limits=limits)
+    return Served(service, model, table)
+
+
+@pytest.fixture(scope="module")
+def exact(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    made = _served(tmp_path_factory.mktemp("exact"), 7, 2)
+    yield made
+    made.service.close()
+
+
+@pytest.fixture(scope="module")
+def sampled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    made = _served(tmp_path_factory.mktemp("sampled"), 17, 8)  # 8 of 16 units are too many masks to list
+    yield made
+    made.service.close()
+
+
+def _lines(served: Served, out: Path) -> list[records.Record]:
+    certify_table(served.model, served.table, out, n0=N0, n=N, seed=SEED, limit=12)
+    return records.read(out).lines
+
+
+def test_the_certificate_is_that_of_the_command(exact: Served, tmp_path: Path) -> None:
+    rows, classes = exact.rows(), load_table_model(exact.model).classes
+    for line in _lines(exact, tmp_path / "exact.jsonl"):
+        answer = post(exact.service, "/v1/certify", {"row": rows[line.example]}).json()
+        assert (answer["label"], answer["radius"]) == (line.label, line.radius)
+        assert answer["name"] == classes[line.label]
+        assert answer["votes"] == list(line.votes.votes)
+        assert (answer["sampling"], answer["against"], answer["alpha"]) == ("exact", "features", None)
+
+
+def test_the_votes_are_those_of_the_command(sampled: Served, tmp_path: Path) -> None:
+    rows = sampled.rows()
+    for line in _lines(sampled, tmp_path / "sampled.jsonl"):
+        body = {"values": list(rows[line.example].values()), "n0": N0, "n": N, "seed": SEED}
+        answer = post(sampled.service, "/v1/certify", body).json()
+        assert answer["votes"] == list(line.votes.votes)
+        assert line.selection is not None
+        assert answer["selection"] == list(line.selection.votes)
+        assert (answer["selected"], answer["radius"]) == (line.label, line.radius)
+        assert answer["against"] == "features"
+
+
+def test_a_stream_of_a_row(sampled: Served) -> None:
+    body = {
+        "row": sampled.rows()[0],
+        "sampling": "sequential",
+        "n0": 40,
+        "max_samples": 400,
+        "stream": True,
+        "copies": 2,
+    }
+    lines = [json.loads(line) for line in post(sampled.service, "/v1/certify", body).text.splitlines()]
+    assert lines[-1]["event"] == "certificate"
+    assert {len(copy["retained"]) for line in lines[:-1] for copy in line["copies"]} == {8}
+
+
+def test_the_card_names_the_columns(exact: Served) -> None:
+    card = asked(exact.service, lambda client: client.get("/v1/model")).json()
+    assert card["columns"] == [*(f"f{i}" for i in range(6)), "colour"]
+    assert card["classes"] == ["high", "low", "middle"]
+    assert (card["shape"], card["precision"], card["exact"]) == ([7], "fp64", True)
+    assert card["masks"] == 10  # 2 of 5 units: one of seven columns is protected, and two are one unit
+
+
+def test_a_value_that_nobody_knew_is_a_missing_one(exact: Served) -> None:
+    row = exact.rows()[1]
+    votes = [
+        post(exact.service, "/v1/predict", {"row": {**row, "colour": colour}}).json()["votes"]
+        for colour in ("violet", None, "?", " ", 5)
+    ]
+    assert votes.count(votes[0]) == len(votes)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"f0": "small"}, "the column f0 must be a number or null, got 'small'"),
+        ({"f0": True}, "the column f0 must be a number or null, got True"),
+        ({"f0": 10**400}, "the column f0 must be a finite number"),
+        ({"colour": ["red"]}, "the column colour must be text or null, got a list"),
+        ({"size": 1}, "the model has no column 'size'"),
+    ],
+)
+def test_a_row_that_cannot_be_used_is_refused(exact: Served, change: dict[str, Any], sentence: str) -> None:
+    refused = post(exact.service, "/v1/predict", {"row": {**exact.rows()[0], **change}})
+    assert refused.status_code == 422
+    assert refused.json()["detail"].startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ({"row": {}}, "the row lacks the column f0; write null for a value that is missing"),
+        ({"values": [1, 2]}, "values must be a list of 7 values, one for each column of a row, got 2"),
+        ({"image": "aGVsbG8="}, "this model takes rows of a table, not pictures"),
+        ({"values": [0] * 7, "row": {}}, "give the input as values, as image or as row, one of the three"),
+        ({"values": [0] * 7, "n": 5}, "n is for masks drawn at random"),
+    ],
+)
+def test_other_inputs_are_refused(exact: Served, body: dict[str, Any], sentence: str) -> None:
+    refused = post(exact.service, "/v1/predict", body)
+    assert refused.status_code == 422
+    assert refused.json()["detail"].startswith(sentence)
+
+
+def test_no_request_breaks_the_service(tmp_path: Path) -> None:
+    served = _served(tmp_path, 17, 8)
+    row = served.rows()[0]
+    good = {"row": row, "n": 100, "seed": 7}
+    answers_all(served.service, good, lambda chance: hostile.row_given(chance, row), each=80)

@@ -1,0 +1,156 @@
+"""The pages of docs/: built without a warning, nothing fetched from elsewhere, every example run."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+import torch
+
+from sparsecert import encodings, schemes
+from sparsecert.cli import cli
+from tests.datasets.made import write_image
+from tests.pages import COMMANDS, ROOT, blocks_of, run_page, understand
+
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.glob("*.md"))
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+FETCHED = re.compile(
+    r"<(?:script|img|iframe|source)[^>]+src=\"(?:https?:)?//"
+    r"|<link[^>]+(?:stylesheet|preconnect|preload|icon)[^>]+href=\"(?:https?:)?//"
+)
+REPRODUCED = "mnist/k45", "mnist-sample"  # of results/, what the pages certify again
+
+
+@pytest.fixture(autouse=True)
+def _as_before(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """In a folder of its own; what an example registers or seeds is gone afterwards."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(schemes, "KINDS", schemes.KINDS.copy())
+    monkeypatch.setattr(encodings, "KINDS", encodings.KINDS.copy())
+    with torch.random.fork_rng(devices=[]):
+        yield
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_example_of_a_page_runs(page: Path, tmp_path: Path) -> None:
+    text = page.read_text()
+    if "results/" in "".join(block.text for block in blocks_of(text)):
+        for folder in REPRODUCED:
+            shutil.copytree(ROOT / "results" / folder, tmp_path / "results" / folder)
+    run_page(text)
+
+
+@pytest.mark.slow
+def test_the_commands_for_photographs_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a folder of noise in ImageNet's layout; the network is the whole ResNet-50."""
+    noise = np.random.default_rng(0)
+    for split, count in (("train", 2), ("val", 3)):
+        for place in range(2 * count):
+            path = tmp_path / "imagenet" / split / f"class-{place % 2}" / f"{place}.JPEG"
+            write_image(path, noise.integers(0, 256, (48, 40, 3), dtype=np.uint8))
+    monkeypatch.setenv("SPARSECERT_DATA", str(tmp_path))
+    run_page((DOCS / "imagenet.md").read_text(), needs_met=True)
+    assert (tmp_path / "curve.png").is_file()
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("row % self.parts == np.arange", "row % self.parts <= np.arange"),
+        ("np.arange(self.units) // self.width", "np.arange(self.units) // self.height"),
+        ("torch.where(retained, inputs, self.colour)", "inputs * retained + self.colour * ~retained"),
+        ("torch.where(retained, inputs, self.colour)", "torch.where(retained, inputs - inputs.mean(), self.colour)"),
+    ],
+)
+def test_the_proofs_of_the_page_notice_a_mistake(right: str, wrong: str) -> None:
+    text = (DOCS / "extending.md").read_text()
+    assert right in text
+    with pytest.raises(AssertionError):
+        run_page(text.replace(right, wrong))
+
+
+def test_the_pages_have_examples() -> None:
+    """So that a change of how they are marked does not leave them all out."""
+    found = {page.stem: [block.language for block in blocks_of(page.read_text())] for page in PAGES}
+    for page in ("five-minutes", "certificates", "soundness"):
+        assert {"python", "console"} <= {*found[page]}, page
+    assert found["your-model"].count("python") >= 5
+    assert found["extending"].count("python") >= 5
+    assert found["reproduce"].count("console") >= 3
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_no_example_is_hidden_from_the_tests(page: Path) -> None:
+    """Commands and Python stand in fences, with a language; only text may be shown without being run."""
+    text = page.read_text()
+    assert {block.language for block in blocks_of(text)} <= {"python", "text", "json", *COMMANDS}
+    assert len(re.findall(r"^```", text, flags=re.MULTILINE)) == 2 * len([*blocks_of(text)])
+    assert not re.findall(
+        r"^    (?:sparsecert|import|python|torchrun) .*$", re.sub(r"(?s)```.*?```", "", text), re.MULTILINE
+    )
+
+
+def _parameters(command: click.Command) -> Iterator[click.Parameter]:
+    """Of a command, or of all the commands of a group."""
+    yield from command.params
+    for child in command.commands.values() if isinstance(command, click.Group) else ():
+        yield from _parameters(child)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_files_and_commands_it_names_exist(page: Path) -> None:
+    text = re.sub(r"(?s)```.*?```", "", page.read_text())
+    for name in re.findall(r"`((?:src|tests|examples|results|benchmarks)/[\w/.-]*)`", text):
+        assert (ROOT / name).exists(), name
+    for verb, rest in re.findall(rf"`(?:sparsecert )?({'|'.join(cli.commands)})( [^`]*)?`", text):
+        known = {option for parameter in _parameters(cli.commands[verb]) for option in parameter.opts}
+        assert {*re.findall(r"--[a-z0-9-]+", rest)} <= known, (verb, rest)
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"`make ([a-z]+)`", text):
+        assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
+
+
+@pytest.mark.parametrize("words", ["certify mnist-k45 --data mnist --limits 3", "reproduce table-99", "records join"])
+def test_a_command_that_is_not_understood_is_noticed(words: str) -> None:
+    with pytest.raises(Exception, match=r"No such|Invalid|not one of"):
+        understand(words.split())
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
+def test_an_example_script_runs(example: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As it is, from another folder; nothing is left behind."""
+    runpy.run_path(str(example), run_name="__main__")
+    assert "altered" in capsys.readouterr().out
+    assert not [*tmp_path.iterdir()]
+
+
+def test_three_scripts_and_each_is_listed() -> None:
+    assert len(EXAMPLES) == 3
+    listed = re.findall(r"^\| `(\w+\.py)`", (ROOT / "examples" / "README.md").read_text(), flags=re.MULTILINE)
+    assert sorted(listed) == [example.name for example in EXAMPLES]
+
+
+def test_the_site_is_built_and_fetches_nothing(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(site)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {page.stem for page in PAGES} | {"404"} == {page.stem for page in site.glob("*.html")}
+    for page in site.rglob("*.html"):
+        assert not FETCHED.search(page.read_text()), page
+    for sheet in site.rglob("*.css"):
+        assert not re.search(r"url\([\"']?(?:https?:)?//|@import", sheet.read_text()), sheet
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    named = re.findall(r"^  - .+: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), flags=re.MULTILINE)
+    assert sorted(named) == [page.name for page in PAGES]
