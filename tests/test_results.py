@@ -15,6 +15,8 @@ from sparsecert.reports.summary import Summary
 from sparsecert.reports.tables import table_text
 from sparsecert.reproduce import Study
 from sparsecert.reproduce.base_tables import base_table
+from sparsecert.reproduce.recipes import recipes
+from sparsecert.reproduce.table_6 import table_6
 from sparsecert.reproduce.tables import Row, best, measured_rows, table
 from sparsecert.smoothed import Smoothed
 
@@ -158,12 +160,43 @@ def test_the_page_shows_the_mean_encoding_of_cifar10() -> None:
 
 def test_the_page_shows_the_base_accuracies() -> None:
     """Training less test accuracy at k = 25 and 75, measured and published."""
-    rows = {row[0]: row for row in base_table(Study(RESULTS, data="cifar10"), "table-4").rows}
-    small, large = rows["25"], rows["75"]
+    shown = base_table(Study(RESULTS, data="cifar10"), "table-4")
+    rows = [dict(zip(shown.headers, row, strict=True)) for row in shown.rows]
+    by_recipe = {(row["recipe"], row["k"]): row for row in rows}
+    small, large, paper = (
+        by_recipe[key] for key in (("modern-cifar10", "25"), ("modern-cifar10", "75"), ("paper-cifar10", "75"))
+    )
     words = PAGE.replace("\n  ", " ")
-    assert f"{small[6]} points at k = 25 and {large[6]} at k = 75" in words
-    assert f"found {small[8]} and {large[8]}" in words
-    assert f"{small[4]} (paper: {small[5]}) and {large[4]} ({large[5]})" in words
+    gap = "gap, last epoch"
+    assert f"{small[gap]} points at k = 25 and {large[gap]} at k = 75" in words
+    assert f"found {small['gap published']} and {large['gap published']}" in words
+    tested = f"{small['test']} (paper: {small['test published']}) and {large['test']} ({large['test published']})"
+    assert tested in words
+    assert f"about {paper['test']} of the ablated copies, and the paper reports {paper['test published']}" in words
+    cut = f"{paper[gap]} points, published {paper['gap published']}), which the other recipe cuts to {large[gap]}"
+    assert cut in words
+
+
+def test_the_page_shows_both_recipes_of_cifar10() -> None:
+    shown = recipes(Study(RESULTS, data="cifar10"))
+    without_time = [
+        [text for name, text in zip(shown.headers, row, strict=True) if name != "training time"] for row in shown.rows
+    ]
+    assert len(without_time) == 2
+    for row in without_time:
+        assert f"| {' | '.join(row)} |" in PAGE
+    printed = (RESULTS / "training-h200.txt").read_text()
+    usual, paper = re.findall(r"(?:50|400) epochs of 50,000 images x \d: (\d+) s", printed)[:2]
+    assert f"takes {paper} s, ours {usual} s" in " ".join(PAGE.split())
+
+
+def test_the_page_shows_the_photographs() -> None:
+    shown = table_6(Study(RESULTS, data="imagenette", epochs=20))
+    assert len(shown.rows) == 6
+    for row in shown.rows:
+        assert f"| {' | '.join(row)} |" in PAGE
+    (row,) = (row for row in shown.rows if row[:3] == ("Imagenette, measured", "10", "1000"))
+    assert f"{row[3].split()[0]} accuracy, median {row[4]} pixels" in README
 
 
 def test_every_classifier_of_the_tables_is_recorded() -> None:
