@@ -166,7 +166,7 @@ def test_the_page_shows_the_base_accuracies() -> None:
     small, large, paper = (
         by_recipe[key] for key in (("modern-cifar10", "25"), ("modern-cifar10", "75"), ("paper-cifar10", "75"))
     )
-    words = PAGE.replace("\n  ", " ")
+    words = " ".join(PAGE.split())
     gap = "gap, last epoch"
     assert f"{small[gap]} points at k = 25 and {large[gap]} at k = 75" in words
     assert f"found {small['gap published']} and {large['gap published']}" in words
