@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from sparsecert.ablation import Ablation
 from sparsecert.encodings import Encoding, MeanFill, NullChannels
 from sparsecert.errors import InputError
 from sparsecert.schemes import ESTIMATION, Uniform
-from sparsecert.votes import count_votes
+from sparsecert.votes import FEW, Voting, count_votes, stepped
 
 CPU = torch.device("cpu")
 SCHEME = Uniform(12, 4)
@@ -113,6 +114,34 @@ def test_several_inputs_share_a_batch() -> None:
     model.register_forward_hook(lambda _module, inputs, _output: sizes.append(len(inputs[0])))
     count_votes(Ablation(model, SCHEME, NullChannels(), CPU), _inputs(), range(5), range(10), seed=0, rows=1_000)
     assert max(sizes) == 50
+
+
+@pytest.mark.parametrize("most", [1, 63, 64, 511, 512, 4_096, 65_536])
+def test_a_gpu_meets_few_numbers_of_rows(most: int) -> None:
+    gpu, met = torch.device("cuda"), set()
+    for left in {*range(1, 3_000), *range(3_000, 70_000, 997)}:
+        rows, filled = stepped(left, most, gpu)
+        assert 1 <= rows == min(left, filled) <= filled <= most
+        assert filled < 4 * rows or filled < 8 * FEW
+        met.add(filled)
+        assert stepped(left, most, CPU) == (min(left, most), min(left, most))
+    assert met <= {most // 8**power for power in range(6)}
+
+
+@pytest.mark.parametrize("copies", [0, 1, 37, 150])
+def test_copies_that_fill_a_pass_up_do_not_vote(monkeypatch: pytest.MonkeyPatch, copies: int) -> None:
+    as_on_a_gpu = partial(_sized_for, torch.device("cuda"))
+    voting = Voting(Ablation(_model(), SCHEME, NullChannels(), CPU), _inputs()[:1], rows=40)
+    numbers = torch.arange(copies)
+    arguments = _inputs(), numbers % 5, torch.zeros_like(numbers), numbers, 0
+    expected = voting.labels(*arguments)
+    monkeypatch.setattr("sparsecert.votes.FEW", 1)
+    monkeypatch.setattr("sparsecert.votes.stepped", as_on_a_gpu)
+    assert torch.equal(voting.labels(*arguments), expected)
+
+
+def _sized_for(device: torch.device, left: int, most: int, _: torch.device) -> tuple[int, int]:
+    return stepped(left, most, device)
 
 
 def test_the_batch_shrinks_when_the_device_runs_out_of_memory() -> None:

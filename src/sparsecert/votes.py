@@ -18,6 +18,7 @@ from sparsecert.schemes import ENUMERATION
 from sparsecert.schemes.philox import as_numbers
 
 Progress = Callable[[int], None]
+Sized = Callable[[int, int, torch.device], tuple[int, int]]
 
 PROBE_ROWS = 8
 TOO_LITTLE = "the device has too little memory for one ablated copy; use the CPU or a smaller model"
@@ -29,6 +30,7 @@ ANSWERS_AT_RANDOM = (
     "the model answers at random: what is certified is the random classifier, and only if its chance is independent "
     "from copy to copy"
 )
+FEW = 64  # rows that a GPU takes in the time of one
 UNSEEN = 64  # activations assumed, in input sizes, of a model whose modules cannot be watched
 
 
@@ -109,7 +111,7 @@ class Voting:
             return self._scores(inputs, which[copies], seed, examples[copies], draws[copies])
 
         with self._ready():
-            for rows, _, scores in self._passes(len(which), scores_of):
+            for rows, _, scores in self._passes(len(which), scores_of, stepped):
                 found[done : done + rows] = self.voted(scores)[:rows]
                 done += rows
         return found
@@ -160,17 +162,17 @@ class Voting:
             yield
 
     def _passes(
-        self, copies: int, scores_of: Callable[[torch.Tensor], torch.Tensor]
+        self, copies: int, scores_of: Callable[[torch.Tensor], torch.Tensor], sized: Sized | None = None
     ) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
         """Copies 0, 1, ... in forward passes of up to `rows`: how many are new, their numbers, and their scores.
 
-        The numbers may be filled up by the last one (see `even`). Where the device runs out of memory the pass is made
-        again with fewer.
+        The numbers may be filled up by the last one (see `even`, or `stepped` where numbers of copies are seldom the
+        same). Where the device runs out of memory the pass is made again with fewer.
         """
-        device, position = self.ablation.device, 0
+        device, position, sized = self.ablation.device, 0, sized or evened
         while position < copies:
-            rows = min(self.rows, copies - position)
-            taken = torch.arange(position, position + even(rows, self.rows, device), device=device)
+            rows, filled = sized(copies - position, self.rows, device)
+            taken = torch.arange(position, position + filled, device=device)
             taken.clamp_(max=copies - 1)
             try:
                 scores = scores_of(taken)
@@ -209,6 +211,25 @@ def even(rows: int, most: int, device: torch.device) -> int:
         return rows
     step = max(1, (1 << (rows - 1).bit_length()) // 8)
     return min(most, -(-rows // step) * step)
+
+
+def evened(left: int, most: int, device: torch.device) -> tuple[int, int]:
+    """How many of the copies left a pass takes, all up to `most`, and how many rows it then has: see `even`."""
+    rows = min(most, left)
+    return rows, even(rows, most, device)
+
+
+def stepped(left: int, most: int, device: torch.device) -> tuple[int, int]:
+    """The same for numbers of copies that are different in every query: a GPU meets only most, most / 8, most / 64, ...
+
+    A pass has at most four times the rows that vote, unless it is so small that rows cost next to nothing.
+    """
+    if device.type != "cuda":
+        return min(most, left), min(most, left)
+    size = most
+    while size >= 8 * FEW and size >= 4 * left:
+        size //= 8
+    return min(size, left), size
 
 
 def on_device(device: torch.device) -> AbstractContextManager[Any]:

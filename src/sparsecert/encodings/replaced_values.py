@@ -41,8 +41,8 @@ class ReplacedValues(Encoding):
         most = self.values - 1
         own = (inputs.detach().float() * most).round_().clamp_(0, most)
         other = (retained - 1).to(own.dtype)
-        # Divided by a tensor: by a number, a GPU multiplies by its reciprocal, and other values than the CPU's are shown.
-        shown = torch.where(retained == 0, own, other + (other >= own)) / torch.full((), most, device=own.device)
+        divisor = torch.full((), float(most), device=own.device)  # by a number, a GPU multiplies by its reciprocal
+        shown = torch.where(retained == 0, own, other + (other >= own)) / divisor
         shown = shown.to(inputs.dtype)
         return shown + torch.where(retained == 0, inputs - inputs.detach(), 0) if inputs.requires_grad else shown
 

@@ -14,6 +14,7 @@ from sparsecert.errors import InputError
 from sparsecert.plain.files import load
 from sparsecert.plain.neighbours import NearestNeighbour
 from sparsecert.plain.networks import Binarized
+from sparsecert.votes import stepped
 
 NEAREST_NEIGHBOUR = "nearest-neighbour"
 ROWS = 4096
@@ -39,8 +40,16 @@ class PlainNetwork(Network):
 
 
 def _in_pieces(model: torch.nn.Module) -> Callable[[torch.Tensor], torch.Tensor]:
+    """The model for any number of images; the GPU, which prepares anew for every number, meets few different ones."""
+
     def scores(images: torch.Tensor) -> torch.Tensor:
-        return torch.cat([model(piece) for piece in torch.split(images, ROWS)])
+        parts, done = [], 0
+        while done < len(images):
+            rows, filled = stepped(len(images) - done, ROWS, images.device)
+            places = torch.arange(done, done + filled, device=images.device).clamp_(max=len(images) - 1)
+            parts.append(model(images[places])[:rows])
+            done += rows
+        return torch.cat(parts) if parts else model(images)
 
     return scores
 
