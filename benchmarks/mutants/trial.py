@@ -1,18 +1,21 @@
 """A trial: the tests of a file, run in a process of their own with one mutant in the place of the code.
 
 pytest collects the tests once. For each mutant the process forks; the child gives the one function that differs its
-other code, runs the tests up to the first that fails, and ends. Nothing is copied, imported or collected again.
+other code, runs the tests up to the first that fails, and ends. Nothing is copied, imported or collected again. The
+test that noticed a mutant is the first to be run with the next, which is most often a change of the same function.
 """
 
 from __future__ import annotations
 
 import gc
+import mmap
 import os
 import resource
 import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
+from enum import Enum
 from functools import cached_property
 from importlib import import_module
 from types import CodeType, FunctionType
@@ -22,22 +25,37 @@ import pytest
 
 from benchmarks.mutants.mutations import Mutant
 
-MOST_SECONDS = 600
+MOST_SECONDS = 600  # of work, with nothing changed
 MOST_MEMORY = 24 << 30  # of address space: a mutant that asks for more has failed
-Told = Callable[[Mutant, bool], None]
 OPTIONS = "-o", "addopts=", "-m", "not slow", "--noconftest", "-p", "no:cacheprovider", "-p", "no:terminal"
 
 
-def survivors_of(mutants: Sequence[Mutant], tests: Sequence[str], jobs: int, told: Told) -> list[Mutant]:
-    """The mutants with which these tests pass; with the code as it is they have to. `told` is called for each mutant.
+class Outcome(Enum):
+    """What became of a mutant: a test failed; it was stopped at the limit of its time; or all tests passed."""
 
-    One that works for several times as long as the code as it is, is stopped, and has not passed. It is the seconds of
-    its own work that count, so that a busy machine makes no mutant look as if it were noticed.
+    KILLED = "killed"
+    TIMED_OUT = "timed out"
+    SURVIVED = "survived"
+
+
+Told = Callable[[Mutant, Outcome], None]
+
+
+def allowed(seconds: float) -> int:
+    """How many seconds a mutant may work, where the code as it is works for so many: far more than a detour takes."""
+    return 20 + int(10 * seconds)
+
+
+def outcomes_of(mutants: Sequence[Mutant], tests: Sequence[str], jobs: int, told: Told) -> list[tuple[Mutant, Outcome]]:
+    """What these tests say of each mutant, told as it is known; with the code as it is they have to pass.
+
+    A mutant that works for ten times as long as the code as it is, and some, is stopped, and is counted by itself. It
+    is the seconds of its own work that count, so that a busy machine makes no mutant look as if it were noticed.
     """
     runner = _Runner(mutants, jobs, told)
     if pytest.main([*OPTIONS, *tests], plugins=[runner]) or not runner.ran:
         raise RuntimeError(f"{' '.join(tests)} cannot be collected, or do not pass with nothing changed")
-    return runner.survivors
+    return runner.outcomes
 
 
 class _Runner:
@@ -45,25 +63,28 @@ class _Runner:
 
     def __init__(self, mutants: Sequence[Mutant], jobs: int, told: Told) -> None:
         self.mutants, self.jobs, self.told, self.ran = mutants, jobs, told, False
-        self.running: dict[int, tuple[Mutant, float]] = {}
-        self.survivors: list[Mutant] = []
+        self.running: dict[int, tuple[Mutant, float, mmap.mmap]] = {}
+        self.outcomes: list[tuple[Mutant, Outcome]] = []
+        self.items: list[pytest.Item] = []
         self.limit = MOST_SECONDS
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Every mutant, so many at a time."""
         gc.freeze()  # shared with the children, which would otherwise copy what they look through
-        if not session.items:
+        self.items = [*session.items]
+        if not self.items:
             return True
-        _, status, used = os.wait4(_started(None, session, MOST_SECONDS), 0)
+        _, status, used = os.wait4(self._started(None, session, mmap.mmap(-1, 8)), 0)
         if status:
             return True
-        self.ran, self.limit = True, 5 + int(4 * (used.ru_utime + used.ru_stime))
+        self.ran, self.limit = True, allowed(used.ru_utime + used.ru_stime)
         try:
             for mutant in self.mutants:
                 while len(self.running) >= self.jobs:
                     self._wait()
-                self.running[_started(mutant, session, self.limit)] = mutant, time.monotonic()
+                failed = mmap.mmap(-1, 8)
+                self.running[self._started(mutant, session, failed)] = mutant, time.monotonic(), failed
             while self.running:
                 self._wait()
         finally:
@@ -73,41 +94,55 @@ class _Runner:
         return True
 
     def _wait(self) -> None:
-        """Notes what has ended, stops what has not in time."""
+        """Notes what has ended, stops what only waits."""
         pid, status = os.waitpid(-1, os.WNOHANG)
         if pid in self.running:
-            mutant, _ = self.running.pop(pid)
-            self.survivors += [] if status else [mutant]
-            self.told(mutant, status == 0)
+            mutant, _, failed = self.running.pop(pid)
+            if place := int.from_bytes(failed[:]):
+                item = next(item for item in self.items if id(item) == place)
+                self.items = [item, *(other for other in self.items if other is not item)]
+            self.outcomes.append((mutant, _outcome(status)))
+            self.told(*self.outcomes[-1])
             return
-        for running, (_, since) in self.running.items():
-            if time.monotonic() - since > 60 * self.limit:  # one that only waits
+        for running, (_, since, _) in self.running.items():
+            if time.monotonic() - since > 60 * self.limit:
                 os.kill(running, signal.SIGKILL)
-        time.sleep(0.005)
+        time.sleep(0.002)
+
+    def _started(self, mutant: Mutant | None, session: pytest.Session, failed: mmap.mmap) -> int:
+        """The process that runs the tests: its exit status is 0 if they pass within the limit of its own work.
+
+        The first that fails is noted in `failed`, which both processes share, by its `id`.
+        """
+        sys.stdout.flush()
+        pid = os.fork()
+        if pid:
+            return pid
+        try:
+            os.nice(10)
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, 1)
+            os.dup2(nowhere, 2)
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+            resource.setrlimit(resource.RLIMIT_CPU, (self.limit, self.limit + 5))
+            if mutant is not None:
+                change(mutant)
+            for item, following in zip(self.items, [*self.items[1:], None], strict=True):
+                session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+                if session.testsfailed:
+                    failed[:] = id(item).to_bytes(8)
+                    os._exit(1)
+            os._exit(0)
+        finally:
+            os._exit(1)
 
 
-def _started(mutant: Mutant | None, session: pytest.Session, limit: int) -> int:
-    """The process that runs the tests: its exit status is 0 if they pass within so many seconds of its own work."""
-    sys.stdout.flush()
-    pid = os.fork()
-    if pid:
-        return pid
-    try:
-        os.nice(10)
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, 1)
-        os.dup2(nowhere, 2)
-        resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
-        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
-        if mutant is not None:
-            change(mutant)
-        for item, following in zip(session.items, [*session.items[1:], None], strict=True):
-            session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-            if session.testsfailed:
-                os._exit(1)
-        os._exit(0)
-    finally:
-        os._exit(1)
+def _outcome(status: int) -> Outcome:
+    """Of the status that a process ended with."""
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL):
+        return Outcome.TIMED_OUT
+    return Outcome.KILLED if status else Outcome.SURVIVED
 
 
 def change(mutant: Mutant) -> None:
