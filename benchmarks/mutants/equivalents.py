@@ -6,45 +6,7 @@ SELF = "a class is never its own rival, so that the two numbers are never equal"
 PROPOSED = "a price is only a proposal, and a millionth more or less of it proves the same"
 SHORT = "it only saves work: what is passed over could not lower the radius"
 
-MORE = "it makes the rest larger, and what doubles then do not prove, the integers do"
-
 EQUIVALENTS: dict[str, str] = {
-    "bounds/binomial.py  _lower_sum_reaches: up < down -> up <= down": (
-        "from where they are equal the terms fall: what it leaves out is within the 2**-60 that is stated"
-    ),
-    "bounds/binomial.py  proved_in_floats: successes + reach < trials -> successes + reach <= trials": (
-        "where they are equal the ratio is 0, and so is the rest"
-    ),
-    "bounds/binomial.py  proved_in_floats: successes + reach + 1 -> successes + reach - 1": MORE,
-    "bounds/binomial.py  proved_in_floats: successes + reach + 1 -> successes + reach + 0": MORE,
-    "bounds/binomial.py  proved_in_floats: ratio > 1 - 2.0 ** (-20) -> ratio >= 1 - 2.0 ** (-20)": (
-        "where to leave it to the integers is a choice"
-    ),
-    "bounds/binomial.py  proved_in_floats: reach + 16 -> reach - 16": (
-        "the slack is four times what the rounding needs: sixteen terms more or less are within it"
-    ),
-    "bounds/binomial.py  proved_in_floats: (upper + rest) * remainder * (1 + slack) <= share *"
-    " lower * (1 - slack) -> (upper + rest) * remainder * (1 + slack) < share * lower * (1 - sl"
-    "ack)": ("where the two doubles are equal, the integers prove it"),
-    "bounds/binomial.py  _upper_sum_from: -term * up // (down - up) -> -term * up * (down - up)": (
-        "it only ends later: all terms are then added one by one"
-    ),
-    "bounds/binomial.py  _upper_sum_from: rest <= total >> NEGLIGIBLE -> rest < total >> NEGLIGIBLE": (
-        "it only ends one term later"
-    ),
-    "bounds/binomial.py  _lower_sum_reaches: term, total = (SCALE, 0) -> term, total = (SCALE, -1)": (
-        "less by 2**-192: what is not proved for that is within the 2**-60 that is stated"
-    ),
-    "bounds/binomial.py  _lower_sum_reaches: range(successes, 0, -1) -> range(successes, -1, -1)": (
-        "the term for 0 is 0"
-    ),
-    "bounds/binomial.py  _lower_sum_reaches: total >= needed or (up < down and term <= total >>"
-    " NEGLIGIBLE) -> total >= needed and (up < down and term <= total >> NEGLIGIBLE)": (
-        "it only ends later, and the sum can only grow"
-    ),
-    "bounds/binomial.py  _lower_sum_reaches: total >= needed -> total > needed": (
-        "it only ends later, and the sum can only grow"
-    ),
     "certificates/damage.py  AlteredUnits._tightened: 0 <= radius < self.units -> 0 < radius < self.units": (
         "what one altered unit costs is exact already: from 0 there is nothing to gain"
     ),
