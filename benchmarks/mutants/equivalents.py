@@ -7,9 +7,6 @@ PROPOSED = "a price is only a proposal, and a millionth more or less of it prove
 SHORT = "it only saves work: what is passed over could not lower the radius"
 
 EQUIVALENTS: dict[str, str] = {
-    "certificates/damage.py  AlteredUnits._tightened: 0 <= radius < self.units -> 0 < radius < self.units": (
-        "what one altered unit costs is exact already: from 0 there is nothing to gain"
-    ),
     "schemes/philox.py  words: count + 1 -> count + 2": "it draws words that are then cut off",
     "schemes/philox.py  words: (count + 1) // 2 -> (count + 1) // 1": "it draws words that are then cut off",
     "schemes/philox.py  words: (count + 1) // 2 -> (count + 1) * 2": "it draws words that are then cut off",

@@ -13,7 +13,7 @@ TESTS = {
     "bounds/one_sided.py": (VOTES,),
     "bounds/prediction.py": (VOTES,),
     "bounds/two_sided.py": (VOTES,),
-    "bounds/wealth.py": (VOTES, "bounds/test_wealth.py"),
+    "bounds/wealth.py": ("bounds/test_wealth.py", VOTES),
     "certificates/__init__.py": (VOTES, "certificates/test_certificates.py"),
     "certificates/certificate.py": (VOTES, "certificates/test_certificates.py"),
     "certificates/corollary_1.py": (VOTES, "certificates/test_certificates.py"),

@@ -25,7 +25,7 @@ import pytest
 
 from benchmarks.mutants.mutations import Mutant
 
-MOST_SECONDS = 600  # of work, with nothing changed
+MOST_SECONDS = 600  # of a test's work with nothing changed
 MOST_MEMORY = 24 << 30  # of address space: a mutant that asks for more has failed
 OPTIONS = "-o", "addopts=", "-m", "not slow", "--noconftest", "-p", "no:cacheprovider", "-p", "no:terminal"
 
@@ -42,15 +42,16 @@ Told = Callable[[Mutant, Outcome], None]
 
 
 def allowed(seconds: float) -> int:
-    """How many seconds a mutant may work, where the code as it is works for so many: far more than a detour takes."""
+    """How many seconds a test may work with a mutant, where it works for so many without: far more than a detour."""
     return 20 + int(10 * seconds)
 
 
 def outcomes_of(mutants: Sequence[Mutant], tests: Sequence[str], jobs: int, told: Told) -> list[tuple[Mutant, Outcome]]:
     """What these tests say of each mutant, told as it is known; with the code as it is they have to pass.
 
-    A mutant that works for ten times as long as the code as it is, and some, is stopped, and is counted by itself. It
-    is the seconds of its own work that count, so that a busy machine makes no mutant look as if it were noticed.
+    A mutant with which a test works for ten times as long as with the code as it is, and 20 seconds more, is stopped,
+    and is counted by itself. It is the seconds of work that count, so that a busy machine makes no mutant look as if it
+    were noticed.
     """
     runner = _Runner(mutants, jobs, told)
     if pytest.main([*OPTIONS, *tests], plugins=[runner]) or not runner.ran:
@@ -63,27 +64,25 @@ class _Runner:
 
     def __init__(self, mutants: Sequence[Mutant], jobs: int, told: Told) -> None:
         self.mutants, self.jobs, self.told, self.ran = mutants, jobs, told, False
-        self.running: dict[int, tuple[Mutant, float, mmap.mmap]] = {}
+        self.running: dict[int, tuple[Mutant, float, memoryview[float]]] = {}
         self.outcomes: list[tuple[Mutant, Outcome]] = []
-        self.items: list[pytest.Item] = []
-        self.limit = MOST_SECONDS
+        self.order: list[int] = []
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Every mutant, so many at a time."""
         gc.freeze()  # shared with the children, which would otherwise copy what they look through
-        self.items = [*session.items]
-        if not self.items:
+        if not session.items:
             return True
-        _, status, used = os.wait4(self._started(None, session, mmap.mmap(-1, 8)), 0)
-        if status:
+        self.order, self.seconds = [*range(len(session.items))], _shared(len(session.items))
+        if os.waitpid(self._started(None, session, _shared(1)), 0)[1]:
             return True
-        self.ran, self.limit = True, allowed(used.ru_utime + used.ru_stime)
+        self.ran, self.patience = True, 60 * sum(map(allowed, self.seconds))
         try:
             for mutant in self.mutants:
                 while len(self.running) >= self.jobs:
                     self._wait()
-                failed = mmap.mmap(-1, 8)
+                failed = _shared(1)
                 self.running[self._started(mutant, session, failed)] = mutant, time.monotonic(), failed
             while self.running:
                 self._wait()
@@ -98,21 +97,20 @@ class _Runner:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if pid in self.running:
             mutant, _, failed = self.running.pop(pid)
-            if place := int.from_bytes(failed[:]):
-                item = next(item for item in self.items if id(item) == place)
-                self.items = [item, *(other for other in self.items if other is not item)]
+            self.order.sort(key=lambda place: place != failed[0] - 1)  # the one that failed first, the others as before
             self.outcomes.append((mutant, _outcome(status)))
             self.told(*self.outcomes[-1])
             return
         for running, (_, since, _) in self.running.items():
-            if time.monotonic() - since > 60 * self.limit:
+            if time.monotonic() - since > self.patience:
                 os.kill(running, signal.SIGKILL)
         time.sleep(0.002)
 
-    def _started(self, mutant: Mutant | None, session: pytest.Session, failed: mmap.mmap) -> int:
-        """The process that runs the tests: its exit status is 0 if they pass within the limit of its own work.
+    def _started(self, mutant: Mutant | None, session: pytest.Session, failed: memoryview[float]) -> int:
+        """The process that runs the tests: its exit status is 0 if they pass, each within the limit of its work.
 
-        The first that fails is noted in `failed`, which both processes share, by its `id`.
+        The number of the first that fails, from 1, goes to `failed`, which both processes share. With nothing changed,
+        `seconds` are noted.
         """
         sys.stdout.flush()
         pid = os.fork()
@@ -125,17 +123,27 @@ class _Runner:
             os.dup2(nowhere, 2)
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
-            resource.setrlimit(resource.RLIMIT_CPU, (self.limit, self.limit + 5))
             if mutant is not None:
                 change(mutant)
-            for item, following in zip(self.items, [*self.items[1:], None], strict=True):
-                session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            for place, following in zip(self.order, [*self.order[1:], None], strict=True):
+                began = time.process_time()
+                limit = int(began) + (MOST_SECONDS if mutant is None else allowed(self.seconds[place]))
+                resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
+                after = None if following is None else session.items[following]
+                session.config.hook.pytest_runtest_protocol(item=session.items[place], nextitem=after)
                 if session.testsfailed:
-                    failed[:] = id(item).to_bytes(8)
+                    failed[0] = place + 1
                     os._exit(1)
+                if mutant is None:
+                    self.seconds[place] = time.process_time() - began
             os._exit(0)
         finally:
             os._exit(1)
+
+
+def _shared(count: int) -> memoryview[float]:
+    """So many numbers that this process and those it starts see alike, all 0."""
+    return memoryview(mmap.mmap(-1, 8 * count)).cast("d")
 
 
 def _outcome(status: int) -> Outcome:

@@ -6,6 +6,7 @@ import random
 from bisect import bisect_left
 from collections.abc import Iterator
 from fractions import Fraction
+from math import isqrt
 
 import mpmath
 import numpy as np
@@ -21,6 +22,7 @@ GAPS_TRIED = [Fraction(0), Fraction(2 * 45, 784), Fraction(1, 3), Fraction(9, 10
 def _rationals() -> Iterator[Fraction]:
     chance = random.Random(1)
     yield from (Fraction(2) ** power for power in (-200, -1, 0, 1, 77))
+    yield from (Fraction(isqrt(2 << 2 * bits), 1 << bits) for bits in (130, 200, 400))  # 1/2, but for the last digits
     yield from (1 + sign * Fraction(1, 1 << bits) for bits in (1, 20, 47, 48, 49, 60, 128) for sign in (-1, 1))
     for _ in range(300):
         size = chance.choice([8, 30, 64, 140])

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pytest
 from scipy.optimize import linprog
 
+from sparsecert.certificates import damage as damages
 from sparsecert.certificates.damage import AlteredUnits
 from sparsecert.certificates.plurality import Exact, plurality, tallied, winner
 from sparsecert.certificates.prices import SCALE, proposed_prices
@@ -25,6 +26,7 @@ OVERLAPPING = np.array(
 )
 STAR = np.array([[1, 1, 0, 0, 0], [1, 0, 1, 0, 0], [1, 0, 0, 1, 0], [1, 0, 0, 0, 1]], dtype=bool)
 SETS = {"partition": PARTITION, "uneven": UNEVEN, "overlapping": OVERLAPPING, "star": STAR}
+DISJOINT = "partition", "uneven"
 
 
 def _met(masks: Bool, rho: int) -> list[frozenset[int]]:
@@ -98,7 +100,7 @@ def test_no_change_within_the_radius_alters_the_plurality(name: str, classes: in
         true = _true_radius_of_votes(labels, classes, masks)
         assert found.label == tighter.label == winner(tallied(labels, classes))
         assert 0 <= found.radius <= tighter.radius <= true
-        assert found.radius == true or not damage.disjoint
+        assert found.radius == true or name not in DISJOINT
         seen.add(found.radius)
     assert len(seen) > 1 or name == "star"  # one unit of which meets all masks
 
@@ -145,8 +147,9 @@ def test_ties_favour_the_lower_class() -> None:
 
 def test_the_damage_is_never_less_than_any_units_do() -> None:
     random = np.random.default_rng(2)
-    for masks in SETS.values():
+    for name, masks in SETS.items():
         damage = AlteredUnits(masks)
+        assert damage.disjoint is (name in DISJOINT)
         for _ in range(20):
             costs = random.integers(0, 4, len(masks))
             bounds = damage.bounds(costs)
@@ -157,6 +160,7 @@ def test_the_damage_is_never_less_than_any_units_do() -> None:
                 )
                 assert worst <= bounds[rho] <= costs.sum()
                 assert worst == bounds[rho] or not damage.disjoint
+                assert worst == bounds[rho] or rho > 1
                 prices = proposed_prices(masks, costs, rho, seconds=10)
                 assert prices is not None
                 assert SCALE * worst <= damage.priced_bound(costs, prices, rho)
@@ -198,6 +202,38 @@ def test_no_time_for_the_linear_program_leaves_the_radius_as_it_was() -> None:
         plurality(labels, 2, AlteredUnits(OVERLAPPING, seconds=1e-9)).radius
         >= plurality(labels, 2, AlteredUnits(OVERLAPPING)).radius
     )
+
+
+def test_no_more_units_than_there_are_and_none_where_nothing_may_be_lost() -> None:
+    """A budget for all masks together, for nothing, and one that is overdrawn already."""
+    damage, costs = AlteredUnits(OVERLAPPING, seconds=1), np.full((3, 5), 2)
+    assert damage.radii(costs, np.array([10, 0, -1])).tolist() == [6, 0, -1]
+
+
+def test_one_linear_program_after_the_other_as_long_as_there_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is asked about one unit more, and told how many seconds are left: of ten, at the moments given."""
+    masks, asked = np.eye(9, dtype=bool), list[tuple[int, float]]()
+    masks[0, 1] = True  # so that two overlap
+
+    def prices(_: Bool, costs: Int64, rho: int, seconds: float) -> list[int]:
+        asked.append((rho, seconds))
+        return [0] * len(costs)  # whatever is altered, no more is lost than all masks cost
+
+    class Clock:
+        def __init__(self, *moments: float) -> None:
+            self.monotonic = iter(moments).__next__
+
+    monkeypatch.setattr(damages, "proposed_prices", prices)
+    damage, costs = AlteredUnits(masks, seconds=10.0), np.ones(9, dtype=np.int64)
+    for moments, expected in (
+        ((5.0, 5.5, 14.5, 15.0), [(3, 9.5), (4, 0.5)]),
+        ((5.0, 15.5), []),
+        ((5.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0), [(rho, 13.0 - rho) for rho in range(3, 10)]),
+    ):
+        monkeypatch.setattr(damages, "time", Clock(*moments))
+        assert damage._tightened(costs, 9, 2) == 2 + len(expected)
+        assert asked == expected
+        asked.clear()
 
 
 def test_what_is_no_set_of_masks_is_refused() -> None:
