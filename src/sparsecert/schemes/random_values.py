@@ -125,7 +125,7 @@ class RandomValues(Scheme):
         if examples.device.type == "mps":  # int64 arithmetic is complete on cpu and cuda only
             return self.masks_at(seed, examples.cpu(), draws.cpu()).to(examples.device)
         rows = max(1, NUMBERS_AT_ONCE["cuda" if examples.is_cuda else "cpu"] // self.units)
-        parts = zip(examples.split(rows), draws.split(rows), strict=True)
+        parts = zip(torch.split(examples, rows), torch.split(draws, rows), strict=True)
         return torch.cat([self._drawn(seed, *part) for part in parts])
 
     def _drawn(self, seed: int, examples: torch.Tensor, draws: torch.Tensor) -> torch.Tensor:
