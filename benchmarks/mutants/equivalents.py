@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 SELF = "a class is never its own rival, so that the two numbers are never equal"
-PROPOSED = "a price is only a proposal, and a millionth more or less of it proves the same"
 SHORT = "it only saves work: what is passed over could not lower the radius"
 
 EQUIVALENTS: dict[str, str] = {
@@ -15,29 +14,16 @@ EQUIVALENTS: dict[str, str] = {
     ),
     "certificates/damage.py  AlteredUnits.radii: self.disjoint or not self.seconds -> self.disjoint and (not "
     "self.seconds)": "it only saves work: of disjoint masks the radius is exact, and without time nothing is tried",
-    "certificates/prices.py  proposed_prices: np.zeros(units) -> np.ones(units)": (
-        "the relaxed attack alters rho units in all in any case, so that a gain from each is a constant"
-    ),
-    "certificates/prices.py  proposed_prices: np.clip(np.rint(-SCALE * solved.ineqlin.marginals[:count]), 0, SCALE * "
-    "costs) -> np.clip(np.rint(-SCALE * solved.ineqlin.marginals[:count]), 1, SCALE * costs)": PROPOSED,
-    "certificates/prices.py  proposed_prices: np.clip(np.rint(-SCALE * solved.ineqlin.marginals[:count]), 0, SCALE * "
-    "costs) -> np.clip(np.rint(-SCALE * solved.ineqlin.marginals[:count]), -1, SCALE * costs)": PROPOSED,
     "certificates/plurality.py  plurality: rivals < label -> rivals <= label": SELF,
     "certificates/run_off.py  _passed: rivals < leader -> rivals <= leader": SELF,
     "certificates/run_off.py  _beaten: np.arange(ranks.shape[1]) < label -> np.arange(ranks.shape[1]) <= label": (
         "only the label's own entry differs, and that is never read"
     ),
     "certificates/run_off.py  _pairs_pass: pairs > label -> pairs >= label": SELF,
-    "certificates/run_off.py  _enters: (-counts[other], other) < (-counts[rival], rival) -> "
+    "certificates/run_off.py  _overtakes: (-counts[other], other) < (-counts[rival], rival) -> "
     "(-counts[other], other) <= (-counts[rival], rival)": SELF,
-    "certificates/run_off.py  _enters: (-counts[other], other) < (-counts[rival], rival) -> "
+    "certificates/run_off.py  _overtakes: (-counts[other], other) < (-counts[rival], rival) -> "
     "(-counts[other], other) < (+counts[rival], rival)": "a class that is behind the rival adds a -1 to the largest",
-    "certificates/run_off.py  _enters: max((int(_passed(labels, counts, other, np.array([rival]), damage).item()) for "
-    "other in ahead), default=-1) -> max((int(_passed(labels, counts, other, np.array([rival]), damage).item()) for "
-    "other in ahead), default=-0)": "with nobody ahead the rival is in round two and lost it, so that `beaten` is 0 up",
-    "certificates/run_off.py  _enters: max((int(_passed(labels, counts, other, np.array([rival]), damage).item()) for "
-    "other in ahead), default=-1) -> max((int(_passed(labels, counts, other, np.array([rival]), damage).item()) for "
-    "other in ahead), default=-2)": "with nobody ahead the rival is in round two and lost it, so that `beaten` is 0 up",
     "certificates/run_off.py  _both_pass: range(1, len(order)) -> range(0, len(order))": (
         "the first class has none before it to make a pair with"
     ),

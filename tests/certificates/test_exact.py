@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations, permutations, product
+from types import SimpleNamespace
 
 import numpy as np
 import numpy.typing as npt
@@ -182,6 +183,15 @@ def test_the_prices_proposed_prove_the_optimum_of_the_relaxed_attack() -> None:
             prices = proposed_prices(masks, costs, rho, seconds=10)
             assert prices is not None
             assert AlteredUnits(masks).priced_bound(costs, prices, rho) / SCALE == pytest.approx(-solved.fun, abs=1e-3)
+
+
+def test_prices_are_from_nothing_to_the_cost_whatever_the_solver_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its numbers are of the relaxed attack's limits, those of the masks first, and below 0 but for rounding."""
+    marginals = np.array([3 / SCALE, -1e-12, -1 / SCALE, -0.5, -3.0, -7.0])
+    solved = SimpleNamespace(status=0, ineqlin=SimpleNamespace(marginals=marginals))
+    monkeypatch.setattr("scipy.optimize.linprog", lambda *_, **__: solved)
+    found = proposed_prices(OVERLAPPING, np.array([2, 2, 2, 1, 2]), 1, seconds=10)
+    assert found == [0, 0, 1, SCALE // 2, 2 * SCALE]
 
 
 def test_prices_prove_what_charging_every_mask_cannot() -> None:
