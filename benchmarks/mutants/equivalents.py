@@ -24,8 +24,6 @@ EQUIVALENTS: dict[str, str] = {
     "(-counts[other], other) <= (-counts[rival], rival)": SELF,
     "certificates/run_off.py  _overtakes: (-counts[other], other) < (-counts[rival], rival) -> "
     "(-counts[other], other) < (+counts[rival], rival)": "a class that is behind the rival adds a -1 to the largest",
-    "certificates/run_off.py  _both_pass: range(1, len(order)) -> range(0, len(order))": (
-        "the first class has none before it to make a pair with"
-    ),
+    "certificates/run_off.py  run_off: beaten[rival] >= radius -> beaten[rival] > radius": SHORT,
     "certificates/run_off.py  _both_pass: passed[order[later]] >= most -> passed[order[later]] > most": SHORT,
 }

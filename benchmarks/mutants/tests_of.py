@@ -24,7 +24,7 @@ TESTS = {
     "certificates/plurality.py": (ELECTIONS, "certificates/test_exact.py"),
     "certificates/prices.py": (ELECTIONS, "certificates/test_exact.py"),
     "certificates/random_values.py": (VOTES, "certificates/test_random_values.py"),
-    "certificates/run_off.py": (ELECTIONS,),
+    "certificates/run_off.py": (ELECTIONS, "certificates/test_exact.py"),
     "certificates/stopped.py": (VOTES, "certificates/test_stopped.py"),
     "certificates/target.py": (VOTES, "certificates/test_target.py"),
     "certificates/top_k.py": (VOTES, "certificates/test_top_k.py"),

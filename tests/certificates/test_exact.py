@@ -139,6 +139,20 @@ def test_the_run_off_can_certify_more_than_the_plurality() -> None:
     assert run_off(ranks, damage) == Exact(0, 2)
 
 
+@pytest.mark.parametrize("votes", sorted({*permutations((1, 2, 2))}))
+def test_two_of_three_rivals_push_the_winner_out_of_round_one(votes: tuple[int, int, int]) -> None:
+    """All rank class 0 second at least: it cannot lose round two, and only its two strongest rivals pass it that soon."""
+
+    def ranked(first: int) -> list[int]:
+        order = [first, *(label for label in range(4) if label != first)]
+        return [order.index(label) for label in range(4)]
+
+    ranks = np.array([ranked(first) for first in np.repeat(np.arange(4), (4, *votes))])
+    assert run_off(ranks, AlteredUnits(np.eye(9, dtype=bool))) == Exact(0, 1)
+    ranks[:2] = [ranked(label) for label in range(1, 4) if votes[label - 1] == 2]
+    assert _elected(ranks) != 0
+
+
 def test_ties_favour_the_lower_class() -> None:
     damage = AlteredUnits(np.eye(4, dtype=bool))
     assert plurality(np.array([0, 0, 1, 1]), 2, damage) == Exact(0, 0)
