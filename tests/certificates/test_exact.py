@@ -141,7 +141,7 @@ def test_the_run_off_can_certify_more_than_the_plurality() -> None:
 
 @pytest.mark.parametrize("votes", sorted({*permutations((1, 2, 2))}))
 def test_two_of_three_rivals_push_the_winner_out_of_round_one(votes: tuple[int, int, int]) -> None:
-    """All rank class 0 second at least: it cannot lose round two, and only its two strongest rivals pass it that soon."""
+    """All rank class 0 first or second: it cannot lose round two, and only the two strongest pass it that soon."""
 
     def ranked(first: int) -> list[int]:
         order = [first, *(label for label in range(4) if label != first)]
