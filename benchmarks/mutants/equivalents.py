@@ -14,6 +14,9 @@ EQUIVALENTS: dict[str, str] = {
     ),
     "certificates/damage.py  AlteredUnits.radii: self.disjoint or not self.seconds -> self.disjoint and (not "
     "self.seconds)": "it only saves work: of disjoint masks the radius is exact, and without time nothing is tried",
+    "certificates/random_values.py  _needed: 2 * (other + there) >= total -> 2 * (other + there) > total": (
+        "where they are equal this piece ends at 1/2 and the next begins there: both say own + here"
+    ),
     "certificates/plurality.py  plurality: rivals < label -> rivals <= label": SELF,
     "certificates/run_off.py  _passed: rivals < leader -> rivals <= leader": SELF,
     "certificates/run_off.py  _beaten: np.arange(ranks.shape[1]) < label -> np.arange(ranks.shape[1]) <= label": (

@@ -196,6 +196,9 @@ def test_thresholds_are_listed_for_as_many_units_as_there_are(units: int, monkey
     """Or as many as are exact, where that is fewer; for no other is it known what is needed."""
     scheme = RandomValues(units, "0.4", 3)
     assert list(thresholds(scheme)) == [needed(scheme, rho) for rho in range(units + 1)]
+    with monkeypatch.context() as patched:  # one that is as close to 1 as the limit is not listed, nor any after it
+        patched.setattr(random_values, "CLOSE_TO_ONE", needed(scheme, 1))
+        assert list(thresholds(scheme)) == [Fraction(1, 2)]
     monkeypatch.setattr(random_values, "MOST_EXACT", 3)
     assert list(thresholds(scheme)) == [needed(scheme, rho) for rho in range(min(units, 3) + 1)]
     for wrong in (-1, 4):
