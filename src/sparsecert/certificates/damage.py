@@ -17,6 +17,7 @@ Int64 = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
 
 MOST_COST = 1 << 20
+MOST_TOTAL = 1 << 24  # up to which a 32-bit float holds every whole number
 
 
 class Damage(Protocol):

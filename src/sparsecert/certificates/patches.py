@@ -7,12 +7,8 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
+from sparsecert.certificates.damage import MOST_TOTAL, Bool, Int64
 from sparsecert.errors import InputError
-
-Int64 = npt.NDArray[np.int64]
-Bool = npt.NDArray[np.bool_]
-
-MOST_TOTAL = 1 << 24  # up to which a 32-bit float holds every whole number
 
 
 class AlteredPatch:
