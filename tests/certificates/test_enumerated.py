@@ -44,7 +44,7 @@ def test_radii_are_those_of_every_set_where_sets_are_listed_and_never_too_large(
     """At every budget at which the radius changes: for many costs, for one, and for arrays of them."""
     monkeypatch.setattr(enumerated, "MOST_ENTRIES", entries)
     damage, generator, units = EnumeratedUnits(masks), np.random.default_rng(0), masks.shape[1]
-    for costs in generator.integers(0, 3, (12, len(masks))):
+    for costs in (np.ones(len(masks), dtype=np.int64), *generator.integers(0, 3, (12, len(masks)))):
         stated, worst = _stated(masks, costs, entries), [_worst(masks, costs, rho) for rho in range(units + 1)]
         assert all(one >= other for one, other in zip(stated, worst, strict=True))
         assert stated == worst or entries < 1 << 25
