@@ -19,7 +19,7 @@ from pathlib import Path
 from benchmarks.mutants.equivalents import EQUIVALENTS
 from benchmarks.mutants.mutations import Mutant, mutants_of
 from benchmarks.mutants.tests_of import LEFT_OUT, tests_of
-from benchmarks.mutants.trial import survivors_of
+from benchmarks.mutants.trial import Outcome, outcomes_of
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "sparsecert"
@@ -40,40 +40,40 @@ def main() -> int:
     if named is not None:
         mutants = [mutant for mutant in mutants if any(line.endswith(_key(mutant)) for line in named)]
     print(f"{len(mutants)} mutants of {len(files)} files, {options.jobs} at a time", flush=True)
-    survivors: list[Mutant] = []
+    outcomes: list[tuple[Mutant, Outcome]] = []
     for tests in dict.fromkeys(tests_of(mutant.path) for mutant in mutants):
         these = [mutant for mutant in mutants if tests_of(mutant.path) == tests]
         print(f"\n{len(these)} by {' '.join(tests)}", file=sys.stderr, flush=True)
-        survivors += survivors_of(these, tests, options.jobs, _told)
-    alive = set(map(_key, survivors))
+        outcomes += outcomes_of(these, tests, options.jobs, _told)
+    alive = {_key(mutant) for mutant, outcome in outcomes if outcome is Outcome.SURVIVED}
     stale += [name for name in EQUIVALENTS if name in set(map(_key, mutants)) - alive]
-    return _reported(mutants, survivors, stale, time.monotonic() - began)
+    return _reported(outcomes, stale, time.monotonic() - began)
 
 
-def _reported(mutants: Sequence[Mutant], survivors: Sequence[Mutant], stale: Sequence[str], seconds: float) -> int:
-    folders = Counter(each.path.split("/")[0] for each in mutants)
-    unknown = [each for each in survivors if _key(each) not in EQUIVALENTS]
+def _reported(outcomes: Sequence[tuple[Mutant, Outcome]], stale: Sequence[str], seconds: float) -> int:
     for name in stale:
-        print(f"stale     {name}: named as an equivalent, and it is killed or not there")
-    for each in survivors:
-        if _key(each) in EQUIVALENTS:
-            print(f"the same  {_line(each)}: {EQUIVALENTS[_key(each)]}")
-    print()
-    print(f"{'folder':<14}{'tried':>7}{'killed':>8}{'the same':>10}{'survived':>10}")
-    for folder in (*folders, "all"):
-        tried, same, alive = (
-            sum(folder in (each.path.split("/")[0], "all") for each in some)
-            for some in (mutants, [each for each in survivors if _key(each) in EQUIVALENTS], unknown)
-        )
-        print(f"{folder:<14}{tried:>7}{tried - same - alive:>8}{same:>10}{alive:>10}")
+        print(f"stale      {name}: named as an equivalent, and it is killed or not there")
+    counts: Counter[tuple[str, str]] = Counter()
+    for mutant, outcome in outcomes:
+        kind = outcome.value
+        if outcome is Outcome.SURVIVED and _key(mutant) in EQUIVALENTS:
+            kind = "the same"
+            print(f"the same   {_line(mutant)}: {EQUIVALENTS[_key(mutant)]}")
+        for folder in (mutant.path.split("/")[0], "all"):
+            for column in ("tried", kind):
+                counts[folder, column] += 1
+    columns = "tried", "killed", "timed out", "the same", "survived"
+    print("\nfolder      " + "".join(f"{column:>11}" for column in columns))
+    for folder in (*dict.fromkeys(mutant.path.split("/")[0] for mutant, _ in outcomes), "all"):
+        print(f"{folder:<12}" + "".join(f"{counts[folder, column]:>11}" for column in columns))
     print(f"{seconds:.0f} s. Left out, as it cannot run without a GPU: {', '.join(sorted(LEFT_OUT))}")
-    return int(bool(unknown or stale))
+    return int(bool(counts["all", "survived"] or stale))
 
 
-def _told(mutant: Mutant, passed: bool) -> None:
+def _told(mutant: Mutant, outcome: Outcome) -> None:
     print(".", end="", file=sys.stderr, flush=True)
-    if passed and _key(mutant) not in EQUIVALENTS:
-        print(f"survived  {_line(mutant)}", flush=True)
+    if outcome is Outcome.TIMED_OUT or (outcome is Outcome.SURVIVED and _key(mutant) not in EQUIVALENTS):
+        print(f"{outcome.value:<10} {_line(mutant)}", flush=True)
 
 
 def _files(path: Path) -> list[Path]:

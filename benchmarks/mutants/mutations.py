@@ -60,12 +60,16 @@ class Mutant:
     name: str
     module: str
     function: str
-    tree: ast.Module
+    source: str
+    change: tuple[int, int]  # the number of its place in the source, and which of the alternatives there
 
     @property
     def compilable(self) -> ast.Module:
         """The whole file with the change in it."""
-        return ast.fix_missing_locations(self.tree)
+        tree = ast.parse(self.source)
+        place, turn = self.change
+        list(_places(tree))[place][2][turn]()
+        return ast.fix_missing_locations(tree)
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line}  {self.name}"
@@ -80,15 +84,14 @@ def mutants_of(path: Path, shown: str, module: str) -> list[Mutant]:
     `strict` stay.
     """
     source = path.read_text()
-    places = list(_places(ast.parse(source)))
     found: list[Mutant] = []
-    for number, (_, _, changes) in enumerate(places):
+    for place, (_, _, changes) in enumerate(_places(ast.parse(source))):
         for turn in range(len(changes)):
-            tree = ast.parse(source)
-            function, node, again = list(_places(tree))[number]
+            function, node, again = list(_places(ast.parse(source)))[place]
             before = _text(node)
             again[turn]()
-            found.append(Mutant(shown, node.lineno, f"{function}: {before} -> {_text(node)}", module, function, tree))
+            name = f"{function}: {before} -> {_text(node)}"
+            found.append(Mutant(shown, node.lineno, name, module, function, source, (place, turn)))
     return _told_apart(found)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from fractions import Fraction
 from math import comb
@@ -9,7 +10,7 @@ from math import comb
 import pytest
 
 from sparsecert.bounds import binomial
-from sparsecert.bounds.binomial import SCALE, _lower_sum_reaches, _upper_sum_from, tail_at_most
+from sparsecert.bounds.binomial import LEAST, SCALE, _far_end, _lower_sum_reaches, _upper_sum_from, tail_at_most
 
 
 def _exact_tail(successes: int, trials: int, p: Fraction) -> Fraction:
@@ -49,6 +50,7 @@ def test_either_proof_by_itself_says_all_that_is_true(
     ("arguments", "proved"),
     [
         ((0, 10, Fraction(1, 2), Fraction(99, 100)), False),
+        ((0, 10, Fraction(0), Fraction(99, 100)), False),
         ((11, 10, Fraction(1, 2), Fraction(1, 10**9)), True),
         ((3, 10, Fraction(0), Fraction(1, 10**9)), True),
         ((3, 10, Fraction(1), Fraction(99, 100)), False),
@@ -87,6 +89,35 @@ def test_a_sum_that_is_just_what_is_needed_reaches_it() -> None:
     """One success of one at even odds: the only term below is as large as the one at it."""
     assert _lower_sum_reaches(SCALE, 1, 1, 1, 1)
     assert not _lower_sum_reaches(SCALE + 1, 1, 1, 1, 1)
+
+
+def test_the_upper_sum_ends_where_the_rest_is_one_part_in_2_to_the_64() -> None:
+    """Odds of one to 2**64 + 1: all that remains after the first term is at most 2**-64 of it."""
+    assert _upper_sum_from(0, 1, 1, 2**64 + 1) == SCALE + (SCALE >> 64)
+    assert _upper_sum_from(0, 1, 1, 2**64) == SCALE + (SCALE >> 64)
+
+
+@pytest.mark.parametrize(
+    ("i", "trials", "odds"), [(64, 65, 0.3), (64, 300, 0.25), (70, 5_000, 0.01), (900, 10**6, 5e-4)]
+)
+def test_the_far_end_is_a_geometric_series_rounded_up(i: int, trials: int, odds: float) -> None:
+    ratio = Fraction(trials - i, i + 1) * Fraction(odds)
+    series = Fraction(0.7) * ratio / (1 - ratio)
+    assert series < Fraction(_far_end(0.7, i, trials, odds)) < series * Fraction(1002, 1000)
+    term, terms = Fraction(0.7), Fraction(0)
+    for place in range(i, min(trials, i + 200)):
+        term *= Fraction(trials - place, place + 1) * Fraction(odds)
+        terms += term
+    assert terms <= series
+
+
+def test_the_far_end_of_what_does_not_fall_is_infinite() -> None:
+    """A ratio up to 1 - 2**-20 is summed: (trials - i) / (i + 1) at even odds."""
+    top = (1 << 20) - 1
+    assert _far_end(1.0, top, 2 * top, 1.0) == pytest.approx(top * 1.001)
+    for trials in (2 * top + 1, 2 * top + 2, 3 * top):
+        assert _far_end(1.0, top, trials, 1.0) == math.inf
+    assert _far_end(1.0, 9, 9, 0.5) == 0
 
 
 @pytest.mark.parametrize("trials", [1, 7, 100, 1_000, 30_000])
@@ -134,3 +165,32 @@ def test_what_doubles_cannot_hold_is_left_to_the_integers(
     successes: int, trials: int, p: Fraction, level: Fraction
 ) -> None:
     assert not binomial.proved_in_floats(successes, trials, p, level)
+
+
+def test_the_last_numbers_that_doubles_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trials, probabilities and levels at their limits, and one step beyond."""
+    half = Fraction(1, 2)
+    assert binomial.proved_in_floats(5, (1 << 50) - 1, Fraction(1, 1 << 50), half)
+    assert not binomial.proved_in_floats(5, 1 << 50, Fraction(1, 1 << 50), half)
+    assert binomial.proved_in_floats(1, 1, LEAST, half)
+    assert not binomial.proved_in_floats(1, 1, LEAST / 2, half)
+    assert binomial.proved_in_floats(2, 2, LEAST, LEAST)
+    assert not binomial.proved_in_floats(2, 2, LEAST, LEAST / 2)
+    for terms in (9 * 10 + 64, 9 * 10 + 63):  # nine standard deviations of 10, and 64
+        monkeypatch.setattr(binomial, "MOST_TERMS", terms)
+        assert binomial.proved_in_floats(200, 400, half, Fraction(3, 5)) is (terms == 154)
+
+
+def test_what_the_rounding_of_doubles_might_decide_is_not_proved() -> None:
+    """Of one trial the tail is p itself, (1 - p) / p is the one ratio, and all but the slack of 84 terms is exact."""
+    slack = Fraction(32 * (4 + 64 + 16), 1 << 53)
+    assert binomial.proved_in_floats(1, 1, (1 - slack) / 2, Fraction(1, 2))
+    assert not binomial.proved_in_floats(1, 1, (1 - slack) / 2 + Fraction(1, 1 << 53), Fraction(1, 2))
+
+
+@pytest.mark.parametrize(("successes", "trials", "p"), [(1, 4_000, Fraction(3, 80)), (60, 400, Fraction(1, 2))])
+def test_the_far_end_is_part_of_the_tail(successes: int, trials: int, p: Fraction) -> None:
+    """Where the terms added up end near the likeliest ones: the tail is almost 1, its complement a closed sum."""
+    complement = sum(comb(trials, i) * p**i * (1 - p) ** (trials - i) for i in range(successes))
+    assert not binomial.proved_in_floats(successes, trials, p, 1 - complement * Fraction(1001, 1000))
+    assert binomial.proved_in_floats(successes, trials, p, 1 - complement * Fraction(9, 10))

@@ -121,3 +121,17 @@ def test_many_trials_are_settled_in_doubles(n: int, monkeypatch: pytest.MonkeyPa
         assert value * (1 - 2.0**-27) < found < value * (1 + 1e-9)
         if n < 10**7:
             assert _tail(successes, n, found) <= mpmath.mpf(alpha.numerator) / alpha.denominator
+
+
+def test_few_trials_are_proved_in_integers_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to FEW_TRIALS what doubles do not prove is tried in integers at once; beyond, all steps in doubles first."""
+    asked: list[str] = []
+    monkeypatch.setattr(clopper_pearson, "proved_in_floats", lambda *_: bool(asked.append("doubles")))
+    monkeypatch.setattr(clopper_pearson, "tail_at_most", lambda *_: not asked.append("either"))
+    monkeypatch.setattr(clopper_pearson, "FEW_TRIALS", 50)
+    for trials, expected in ((50, ["either"]), (51, ["doubles"] * len(clopper_pearson.STEPS_DOWN) + ["either"])):
+        clopper_pearson.lower_bound.cache_clear()
+        lower_bound(30, trials, Fraction(1, 20))
+        assert asked == expected
+        asked.clear()
+    clopper_pearson.lower_bound.cache_clear()

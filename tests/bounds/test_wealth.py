@@ -6,11 +6,13 @@ import random
 from bisect import bisect_left
 from collections.abc import Iterator
 from fractions import Fraction
+from math import isqrt
 
 import mpmath
 import numpy as np
 import pytest
 
+from sparsecert.bounds import wealth
 from sparsecert.bounds.wealth import BITS, STAKES, best_stake, is_proved, log2_below
 
 HAIR = Fraction(1, 1 << 36)  # far above what rounding loses on a few hundred votes, far below anything that matters
@@ -21,6 +23,7 @@ GAPS_TRIED = [Fraction(0), Fraction(2 * 45, 784), Fraction(1, 3), Fraction(9, 10
 def _rationals() -> Iterator[Fraction]:
     chance = random.Random(1)
     yield from (Fraction(2) ** power for power in (-200, -1, 0, 1, 77))
+    yield from (Fraction(isqrt(2 << 2 * bits), 1 << bits) for bits in (130, 200, 400))  # 1/2, but for the last digits
     yield from (1 + sign * Fraction(1, 1 << bits) for bits in (1, 20, 47, 48, 49, 60, 128) for sign in (-1, 1))
     for _ in range(300):
         size = chance.choice([8, 30, 64, 140])
@@ -38,6 +41,14 @@ def _counts(most: int) -> Iterator[tuple[int, int, int]]:
         for leader in range(total + 1):
             for rival in range(total - leader + 1):
                 yield leader, rival, total - leader - rival
+
+
+def test_the_first_digits_of_a_logarithm_are_those_of_a_power(monkeypatch: pytest.MonkeyPatch) -> None:
+    """2**b <= x**256 < 2**(b + 1), in exact fractions: b is the logarithm to eight binary digits."""
+    monkeypatch.setattr(wealth, "BITS", 8)
+    for x in _rationals():
+        below = log2_below.__wrapped__(x)
+        assert Fraction(2) ** below <= x**256 < Fraction(2) ** (below + 1), x
 
 
 def test_logarithms_are_never_above_the_true_ones_and_within_one_unit() -> None:
@@ -58,9 +69,9 @@ def test_logarithms_of_powers_of_two_are_exact() -> None:
 def test_what_is_proved_is_what_the_exact_wealth_says(stake: int, gap: Fraction) -> None:
     """At 1 / alpha a hair below the exact wealth it is proved, at a hair above it is not: for every small count."""
     for counts in _counts(9):
-        wealth = _wealth(*counts, gap, stake)
-        assert is_proved(*counts, gap, stake, alpha=(1 + HAIR) / wealth)
-        assert not is_proved(*counts, gap, stake, alpha=(1 - HAIR) / wealth)
+        held = _wealth(*counts, gap, stake)
+        assert is_proved(*counts, gap, stake, alpha=(1 + HAIR) / held)
+        assert not is_proved(*counts, gap, stake, alpha=(1 - HAIR) / held)
 
 
 def test_nothing_is_proved_below_one_over_alpha() -> None:
@@ -69,9 +80,9 @@ def test_nothing_is_proved_below_one_over_alpha() -> None:
     for _ in range(400):
         counts = (chance.randrange(300), chance.randrange(100), chance.randrange(100))
         gap, stake = Fraction(chance.getrandbits(128), 1 << 128), chance.randint(1, STAKES // 2)
-        wealth = _wealth(*counts, gap, stake)
-        assert not is_proved(*counts, gap, stake, alpha=(1 - Fraction(1, 1 << 500)) / wealth)
-        assert is_proved(*counts, gap, stake, alpha=(1 + HAIR) / wealth)
+        held = _wealth(*counts, gap, stake)
+        assert not is_proved(*counts, gap, stake, alpha=(1 - Fraction(1, 1 << 500)) / held)
+        assert is_proved(*counts, gap, stake, alpha=(1 + HAIR) / held)
 
 
 def test_a_proof_is_exact_where_logarithms_are_whole_numbers() -> None:

@@ -7,10 +7,11 @@ from fractions import Fraction
 import pytest
 
 from sparsecert.bounds import Interval
-from sparsecert.certificates import METHODS, corollary_1, corollary_2, largest_rho, method_named
+from sparsecert.certificates import METHODS, corollary_1, corollary_2, largest_rho, method_named, theorem_name
+from sparsecert.certificates.certificate import farthest_rho
 from sparsecert.counts import Tally
 from sparsecert.errors import InputError
-from sparsecert.schemes import Scheme, Uniform
+from sparsecert.schemes import RandomValues, Scheme, Uniform
 from tests.contracts import SCHEMES
 
 
@@ -48,6 +49,15 @@ def test_the_inequality_is_strict_to_the_last_digit(scheme: Scheme) -> None:
     assert largest_rho(scheme, hair) == 0
 
 
+@pytest.mark.parametrize("scheme", [Uniform(5, 2), Uniform(4, 4), RandomValues(3, "0.5", 3)], ids=str)
+def test_the_farthest_radius_is_among_all_units_and_not_beyond_them(scheme: Scheme) -> None:
+    """Random values may leave something in common when all of them are altered: then every unit is certified."""
+    for part in range(-3, 103):
+        margin = Fraction(part, 100)
+        below = [rho for rho in range(scheme.units + 1) if scheme.delta(rho) < margin]
+        assert farthest_rho(scheme, margin) == max(below, default=None)
+
+
 def test_a_rival_at_one_minus_p_lower_makes_corollary_2_corollary_1() -> None:
     scheme = Uniform(784, 45)
     for thousandth in range(501, 1000):
@@ -79,3 +89,14 @@ def test_radii_never_fall_with_more_votes_for_the_leader() -> None:
 def test_an_unknown_bound_is_refused() -> None:
     with pytest.raises(InputError, match="bound must be one of two-sided, one-sided, got 'three-sided'"):
         method_named("three-sided")
+
+
+def test_the_theorem_that_a_header_names() -> None:
+    """The tight one for random values, unless the votes were stopped."""
+    ablation, noise, stopped = Uniform(9, 2).config(), RandomValues(9, "0.5", 3).config(), {"rule": "at 95%"}
+    assert [theorem_name("two-sided", ablation, sampling) for sampling in (None, stopped)] == ["corollary-2"] * 2
+    assert [theorem_name("one-sided", ablation, sampling) for sampling in (None, stopped)] == ["corollary-1"] * 2
+    assert theorem_name("two-sided", noise, None) == "random-values-lead"
+    assert theorem_name("one-sided", noise, None) == "random-values-majority"
+    assert theorem_name("two-sided", noise, stopped) == "corollary-2"
+    assert theorem_name("one-sided", noise, stopped) == "corollary-1"

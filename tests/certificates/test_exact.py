@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from itertools import combinations, permutations, product
+from types import SimpleNamespace
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 from scipy.optimize import linprog
 
+from sparsecert.certificates import damage as damages
 from sparsecert.certificates.damage import AlteredUnits
 from sparsecert.certificates.plurality import Exact, plurality, tallied, winner
 from sparsecert.certificates.prices import SCALE, proposed_prices
@@ -25,6 +27,7 @@ OVERLAPPING = np.array(
 )
 STAR = np.array([[1, 1, 0, 0, 0], [1, 0, 1, 0, 0], [1, 0, 0, 1, 0], [1, 0, 0, 0, 1]], dtype=bool)
 SETS = {"partition": PARTITION, "uneven": UNEVEN, "overlapping": OVERLAPPING, "star": STAR}
+DISJOINT = "partition", "uneven"
 
 
 def _met(masks: Bool, rho: int) -> list[frozenset[int]]:
@@ -98,7 +101,7 @@ def test_no_change_within_the_radius_alters_the_plurality(name: str, classes: in
         true = _true_radius_of_votes(labels, classes, masks)
         assert found.label == tighter.label == winner(tallied(labels, classes))
         assert 0 <= found.radius <= tighter.radius <= true
-        assert found.radius == true or not damage.disjoint
+        assert found.radius == true or name not in DISJOINT
         seen.add(found.radius)
     assert len(seen) > 1 or name == "star"  # one unit of which meets all masks
 
@@ -136,6 +139,20 @@ def test_the_run_off_can_certify_more_than_the_plurality() -> None:
     assert run_off(ranks, damage) == Exact(0, 2)
 
 
+@pytest.mark.parametrize("votes", sorted({*permutations((1, 2, 2))}))
+def test_two_of_three_rivals_push_the_winner_out_of_round_one(votes: tuple[int, int, int]) -> None:
+    """All rank class 0 first or second: it cannot lose round two, and only the two strongest pass it that soon."""
+
+    def ranked(first: int) -> list[int]:
+        order = [first, *(label for label in range(4) if label != first)]
+        return [order.index(label) for label in range(4)]
+
+    ranks = np.array([ranked(first) for first in np.repeat(np.arange(4), (4, *votes))])
+    assert run_off(ranks, AlteredUnits(np.eye(9, dtype=bool))) == Exact(0, 1)
+    ranks[:2] = [ranked(label) for label in range(1, 4) if votes[label - 1] == 2]
+    assert _elected(ranks) != 0
+
+
 def test_ties_favour_the_lower_class() -> None:
     damage = AlteredUnits(np.eye(4, dtype=bool))
     assert plurality(np.array([0, 0, 1, 1]), 2, damage) == Exact(0, 0)
@@ -145,8 +162,9 @@ def test_ties_favour_the_lower_class() -> None:
 
 def test_the_damage_is_never_less_than_any_units_do() -> None:
     random = np.random.default_rng(2)
-    for masks in SETS.values():
+    for name, masks in SETS.items():
         damage = AlteredUnits(masks)
+        assert damage.disjoint is (name in DISJOINT)
         for _ in range(20):
             costs = random.integers(0, 4, len(masks))
             bounds = damage.bounds(costs)
@@ -157,6 +175,7 @@ def test_the_damage_is_never_less_than_any_units_do() -> None:
                 )
                 assert worst <= bounds[rho] <= costs.sum()
                 assert worst == bounds[rho] or not damage.disjoint
+                assert worst == bounds[rho] or rho > 1
                 prices = proposed_prices(masks, costs, rho, seconds=10)
                 assert prices is not None
                 assert SCALE * worst <= damage.priced_bound(costs, prices, rho)
@@ -180,6 +199,15 @@ def test_the_prices_proposed_prove_the_optimum_of_the_relaxed_attack() -> None:
             assert AlteredUnits(masks).priced_bound(costs, prices, rho) / SCALE == pytest.approx(-solved.fun, abs=1e-3)
 
 
+def test_prices_are_from_nothing_to_the_cost_whatever_the_solver_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its numbers are of the relaxed attack's limits, those of the masks first, and below 0 but for rounding."""
+    marginals = np.array([3 / SCALE, -1e-12, -1 / SCALE, -0.5, -3.0, -7.0])
+    solved = SimpleNamespace(status=0, ineqlin=SimpleNamespace(marginals=marginals))
+    monkeypatch.setattr("scipy.optimize.linprog", lambda *_, **__: solved)
+    found = proposed_prices(OVERLAPPING, np.array([2, 2, 2, 1, 2]), 1, seconds=10)
+    assert found == [0, 0, 1, SCALE // 2, 2 * SCALE]
+
+
 def test_prices_prove_what_charging_every_mask_cannot() -> None:
     """Two units are in the same three masks: whoever alters both is charged for six, and has met three."""
     masks = np.zeros((8, 7), dtype=bool)
@@ -198,6 +226,38 @@ def test_no_time_for_the_linear_program_leaves_the_radius_as_it_was() -> None:
         plurality(labels, 2, AlteredUnits(OVERLAPPING, seconds=1e-9)).radius
         >= plurality(labels, 2, AlteredUnits(OVERLAPPING)).radius
     )
+
+
+def test_no_more_units_than_there_are_and_none_where_nothing_may_be_lost() -> None:
+    """A budget for all masks together, for nothing, and one that is overdrawn already."""
+    damage, costs = AlteredUnits(OVERLAPPING, seconds=1), np.full((3, 5), 2)
+    assert damage.radii(costs, np.array([10, 0, -1])).tolist() == [6, 0, -1]
+
+
+def test_one_linear_program_after_the_other_as_long_as_there_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is asked about one unit more, and told how many seconds are left: of ten, at the moments given."""
+    masks, asked = np.eye(9, dtype=bool), list[tuple[int, float]]()
+    masks[0, 1] = True  # so that two overlap
+
+    def prices(_: Bool, costs: Int64, rho: int, seconds: float) -> list[int]:
+        asked.append((rho, seconds))
+        return [0] * len(costs)  # whatever is altered, no more is lost than all masks cost
+
+    class Clock:
+        def __init__(self, *moments: float) -> None:
+            self.monotonic = iter(moments).__next__
+
+    monkeypatch.setattr(damages, "proposed_prices", prices)
+    damage, costs = AlteredUnits(masks, seconds=10.0), np.ones(9, dtype=np.int64)
+    for moments, expected in (
+        ((5.0, 5.5, 14.5, 15.0), [(3, 9.5), (4, 0.5)]),
+        ((5.0, 15.5), []),
+        ((5.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0), [(rho, 13.0 - rho) for rho in range(3, 10)]),
+    ):
+        monkeypatch.setattr(damages, "time", Clock(*moments))
+        assert damage._tightened(costs, 9, 2) == 2 + len(expected)
+        assert asked == expected
+        asked.clear()
 
 
 def test_what_is_no_set_of_masks_is_refused() -> None:

@@ -69,3 +69,17 @@ def test_a_patch_meets_as_many_blocks_and_bands_as_it_should(size: int, side: in
 def test_what_is_no_image_is_refused() -> None:
     with pytest.raises(InputError, match="3 x 3 pixels"):
         AlteredPatch(np.ones((2, 8), dtype=bool), 3, 3)
+
+
+def test_costs_are_added_up_exactly_as_far_as_floats_can() -> None:
+    """For one set of costs and for arrays of them: of three bands, one or two neighbours are met."""
+    damage, random = AlteredPatch(Bands(2, 3, 1).table, 2, 3), np.random.default_rng(1)
+    for shape in ((), (4,), (2, 2), (3, 1, 2)):
+        costs = random.integers(0, 1 << 21, (*shape, 3)) * 2 + 1
+        pairs = np.maximum(costs[..., 0] + costs[..., 1], costs[..., 1] + costs[..., 2])
+        assert damage.damage(costs, 1).tolist() == costs.max(axis=-1).tolist()
+        np.testing.assert_array_equal(damage.damage(costs, 2), pairs)
+    assert damage.damage(np.array([1, (1 << 24) - 2, 1]), 2) == (1 << 24) - 1
+    for wrong in ([1, 1 << 24, 0], [[0, 0, 1], [1, 1, (1 << 24) - 1]], [[[1 << 24, 1, 0]], [[0, 0, 0]]]):
+        with pytest.raises(ValueError, match="costs must add up to at most 16777216"):
+            damage.damage(np.array(wrong), 1)

@@ -10,7 +10,7 @@ from math import prod
 import pytest
 
 from sparsecert.bounds import Interval
-from sparsecert.certificates import METHODS, corollary_1, corollary_2, lead, majority
+from sparsecert.certificates import METHODS, corollary_1, corollary_2, lead, majority, random_values
 from sparsecert.certificates.random_values import needed, thresholds, worst_cases
 from sparsecert.counts import Tally
 from sparsecert.errors import InputError
@@ -189,3 +189,18 @@ def test_all_or_nothing() -> None:
     assert majority(Interval(0, Fraction(1), 0), always) == 0
     assert lead(Interval(0, Fraction(1), Fraction(0)), RandomValues(10, "0.9", 2)) == 10
     assert needed(always, 1) == 1
+
+
+@pytest.mark.parametrize("units", [1, 2, 7])
+def test_thresholds_are_listed_for_as_many_units_as_there_are(units: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or as many as are exact, where that is fewer; for no other is it known what is needed."""
+    scheme = RandomValues(units, "0.4", 3)
+    assert list(thresholds(scheme)) == [needed(scheme, rho) for rho in range(units + 1)]
+    with monkeypatch.context() as patched:  # one that is as close to 1 as the limit is not listed, nor any after it
+        patched.setattr(random_values, "CLOSE_TO_ONE", needed(scheme, 1))
+        assert list(thresholds(scheme)) == [Fraction(1, 2)]
+    monkeypatch.setattr(random_values, "MOST_EXACT", 3)
+    assert list(thresholds(scheme)) == [needed(scheme, rho) for rho in range(min(units, 3) + 1)]
+    for wrong in (-1, 4):
+        with pytest.raises(InputError, match="rho must be a whole number between 0 and 3"):
+            needed(scheme, wrong)

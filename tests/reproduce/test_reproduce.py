@@ -20,21 +20,9 @@ from sparsecert.published import BASE_ACCURACY, names, published, published_base
 from sparsecert.reproduce import Cell, Study
 from sparsecert.reproduce.figure_1 import base_labels
 from sparsecert.reproduce.tables import best, measured_rows, table
-from tests.datasets.made import write_mnist
 
 SMALL = {"limit": 6, "epochs": 2, "n0": 20, "n": 100}
 OPTIONS = [f"--{name}={value}" for name, value in SMALL.items()]
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder whose MNIST is the shipped sample, for training and for testing."""
-    folder = tmp_path_factory.mktemp("data")
-    sample = datasets.load("mnist-sample")
-    images, labels = sample.images.batch(range(100))[:, 0], sample.labels.astype(np.uint8)
-    for prefix in ("train", "t10k"):
-        write_mnist(folder / "mnist", prefix, images, labels)
-    return folder
 
 
 def _reproduce(*arguments: object) -> subprocess.CompletedProcess[str]:

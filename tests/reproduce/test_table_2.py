@@ -30,7 +30,6 @@ from sparsecert.reproduce.figure_3 import first_of_each_class, fooled, the_next
 from sparsecert.reproduce.study import CERTIFY
 from sparsecert.reproduce.table_2 import bars, table_2
 from sparsecert.runs import adversarial_images, pixels
-from tests.datasets.made import write_mnist
 
 LIMIT, RESTARTS, N = 6, 1, 60  # of classes 7, 3, 3, 3, 5, 8
 SMALL = ["--limit", LIMIT, "--restarts", RESTARTS, "--n", N, "--group", 4]
@@ -38,19 +37,14 @@ MODELS = ["cnn", "binarized", "nearest-neighbour", "robust", "k45"]
 MEASURED = [0, 1, 2, 3, 6]  # the published rows of a kind that is measured here
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A data folder whose MNIST is the shipped sample, and recipes that learn it in a few steps."""
-    folder = tmp_path_factory.mktemp("data")
-    sample = datasets.load("mnist-sample")
-    images, labels = sample.images.batch(range(100))[:, 0], sample.labels.astype(np.uint8)
-    for prefix in ("train", "t10k"):
-        write_mnist(folder / "mnist", prefix, images, labels)
+@pytest.fixture(scope="module", autouse=True)
+def _quick() -> Iterator[None]:
+    """Recipes that learn the sample in a few steps."""
     with pytest.MonkeyPatch.context() as patched:
         for kind, recipe in PLAIN_RECIPES["mnist"].items():
             steps = {"ascent_steps": 2, "ascent_step": 0.1} if recipe.adversarial else {}
             patched.setitem(PLAIN_RECIPES["mnist"], kind, replace(recipe, epochs=4, batch=25, **steps))
-        yield folder
+        yield
 
 
 def _invoke(*arguments: object) -> Result:

@@ -6,11 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from sparsecert import datasets, modelfile, records
+from sparsecert import modelfile, records
 from sparsecert.cli import cli
 from sparsecert.errors import InputError
 from sparsecert.published import SCHEMES, names, published_schemes
@@ -19,21 +18,9 @@ from sparsecert.reproduce import Study
 from sparsecert.reproduce.cell import RandomValuesCell
 from sparsecert.reproduce.table_7 import SWEEPS, table_7
 from sparsecert.schemes import RandomValues
-from tests.datasets.made import write_mnist
 
 SMALL: dict[str, Any] = {"limit": 4, "epochs": 1, "n0": 10, "n": 60}
 OPTIONS = [f"--{name}={value}" for name, value in SMALL.items()]
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder whose MNIST is the shipped sample, for training and for testing."""
-    folder = tmp_path_factory.mktemp("data")
-    sample = datasets.load("mnist-sample")
-    images, labels = sample.images.batch(range(100))[:, 0], sample.labels.astype(np.uint8)
-    for prefix in ("train", "t10k"):
-        write_mnist(folder / "mnist", prefix, images, labels)
-    return folder
 
 
 @pytest.fixture(scope="module")

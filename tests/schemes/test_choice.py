@@ -50,3 +50,10 @@ def test_what_does_not_fit_is_refused(kind: str, numbers: dict[str, Any], messag
 def test_other_names_are_refused(name: str) -> None:
     with pytest.raises(InputError, match="masks must be named as in lattice-28x1"):
         Choice.parse(name)
+
+
+def test_a_choice_is_of_the_kinds_that_an_attack_asks_for() -> None:
+    choice = Choice("blocks", size=3)
+    assert choice.one_of(("blocks", "bands"), "patches") is choice
+    with pytest.raises(InputError, match="against altered pixels masks must be lattice or partition, got blocks-3"):
+        choice.one_of(("lattice", "partition"), "altered pixels")

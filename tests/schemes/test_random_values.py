@@ -19,6 +19,29 @@ ONCE_IN_A_MILLION = 1e-6
 IMAGENET_UNITS = 3 * 224 * 224
 
 
+def test_a_mask_depends_on_seed_example_and_draw_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    scheme = RandomValues(31, "0.3", 17)
+    whole = scheme.masks(11, range(6), range(50))
+    assert whole.dtype == torch.int32
+    assert torch.equal(whole[3, 17], scheme.masks(11, [3], [17])[0, 0])
+    assert torch.equal(whole[2:5, 10:30], scheme.masks(11, torch.tensor([2, 3, 4]), range(10, 30)))
+    assert (whole != scheme.masks(12, range(6), range(50))).any(dim=2).all()
+    assert (whole != scheme.masks(11, range(6), range(ESTIMATION, ESTIMATION + 50))).any(dim=2).all()
+    assert scheme.masks(0, [], 4).shape == (0, 4, 31)
+    drawn, rows = RandomValues._drawn, list[int]()
+
+    def recorded(self: RandomValues, seed: int, examples: torch.Tensor, draws: torch.Tensor) -> torch.Tensor:
+        rows.append(len(examples))
+        return drawn(self, seed, examples, draws)
+
+    monkeypatch.setattr(RandomValues, "_drawn", recorded)
+    for most, expected in ((100, [3] * 100), (10, [1] * 300), (31 * 300, [300]), (31 * 299, [299, 1])):
+        monkeypatch.setitem(random_values.NUMBERS_AT_ONCE, "cpu", most)
+        assert torch.equal(whole, scheme.masks(11, range(6), range(50)))
+        assert rows == expected  # no more numbers at a time than that, or one mask
+        rows.clear()
+
+
 @pytest.mark.parametrize(("units", "kappa", "values"), [(3, "0.4", 5), (2, "0.9", 4), (3, "2/3", 2)])
 def test_masks_are_as_likely_as_they_should_be(units: int, kappa: str, values: int) -> None:
     """All combinations of all units together, so that their independence is tested too."""
@@ -42,17 +65,8 @@ def test_the_usual_scheme_keeps_a_tenth() -> None:
     assert chisquare(counts, expected).pvalue > ONCE_IN_A_MILLION
 
 
-def test_a_mask_depends_on_seed_example_and_draw_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    scheme = RandomValues(31, "0.3", 17)
-    whole = scheme.masks(11, range(6), range(50))
-    assert whole.dtype == torch.int32
-    assert torch.equal(whole[3, 17], scheme.masks(11, [3], [17])[0, 0])
-    assert torch.equal(whole[2:5, 10:30], scheme.masks(11, torch.tensor([2, 3, 4]), range(10, 30)))
-    assert (whole != scheme.masks(12, range(6), range(50))).any(dim=2).all()
-    assert (whole != scheme.masks(11, range(6), range(ESTIMATION, ESTIMATION + 50))).any(dim=2).all()
-    monkeypatch.setitem(random_values.NUMBERS_AT_ONCE, "cpu", 100)
-    assert torch.equal(whole, scheme.masks(11, range(6), range(50)))
-    assert scheme.masks(0, [], 4).shape == (0, 4, 31)
+def test_what_is_always_kept_is_never_replaced() -> None:
+    assert not RandomValues(9, 1, 4).masks(0, 2, 3).any()
 
 
 @pytest.mark.parametrize(("values", "kappa"), [(2, "0.8"), (3, "0.5"), (4, "0.3"), (2, "1")])
@@ -88,6 +102,34 @@ def test_deltas_rise_to_one_half_and_are_never_below_delta(monkeypatch: pytest.M
     assert rough == sorted(rough)
     assert rough[-1] < 1
     assert 1 - RandomValues(IMAGENET_UNITS, "0.1").delta(IMAGENET_UNITS) < Fraction(1, 10**30)
+
+
+SMALL = [RandomValues(12, "0.5", 3), RandomValues(2, "0.5", 3), RandomValues(5, "0.75", 2), RandomValues(40, "0.3", 4)]
+
+
+@pytest.mark.parametrize("scheme", SMALL, ids=str)
+@pytest.mark.parametrize("most_exact", [0, 1, 2, 256])
+def test_the_table_is_delta_rounded_up_until_it_reaches_one_half(
+    scheme: RandomValues, most_exact: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And ends with 1 where it never does: beyond all units there is nothing."""
+    monkeypatch.setattr(random_values, "MOST_EXACT", most_exact)
+    random_values._distance.cache_clear()
+    exact = [scheme.delta(rho) * (1 << DELTA_BITS) for rho in range(scheme.units + 1)]
+    until = [rho for rho, delta in enumerate(exact) if 2 * delta >= 1 << DELTA_BITS]
+    expected = exact[: until[0] + 1] if until else [*exact, Fraction(1 << DELTA_BITS)]
+    assert list(RandomValues(scheme.units, scheme.kappa, scheme.values).deltas) == [-(-one // 1) for one in expected]
+    random_values._distance.cache_clear()
+
+
+@pytest.mark.parametrize("scheme", SMALL, ids=str)
+def test_beyond_what_is_exact_delta_is_that_of_units_drawn_together(
+    scheme: RandomValues, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(random_values, "MOST_EXACT", 0)
+    for rho in range(1, scheme.units + 1):
+        coupled = 1 - (1 - scheme.kappa + scheme.beta) ** rho
+        assert 0 <= scheme.delta(rho) - coupled < Fraction(1, 1 << 120)
 
 
 def test_nonuniformity_is_that_of_words_scaled_to_the_size() -> None:
@@ -128,3 +170,15 @@ def test_kappa_is_what_it_says_and_survives_a_header(kappa: Fraction | float | s
 def test_refusals(arguments: tuple[int, str, int], message: str) -> None:
     with pytest.raises(InputError, match=message):
         RandomValues(*arguments)
+
+
+def test_the_largest_and_the_least_numbers() -> None:
+    """The finest kappa that 31 bits can draw, and no radius below 0."""
+    most = (1 << 31) - 1
+    assert RandomValues(3, Fraction(most // 2 + 1, most), 2).size == most
+    with pytest.raises(InputError, match=f"denominator of at most {most}"):
+        RandomValues(3, Fraction((1 << 30) + 1, 1 << 31), 2)
+    assert RandomValues(3, "0.5", 3).delta(most) == RandomValues(3, "0.5", 3).delta(3)
+    for wrong in (-1, most + 1):
+        with pytest.raises(InputError, match="rho must be a whole number between 0"):
+            RandomValues(3, "0.5", 3).delta(wrong)

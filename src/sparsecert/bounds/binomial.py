@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Iterator
 from fractions import Fraction
+from itertools import accumulate
 
 import numpy as np
 
 SCALE = 1 << 192  # the term at `successes` is 1 in units of 1 / SCALE
 MOST_TERMS, MOST_TRIALS, LEAST = 1 << 22, 1 << 50, Fraction(1, 1 << 900)  # in floats; others are left to the integers
-NEGLIGIBLE = 64  # stop once what remains is below 2**-NEGLIGIBLE of what is there
+NEGLIGIBLE = 64  # the upper sum stops once what remains is at most 2**-NEGLIGIBLE of what is there
 
 
 def tail_at_most(successes: int, trials: int, p: Fraction, level: Fraction) -> bool:
@@ -18,8 +20,8 @@ def tail_at_most(successes: int, trials: int, p: Fraction, level: Fraction) -> b
 
     With w(i) = C(trials, i) p^i (1-p)^(trials-i) / w(successes), the tail is the sum of w from `successes` up over the
     sum of all w. The numerator is rounded up, its far end bounded by a geometric series (the ratio w(i+1)/w(i) falls
-    with i); the denominator is rounded down, leaving out what is negligible. Only ratios of neighbours are needed, so
-    no factorial, power or logarithm is ever evaluated; near successes / trials = p the work grows with sqrt(trials).
+    with i); the denominator is rounded down. Only ratios of neighbours are needed, so no factorial, power or logarithm
+    is ever evaluated; near successes / trials = p the work grows with sqrt(trials).
     """
     if level <= 0:
         return False
@@ -51,19 +53,24 @@ def proved_in_floats(successes: int, trials: int, p: Fraction, level: Fraction) 
     if reach > MOST_TERMS:
         return False
     odds, share, remainder = float(p) / float(1 - p), float(level), float(1 - level)
-    up = np.arange(successes, min(trials, successes + reach), dtype=np.float64)
-    down = np.arange(successes, max(0, successes - reach), -1, dtype=np.float64)
+    up = successes + np.arange(min(reach, trials - successes), dtype=np.float64)
+    down = successes - np.arange(min(reach, successes), dtype=np.float64)
     with np.errstate(over="ignore", under="ignore"):
-        above = np.cumprod((trials - up) / (up + 1) * odds)
+        above = np.cumprod(np.append(1.0, (trials - up) / (up + 1) * odds))
         below = np.cumprod(down / (trials - down + 1) / odds)
-        upper, lower, rest = 1 + float(above.sum()), min(float(below.sum()), sys.float_info.max), 0.0
-    if successes + reach < trials:
-        ratio = (trials - successes - reach) / (successes + reach + 1) * odds
-        if ratio > 1 - 2.0**-20:  # else 1 - ratio is within a factor 1 +- 2**-30 of the exact one
-            return False
-        rest = float(above[-1]) * ratio / (1 - ratio) * 1.001
+        upper, lower = float(above.sum()), min(float(below.sum()), sys.float_info.max)
+    rest = _far_end(float(above[-1]), min(successes + reach, trials), trials, odds)
     slack = 32 * (reach + 16) * 2.0**-53
     return (upper + rest) * remainder * (1 + slack) <= share * lower * (1 - slack)
+
+
+def _far_end(last: float, i: int, trials: int, odds: float) -> float:
+    """At least the sum of all terms after the i-th, which is `last`: a geometric series, its sum rounded up.
+
+    Infinite where the series does not fall, or so slowly that 1 - ratio is not within a factor 1 +- 2**-30.
+    """
+    ratio = (trials - i) / (i + 1) * odds
+    return math.inf if ratio > 1 - 2.0**-20 else last * ratio / (1 - ratio) * 1.001
 
 
 def _upper_sum_from(successes: int, trials: int, odds: int, against: int) -> int:
@@ -82,11 +89,14 @@ def _upper_sum_from(successes: int, trials: int, odds: int, against: int) -> int
 
 def _lower_sum_reaches(needed: int, successes: int, trials: int, odds: int, against: int) -> bool:
     """Proves that SCALE times the sum of w(i), i < successes, is at least `needed`; ends as soon as it is."""
-    term, total = SCALE, 0
-    for i in range(successes, 0, -1):
-        up, down = i * against, (trials - i + 1) * odds
-        term = term * up // down
-        total += term
-        if total >= needed or (up < down and term <= total >> NEGLIGIBLE):
-            break
-    return total >= needed
+    return any(total >= needed for total in accumulate(_terms_below(successes, trials, odds, against)))
+
+
+def _terms_below(successes: int, trials: int, odds: int, against: int) -> Iterator[int]:
+    """At most SCALE times w(i) for i = successes - 1, ..., 0, up to where they are rounded down to nothing."""
+    term = SCALE
+    for fewer in range(successes):
+        term = term * (successes - fewer) * against // ((trials - successes + fewer + 1) * odds)
+        yield term
+        if not term:
+            return

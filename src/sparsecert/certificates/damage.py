@@ -17,6 +17,7 @@ Int64 = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
 
 MOST_COST = 1 << 20
+MOST_TOTAL = 1 << 24  # up to which a 32-bit float holds every whole number
 
 
 class Damage(Protocol):
@@ -84,9 +85,9 @@ class AlteredUnits:
         found: Int64 = (self.bounds(costs) <= budgets[..., None]).sum(axis=-1) - 1
         if self.disjoint or not self.seconds:
             return found
-        flat, each = found.ravel(), costs.reshape(found.size, len(self.masks))
-        for place, budget in enumerate(budgets.ravel().tolist()):
-            flat[place] = self._tightened(each[place], budget, int(flat[place]))
+        flat, limits, each = found.ravel(), budgets.ravel().tolist(), costs.reshape(found.size, len(self.masks))
+        for place in np.flatnonzero(flat).tolist():  # what one unit does is exact: from 0 there is nothing to gain
+            flat[place] = self._tightened(each[place], limits[place], int(flat[place]))
         return flat.reshape(found.shape)
 
     def priced_bound(self, costs: Int64, prices: Sequence[int], rho: int) -> int:
@@ -114,7 +115,7 @@ class AlteredUnits:
     def _tightened(self, costs: Int64, budget: int, radius: int) -> int:
         """The radius, or a larger one that prices prove."""
         until = time.monotonic() + self.seconds
-        while 0 <= radius < self.units and (left := until - time.monotonic()) > 0:
+        while radius < self.units and (left := until - time.monotonic()) > 0:
             prices = proposed_prices(self.masks, costs, radius + 1, left)
             if prices is None or self.priced_bound(costs, prices, radius + 1) >= SCALE * (budget + 1):
                 break  # damage is a whole number, so that less than budget + 1 is within the budget

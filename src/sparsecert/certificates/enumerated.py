@@ -7,11 +7,10 @@ from math import comb
 import numpy as np
 import numpy.typing as npt
 
-from sparsecert.certificates.damage import AlteredUnits, Bool, Int64
+from sparsecert.certificates.damage import MOST_TOTAL, AlteredUnits, Bool, Int64
 from sparsecert.schemes.all_subsets import subsets_table
 
 MOST_ENTRIES = 1 << 25  # of the table "which mask retains any unit of which set", 4 bytes each
-MOST_TOTAL = 1 << 24  # up to which a 32-bit float holds every whole number
 
 
 class EnumeratedUnits(AlteredUnits):
@@ -31,41 +30,31 @@ class EnumeratedUnits(AlteredUnits):
         super().__init__(masks)
         self._met: dict[int, npt.NDArray[np.float32]] = {}
 
-    def bounds(self, costs: Int64) -> Int64:
-        """int64[..., units + 1]: for each number of altered units, at least the damage that so many can do."""
-        found = super().bounds(costs)
-        if self.disjoint or not self._exact_in_floats(costs):
-            return found
-        for rho in range(1, self.units + 1):
-            found[..., rho] = self._damage(costs, rho, found[..., rho - 1], found[..., rho])
-        return found
-
     def radii(self, costs: Int64, budgets: Int64) -> Int64:
         """int64[...]: the largest number of altered units whose damage is surely within the budget; -1 where it is < 0.
 
         Larger and larger sets are looked at, for those alone that smaller ones leave within their budget.
         """
-        if self.disjoint or not self._exact_in_floats(costs):
+        limits, each = budgets.ravel(), costs.reshape(budgets.size, len(self.masks))
+        if self.disjoint or not (each.sum(axis=1) <= MOST_TOTAL).all():
             return super().radii(costs, budgets)
-        limits, each = budgets.reshape(-1), costs.reshape(-1, costs.shape[-1])
-        plain, flat = super().bounds(each), np.where(limits >= 0, 0, -1)
-        left, reached = np.flatnonzero(limits >= 0), np.zeros(len(flat), dtype=np.int64)
-        for rho in range(1, self.units + 1):
-            reached[left] = self._damage(each[left], rho, reached[left], plain[left, rho])
-            left = left[reached[left] <= limits[left]]
-            flat[left] = rho
+        plain, reached, found = self.bounds(each), np.empty_like(limits), np.full_like(limits, -1)
+        for rho in range(self.units + 1):
+            left = np.flatnonzero(found == rho - 1)
             if not len(left):
                 break
-        radii: Int64 = flat.reshape(budgets.shape)
-        return radii
+            reached[left] = self._damage(each[left], rho, reached[left], plain[left, rho])
+            found[left] += reached[left] <= limits[left]
+        return found.reshape(budgets.shape)
 
     def _damage(self, costs: Int64, rho: int, fewer: Int64, plain: Int64) -> Int64:
         """At least max F over rho units, given at least that over rho - 1, and the bound of `AlteredUnits`."""
-        if len(self.masks) * comb(self.units, rho) <= MOST_ENTRIES:
-            worst = (costs.astype(np.float32) @ self._meets(rho)).max(axis=-1)
-            exactly: Int64 = worst.astype(np.int64)
-            return exactly
-        return plain if rho == 1 else np.minimum(plain, fewer * rho // (rho - 1))
+        if rho < 2:
+            return plain  # exact: a single unit is charged for the masks that it is in
+        if len(self.masks) * comb(self.units, rho) > MOST_ENTRIES:
+            return np.minimum(plain, fewer * rho // (rho - 1))
+        worst: Int64 = (costs.astype(np.float32) @ self._meets(rho)).max(axis=1).astype(np.int64)
+        return worst
 
     def _meets(self, rho: int) -> npt.NDArray[np.float32]:
         """Float32[m, sets]: 1 where the mask retains any of the set of rho units."""
@@ -73,8 +62,3 @@ class EnumeratedUnits(AlteredUnits):
             sets = subsets_table(self.units, rho).astype(np.float32)
             self._met[rho] = (self.masks.astype(np.float32) @ sets.T > 0).astype(np.float32)
         return self._met[rho]
-
-    @staticmethod
-    def _exact_in_floats(costs: Int64) -> bool:
-        """Whether 32-bit floats add these costs up without rounding, in whatever order."""
-        return not costs.size or int(costs.sum(axis=-1).max()) < MOST_TOTAL

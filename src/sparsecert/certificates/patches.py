@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from sparsecert.certificates.damage import MOST_TOTAL, Bool, Int64
 from sparsecert.errors import InputError
-
-Int64 = npt.NDArray[np.int64]
-Bool = npt.NDArray[np.bool_]
 
 
 class AlteredPatch:
@@ -29,7 +26,7 @@ class AlteredPatch:
         self.height, self.width = height, width
         retained = masks.reshape(len(masks), height, width).cumsum(axis=1).cumsum(axis=2)
         self._below = np.pad(retained, ((0, 0), (1, 0), (1, 0)))  # how many pixels before (y, x) each mask retains
-        self._weights: dict[tuple[int, Any], npt.NDArray[Any]] = {}  # by side: `met`, transposed
+        self._weights: dict[int, npt.NDArray[np.float32]] = {}  # by side: `met`, transposed
 
     @property
     def most(self) -> int:
@@ -43,11 +40,12 @@ class AlteredPatch:
         return np.ascontiguousarray((inside > 0).reshape(len(below), prod(inside.shape[1:])).T)
 
     def damage(self, costs: Int64, side: int) -> Int64:
-        """int64[...]: what the worst patch of that side costs."""
-        kind: Any = np.float32 if costs.sum(axis=-1).max(initial=0) < 1 << 24 else np.float64  # exact: whole numbers
-        if (side, kind) not in self._weights:
-            self._weights[side, kind] = self.met(side).T.astype(kind)
-        worst: Int64 = (costs.astype(kind) @ self._weights[side, kind]).max(axis=-1).astype(np.int64)
+        """int64[...]: what the worst patch of that side costs. costs: int64[..., m], at most 2**24 together."""
+        if (costs.sum(axis=-1) > MOST_TOTAL).any():
+            raise ValueError(f"costs must add up to at most {MOST_TOTAL}")
+        if side not in self._weights:
+            self._weights[side] = self.met(side).T.astype(np.float32)
+        worst: Int64 = (costs.astype(np.float32) @ self._weights[side]).max(axis=-1).astype(np.int64)
         return worst
 
     def radii(self, costs: Int64, budgets: Int64) -> Int64:

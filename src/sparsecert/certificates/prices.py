@@ -24,7 +24,7 @@ def proposed_prices(
     meets = hstack([identity(count, format="csr"), csr_matrix(-masks.astype(np.float64))], format="csr")
     altered = csr_matrix(np.concatenate((np.zeros(count), np.ones(units)))[None])
     solved = linprog(
-        -np.concatenate((costs.astype(np.float64), np.zeros(units))),
+        -np.pad(costs.astype(np.float64), (0, units)),
         A_ub=vstack([meets, altered], format="csr"),
         b_ub=np.concatenate((np.zeros(count), [float(rho)])),
         bounds=(0, 1),

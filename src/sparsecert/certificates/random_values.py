@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from itertools import accumulate, islice
+from itertools import accumulate, count, islice
 
 from sparsecert.bounds.interval import Interval
 from sparsecert.checks import whole
@@ -67,9 +67,9 @@ class WorstCase:
 
     def least(self, p: Fraction) -> int:
         """The smallest probability rho units away of an event of probability p or more (from 0 to 1), rounded down."""
-        own = min(max((p.numerator << DELTA_BITS) // p.denominator, 0), ONE)
-        place = min(bisect_left(self.ends, own), len(self.ends) - 1)
-        return max(0, (self.slopes[place] * own >> DELTA_BITS) + self.intercepts[place])
+        own = (p.numerator << DELTA_BITS) // p.denominator
+        place = bisect_left(self.ends, own)  # the last of them is 1
+        return (self.slopes[place] * own >> DELTA_BITS) + self.intercepts[place]
 
 
 def worst_case(law: list[int], scheme: RandomValues, rho: int) -> WorstCase:
@@ -78,10 +78,10 @@ def worst_case(law: list[int], scheme: RandomValues, rho: int) -> WorstCase:
     total = scheme.size**rho
     ends, slopes, intercepts = [], [], []
     befores = accumulate(law, initial=0), accumulate(reversed(law), initial=0)
-    for m, own, before, before_there in zip(range(rho, -rho - 1, -1), law, *befores, strict=False):
+    for m, own, before, before_there in zip(count(rho, -1), law, *befores, strict=False):
         if not own:  # no copy of x shows this, so nothing of p lies here
             continue
-        up, down = (other**m, kept**m) if m >= 0 else (kept**-m, other**-m)  # the slope is up / down
+        up, down = (Fraction(other, kept) ** m).as_integer_ratio()
         ends.append(((before + own) << DELTA_BITS) // total)
         slopes.append((up << DELTA_BITS) // down)
         intercepts.append(((before_there * down - before * up) << DELTA_BITS) // (total * down))

@@ -55,7 +55,7 @@ def run_off(ranks: Int64, damage: Damage) -> Exact:
     for rival in sorted((rival for rival in range(classes) if rival != label), key=lambda rival: int(beaten[rival])):
         if radius is not None and beaten[rival] >= radius:
             break  # nor does any after it win sooner
-        enough = max(int(beaten[rival]), _enters(labels, counts, label, rival, damage))
+        enough = max([int(beaten[rival]), *_overtakes(labels, counts, label, rival, damage)])
         radius = enough if radius is None else min(radius, enough)
     assert radius is not None  # there are two classes at least
     return Exact(label, _both_pass(labels, counts, label, damage, radius))
@@ -79,14 +79,14 @@ def _beaten(ranks: Int64, label: int, damage: Damage) -> Int64:
     return damage.radii(costs, leads - (np.arange(ranks.shape[1]) < label))
 
 
-def _enters(labels: Int64, counts: Int64, label: int, rival: int, damage: Damage) -> int:
-    """How many altered units surely do not bring the rival past every class but the label; -1 where it is there."""
+def _overtakes(labels: Int64, counts: Int64, label: int, rival: int, damage: Damage) -> list[int]:
+    """Of each class but the label that is ahead of the rival: how many altered units surely do not bring it behind."""
     ahead = [
         other
         for other in range(len(counts))
         if other not in (label, rival) and (-counts[other], other) < (-counts[rival], rival)
     ]
-    return max((int(_passed(labels, counts, other, np.array([rival]), damage).item()) for other in ahead), default=-1)
+    return [int(_passed(labels, counts, other, np.array([rival]), damage).item()) for other in ahead]
 
 
 def _both_pass(labels: Int64, counts: Int64, label: int, damage: Damage, most: int) -> int:

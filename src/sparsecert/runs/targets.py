@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import torch
 
@@ -25,6 +25,7 @@ from sparsecert.smoothed import Smoothed, check_settings
 
 SAMPLES, ALPHA, ERROR = 10_000, 0.05, 0.05
 RULE = "run-off"
+AnyAblated = TypeVar("AnyAblated", bound="_Ablated")
 
 
 class Target(Protocol):
@@ -60,7 +61,30 @@ class Target(Protocol):
 
 
 @dataclass(frozen=True)
-class SmoothedTarget:
+class _Ablated:
+    """What every target that classifies ablated copies has, however its masks vote."""
+
+    smoothed: Smoothed
+    model: str | Path
+
+    @property
+    def device(self) -> torch.device:
+        """The model's."""
+        return self.smoothed.device
+
+    def rows(self, data: Dataset) -> int:
+        """As the free memory suggests, or as asked; refuses a model that does not fit the data."""
+        return self.smoothed.voting(pixels(data, [0]), len(data.classes)).rows
+
+    def resumed(self: AnyAblated, writer: Writer) -> AnyAblated:
+        """With the rows of the run's beginning, since rounding may depend on them."""
+        smoothed = copy.copy(self.smoothed)
+        smoothed.rows = rows_of(writer, smoothed.rows)
+        return replace(self, smoothed=smoothed)
+
+
+@dataclass(frozen=True)
+class SmoothedTarget(_Ablated):
     """A smoothed classifier that answers from `n` votes and abstains at `alpha`.
 
     The search asks a likeness of it that has the same masks for all queries and decides by a test that is wrong with
@@ -68,18 +92,11 @@ class SmoothedTarget:
     `full` the search itself asks that, and what it finds is judged anew all the same.
     """
 
-    smoothed: Smoothed
-    model: str | Path
     n: int = SAMPLES
     alpha: float = ALPHA
     error: float = ERROR
     full: bool = False
     abstains = True
-
-    @property
-    def device(self) -> torch.device:
-        """The model's."""
-        return self.smoothed.device
 
     @property
     def copies(self) -> int:
@@ -93,14 +110,6 @@ class SmoothedTarget:
         samples = {"n": int(self.n), "alpha": float(self.alpha)}
         return {**model_facts(self.smoothed, self.model, data), **samples, **search}
 
-    def rows(self, data: Dataset) -> int:
-        """As the free memory suggests, or as asked."""
-        return _rows(self.smoothed, data)
-
-    def resumed(self, writer: Writer) -> SmoothedTarget:
-        """With the rows of the run's beginning, since rounding may depend on them."""
-        return replace(self, smoothed=_as_begun(self.smoothed, writer))
-
     def defenders(self, seed: int) -> tuple[Defender, Defender | None]:
         """New ones, whose masks depend on the seed alone."""
         check_settings(self.smoothed.scheme, seed, self.alpha, n=self.n)
@@ -111,21 +120,14 @@ class SmoothedTarget:
 
 
 @dataclass(frozen=True)
-class AllMasksTarget:
+class AllMasksTarget(_Ablated):
     """A smoothed classifier whose masks are a fixed set, all of which vote; `rule` elects its answer.
 
     It is the one that an exact certificate is of. There is no chance in it: what fools it once always does.
     """
 
-    smoothed: Smoothed
-    model: str | Path
     rule: str = RULE
     abstains = False
-
-    @property
-    def device(self) -> torch.device:
-        """The model's."""
-        return self.smoothed.device
 
     @property
     def copies(self) -> int:
@@ -136,14 +138,6 @@ class AllMasksTarget:
         """Also the rule and how many masks there are."""
         check_classes(self.smoothed, data)
         return {**model_facts(self.smoothed, self.model, data), "rule": self.rule, "masks": self.copies}
-
-    def rows(self, data: Dataset) -> int:
-        """As the free memory suggests, or as asked."""
-        return _rows(self.smoothed, data)
-
-    def resumed(self, writer: Writer) -> AllMasksTarget:
-        """With the rows of the run's beginning, since rounding may depend on them."""
-        return replace(self, smoothed=_as_begun(self.smoothed, writer))
 
     def defenders(self, seed: int) -> tuple[Defender, Defender | None]:
         """A new one, that has the last word itself; the seed is the attack's alone."""
@@ -226,18 +220,6 @@ def target_of(
     if rule is not None:
         raise InputError(f"rule is for a fixed set of masks; this model draws them at random ({smoothed.scheme})")
     return SmoothedTarget(smoothed, model, full=full, **chance)
-
-
-def _rows(smoothed: Smoothed, data: Dataset) -> int:
-    """How many copies the model takes at a time; refuses one that does not fit the data."""
-    return smoothed.voting(pixels(data, [0]), len(data.classes)).rows
-
-
-def _as_begun(smoothed: Smoothed, writer: Writer) -> Smoothed:
-    """The same classifier with the rows that the run in that file was begun with."""
-    smoothed = copy.copy(smoothed)
-    smoothed.rows = rows_of(writer, smoothed.rows)
-    return smoothed
 
 
 def _plain(model: str, data: Dataset, device: torch.device, data_dir: str | None) -> PlainTarget:

@@ -62,7 +62,7 @@ class AllSubsets(FixedMasks):
 def subsets_table(units: int, size: int) -> npt.NDArray[np.bool_]:
     """Bool[C(units, size), units]: every set of so many units, in lexicographic order."""
     size = whole("size", size, 0, units)
-    chosen = np.array(list(combinations(range(units), size)), dtype=np.int64).reshape(-1, size)
+    chosen = np.array(list(combinations(range(units), size)), dtype=np.int64)
     table = np.zeros((len(chosen), units), dtype=np.bool_)
     np.put_along_axis(table, chosen, True, axis=1)
     return table

@@ -124,12 +124,9 @@ class RandomValues(Scheme):
 
         if examples.device.type == "mps":  # int64 arithmetic is complete on cpu and cuda only
             return self.masks_at(seed, examples.cpu(), draws.cpu()).to(examples.device)
-        rows = max(1, NUMBERS_AT_ONCE.get(examples.device.type, 1 << 17) // self.units)
-        parts = [
-            self._drawn(seed, examples[first : first + rows], draws[first : first + rows])
-            for first in range(0, max(1, len(examples)), rows)
-        ]
-        return parts[0] if len(parts) == 1 else torch.cat(parts)
+        rows = max(1, NUMBERS_AT_ONCE["cuda" if examples.is_cuda else "cpu"] // self.units)
+        parts = zip(torch.split(examples, rows), torch.split(draws, rows), strict=True)
+        return torch.cat([self._drawn(seed, *part) for part in parts])
 
     def _drawn(self, seed: int, examples: torch.Tensor, draws: torch.Tensor) -> torch.Tensor:
         import torch
