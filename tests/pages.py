@@ -2,9 +2,9 @@
 
 Blocks of Python share their names, and blocks of commands their folder. Settings that decide how long an example takes,
 and nothing else, are made smaller. `sparsecert serve` is started once, on a free port, and runs until the page's end;
-what the page asks of the port that it names is asked of that one. What a block needs that is not here is said before
-it, by a comment `<!-- needs: ... -->`, which a reader does not see; of such commands it is tested that they are
-understood.
+what the page asks of the port that it names is asked of that one. What a block needs besides is said before it, by a
+comment `<!-- needs: ... -->`, which a reader does not see: a test that has it runs the block, in others its commands
+are only understood. Commands of several processes run in one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,7 +39,7 @@ ELSEWHERE = ". ", "python3 -m venv ", "pip install "  # set-up: tests/test_dist.
 
 @dataclass(frozen=True)
 class Block:
-    """One example: its language, its text, and what it needs that a test does not have."""
+    """One example: its language, its text, and what it needs besides."""
 
     language: str
     text: str
@@ -60,7 +60,7 @@ def blocks_of(text: str) -> Iterator[Block]:
 class Reader:
     """Runs examples one after the other: what the page's Python has named, and the services that it has started."""
 
-    needs_met: bool = False
+    has: Collection[str] = ()
     names: dict[str, Any] = field(default_factory=lambda: {"__name__": "page"})
     services: dict[str, str] = field(default_factory=dict)  # the address that the page shows, and the real one
     ending: ExitStack = field(default_factory=ExitStack)
@@ -73,7 +73,7 @@ class Reader:
         elif block.language in COMMANDS:
             assert block.commands, f"a command begins with '$ ': {block.text}"
             for line in block.commands:
-                self.run_command(line, only_understood=block.needs is not None and not self.needs_met)
+                self.run_command(line, only_understood=block.needs not in (None, *self.has))
 
     def run_command(self, line: str, only_understood: bool) -> None:
         if line.startswith(ELSEWHERE):
@@ -83,7 +83,7 @@ class Reader:
             return
         words = shlex.split(re.sub(r"^torchrun .*-m sparsecert", "sparsecert", line), comments=True)
         assert words[0] == "sparsecert", f"neither run nor understood: {line}"
-        if only_understood or line.startswith("torchrun"):
+        if only_understood:
             understand(words[1:])
         elif words[1] == "serve":
             understand(words[1:])
@@ -113,9 +113,9 @@ class Reader:
         return text
 
 
-def run_page(text: str, needs_met: bool = False) -> None:
-    """Runs all examples of a page in this folder; those that need something only where it is there."""
-    reader = Reader(needs_met)
+def run_page(text: str, has: Collection[str] = ()) -> None:
+    """Runs all examples of a page in this folder, but those that need something that is not there."""
+    reader = Reader(has)
     with reader.ending:
         for block in blocks_of(text):
             reader.run(block)
@@ -134,6 +134,11 @@ def understand(words: list[str]) -> None:
 def _smaller(words: list[str]) -> list[str]:
     """Options that come last and so replace the ones that are shown."""
     verb, model = words[0], words[1]
+    if verb == "reproduce" and "--epochs" in words:
+        return ["--epochs", "1", "--limit", "3", "--n0", "20", "--n", "50"]
+    if "imagenet" in words and verb != "data":  # a residual network of 50 layers
+        few = ["--limit", "2", "--n0", "4", "--n", "16"]
+        return ["--device", "cpu", *(["--epochs", "1"] if verb == "train" else few)]
     if verb == "train" and Path(model).is_file():
         return ["--copies", "2"]
     if verb == "train":

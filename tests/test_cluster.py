@@ -38,6 +38,7 @@ from sparsecert.runs.worker import Ready
 from sparsecert.schemes import Lattice, Uniform
 from sparsecert.sequential import Sequential
 from sparsecert.smoothed import Smoothed
+from tests.pages import ROOT, run_page
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'sparsecert[ray]'")
 
@@ -360,6 +361,14 @@ def test_a_worker_takes_a_gpu_where_there_is_one_and_it_is_not_forbidden() -> No
 def test_a_cluster_that_cannot_be_is_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Cluster(**settings)
+
+
+def test_the_example_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    run_page((ROOT / "docs" / "machines.md").read_text(), has=("a cluster",))
+    by_ray, by_shards = (read(tmp_path / "runs" / f"{name}.jsonl") for name in ("by-ray", "certify"))
+    assert {line.example: line.true for line in by_ray.lines} == {line.example: line.true for line in by_shards.lines}
 
 
 def test_without_ray_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

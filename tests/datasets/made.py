@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from sparsecert import datasets
+
 
 def idx_bytes(array: NDArray[np.uint8]) -> bytes:
     return bytes((0, 0, 8, array.ndim)) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
@@ -50,3 +52,11 @@ def cmyk_jpeg(stored: tuple[int, int, int, int], adobe: bool) -> bytes:
     ]
     written = b"".join(struct.pack(">BBH", 0xFF, s[0], len(s[1]) + 2) + s[1] for s in segments if s is not None)
     return b"\xff\xd8" + written + scan + b"\xff\xd9"
+
+
+def write_small_mnist(folder: Path) -> None:
+    """A data folder whose MNIST is the shipped sample, for training and for testing."""
+    sample = datasets.load("mnist-sample")
+    images, labels = sample.images.batch(range(100))[:, 0], sample.labels.astype(np.uint8)
+    for prefix in ("train", "t10k"):
+        write_mnist(folder / "mnist", prefix, images, labels)
