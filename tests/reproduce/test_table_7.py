@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,11 @@ from click.testing import CliRunner
 from sparsecert import modelfile, records
 from sparsecert.cli import cli
 from sparsecert.errors import InputError
-from sparsecert.published import SCHEMES, names, published_schemes
+from sparsecert.published import SCHEMES, names, published, published_schemes
 from sparsecert.reports import summarise
 from sparsecert.reproduce import Study
 from sparsecert.reproduce.cell import RandomValuesCell
+from sparsecert.reproduce.study import CERTIFY
 from sparsecert.reproduce.table_7 import SWEEPS, table_7
 from sparsecert.schemes import RandomValues
 
@@ -68,6 +71,20 @@ def test_it_is_printed_again_from_the_records_alone(made: Path, data: Path, tmp_
         target.write_bytes(path.read_bytes())
     chosen = "--kappas=0.8", "--values=2"
     assert _table(tmp_path, data / "nowhere", *chosen) == _table(made, data, *chosen)
+
+
+def test_ablation_of_all_images_stands_beside_random_values_of_some(made: Path, data: Path, tmp_path: Path) -> None:
+    """The same images for both: no ablation is certified again."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    path = tmp_path / "mnist" / "k45" / "certify.jsonl"
+    path.unlink()
+    every = Study(tmp_path, data_dir=data, **{**SMALL, "limit": None})
+    every.make(every.cell(45), CERTIFY, replace(every.sampling(published("table-1").sampling), predict_n=None))
+    before = path.read_bytes()
+    assert before.count(b"\n") == 101
+    some, all_of_them = _table(made, data, "--kappas", "0.1"), _table(tmp_path, data, "--kappas", "0.1")
+    assert some["rows"] == all_of_them["rows"]
+    assert path.read_bytes() == before
 
 
 def test_the_classifiers_share_architecture_and_recipe(made: Path) -> None:

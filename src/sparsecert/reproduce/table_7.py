@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sparsecert.published import published, published_schemes
+from sparsecert.published import Sampling, published, published_schemes
 from sparsecert.reports import Summary, summarise
 from sparsecert.reports.comparison import NOT_APPLICABLE, Table, median, sentence, shared_facts
 from sparsecert.reproduce.cell import Cell, RandomValuesCell
@@ -84,16 +84,32 @@ def _cell(study: Study, kappa: str, values: int) -> RandomValuesCell:
 
 
 def _measured(study: Study, cells: Sequence[Cell]) -> list[Measured]:
-    """Trains and certifies what the cells lack; the accuracy comes from the same votes for all."""
+    """Trains and certifies what the cells lack; the accuracy comes from the same votes for all.
+
+    Where some of the images are asked for, and ablation has records of all, it is those of the same images.
+    """
     sampling = replace(study.sampling(published("table-1").sampling), predict_n=None)
-    study.complete(cells, sampling)
+    whole = [cell for cell in cells if _has_more(study, cell, sampling)]
+    study.complete([cell for cell in cells if cell not in whole], sampling)
+    found = {cell: study.records(cell, sampling)[0] for cell in cells if cell not in whole}
+    asked = {line.example for one in found.values() for line in one.lines}
+    for cell in whole:
+        every, _ = replace(study, limit=None).records(cell, sampling)
+        found[cell] = replace(every, lines=tuple(line for line in every.lines if line.example in asked))
     rows = []
     with study.bars.rows(len(cells)) as told:
         for cell in cells:
-            found, _ = study.records(cell, sampling)
-            rows.append(Measured(cell, *(summarise(found, bound=bound) for bound in ("one-sided", "two-sided"))))
+            bounds = (summarise(found[cell], bound=bound) for bound in ("one-sided", "two-sided"))
+            rows.append(Measured(cell, *bounds))
             told()
     return rows
+
+
+def _has_more(study: Study, cell: Cell, sampling: Sampling) -> bool:
+    """Whether of ablation there are no records of the images asked for alone, but records of all."""
+    if isinstance(cell, RandomValuesCell) or study.limit is None or study.has(cell, sampling):
+        return False
+    return replace(study, limit=None).has(cell, sampling)
 
 
 def _texts(row: Measured) -> tuple[str, ...]:
