@@ -178,6 +178,7 @@ class Smoothed:
     ) -> Work[ExactCertifications]:
         """`certify_exactly`, in steps: yields when its votes are queued. `voting` saves looking at the model again."""
         exact.rule_named(rule)
+        exact.check_damage(damage, exact.fixed(self.scheme), self.encoding.sides(self.check(x).shape[1:]))
         ranks = yield from self.ranking(x, progress=progress, voting=voting)
         return ExactCertifications(exact.certified(ranks, rule, damage), ranks, rule)
 
