@@ -136,7 +136,8 @@ class Smoothed:
         """A certificate for each input: with probability at least 1 - alpha its answer survives `radius` altered units.
 
         n0 copies choose the class; n fresh ones bound its probability (and, for the two-sided bound, its rivals'). With
-        `sampling=Sequential(...)` in place of n0 and n, each input gets as many copies as its radius needs.
+        `sampling=Sequential(...)` in place of n0 and n, each input gets as many copies as its radius needs. Whoever
+        made the inputs must not have known the seed, nor may it be chosen by looking at votes.
         """
         if sampling is not None:
             if (n0, n) != (1_000, 10_000):
