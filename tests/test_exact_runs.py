@@ -27,7 +27,7 @@ from sparsecert.runs import (
     certify_dataset,
     predict_dataset,
 )
-from sparsecert.schemes import FixedMasks, from_config
+from sparsecert.schemes import FixedMasks, Partition, from_config
 from sparsecert.smoothed import Smoothed
 
 LIMIT, ROWS = 40, 64
@@ -323,6 +323,47 @@ def test_copies_without_finite_scores_are_kept_and_told(folders: dict[str, Path]
     summary = summarise(records.read(path))
     assert summary.invalid_votes == 1
     assert "1 ablated copies gave scores that are not finite" in FORMATS["markdown"]([summary])
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_a_radius_that_the_rankings_do_not_prove_is_refused(
+    folders: dict[str, Path], tmp_path: Path, name: str
+) -> None:
+    header, first, *_ = (folders[name] / "certify.jsonl").read_text().splitlines()
+    line, path = json.loads(first), tmp_path / "certify.jsonl"
+    proved = line["radius"]
+    for claimed in (proved + 1, 1_000_000):
+        path.write_text(f"{header}\n{json.dumps({**line, 'radius': claimed})}\n")
+        with pytest.raises(InputError, match=f"its rankings prove radius {proved}, not {claimed}"):
+            summarise(records.read(path))
+
+
+def test_what_linear_programs_added_is_proved_again(folders: dict[str, Path], tmp_path: Path) -> None:
+    header, first, *_ = (folders["partition"] / "certify.jsonl").read_text().splitlines()
+    facts, path, chance = json.loads(header), tmp_path / "certify.jsonl", np.random.default_rng(0)
+    scheme = Partition(24, 12, rounds=5)
+    facts["run"] |= {"scheme": scheme.config(), "masks": 60, "classes": 3, "rule": "plurality", "seconds": 10.0}
+    for _ in range(100):
+        scores = chance.normal(size=(60, 3))
+        scores[:, 1] += chance.choice([1, 1.5, 2, 3])
+        ranks = (-scores).argsort(axis=1).argsort(axis=1).astype(np.int16)
+        plain, more = (certified(ranks[None], "plurality", AlteredUnits(scheme.table, s))[0] for s in (0.0, 10.0))
+        if more.radius > plain.radius:
+            break
+    assert more.radius > plain.radius
+    found = {"rankings": rankings.written(ranks), "label": more.label, "true": more.label}
+
+    def median(radius: int) -> int | None:
+        line = {**json.loads(first), **found, "radius": radius}
+        path.write_text(f"{json.dumps(facts)}\n{json.dumps(line)}\n")
+        return summarise(records.read(path)).median
+
+    assert median(more.radius) == more.radius
+    with pytest.raises(InputError, match=f"not {more.radius + 1}"):
+        median(more.radius + 1)
+    facts["run"]["seconds"] = 0.0
+    with pytest.raises(InputError, match=f"prove radius {plain.radius}, not {more.radius}"):
+        median(more.radius)
 
 
 def test_linear_programs_only_enlarge_and_are_told(folders: dict[str, Path], tmp_path: Path) -> None:

@@ -98,6 +98,22 @@ class Exactly:
         return AlteredPatch(scheme.table, scheme.height, scheme.width)
 
 
+def check_damage(damage: Damage, scheme: FixedMasks, sides: tuple[int, int] | None) -> None:
+    """Refuses the damage of other masks than the scheme's, and patches of an image that is not the inputs'.
+
+    `sides` are the height and width of the image that the inputs' units form, None where they form none.
+    """
+    masks = getattr(damage, "masks", scheme.table)
+    if masks is not scheme.table and not np.array_equal(masks, scheme.table):
+        raise InputError(f"damage must be that of the masks of {scheme}; make it of scheme.table")
+    if isinstance(damage, AlteredPatch) and (damage.height, damage.width) != sides:
+        found = "form no image" if sides is None else f"form an image of {sides[0]} x {sides[1]}"
+        raise InputError(
+            f"patches of a {damage.height} x {damage.width} image (height x width) were asked for, but the units of "
+            f"these inputs {found}; give the scheme the sides of the inputs"
+        )
+
+
 def certified(ranks: npt.NDArray[np.int16], rule: str, damage: Damage) -> tuple[Exact, ...]:
     """The certificate of each input from how its copies rank the classes; no model needed."""
     certify = rule_named(rule)

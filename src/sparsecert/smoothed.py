@@ -136,7 +136,8 @@ class Smoothed:
         """A certificate for each input: with probability at least 1 - alpha its answer survives `radius` altered units.
 
         n0 copies choose the class; n fresh ones bound its probability (and, for the two-sided bound, its rivals'). With
-        `sampling=Sequential(...)` in place of n0 and n, each input gets as many copies as its radius needs.
+        `sampling=Sequential(...)` in place of n0 and n, each input gets as many copies as its radius needs. Whoever
+        made the inputs must not have known the seed, nor may it be chosen by looking at votes.
         """
         if sampling is not None:
             if (n0, n) != (1_000, 10_000):
@@ -178,6 +179,7 @@ class Smoothed:
     ) -> Work[ExactCertifications]:
         """`certify_exactly`, in steps: yields when its votes are queued. `voting` saves looking at the model again."""
         exact.rule_named(rule)
+        exact.check_damage(damage, exact.fixed(self.scheme), self.encoding.sides(self.check(x).shape[1:]))
         ranks = yield from self.ranking(x, progress=progress, voting=voting)
         return ExactCertifications(exact.certified(ranks, rule, damage), ranks, rule)
 

@@ -50,6 +50,36 @@ def test_groups_are_shown_or_not_as_a_whole_and_protected_entries_always(inside:
             assert torch.equal(changed.view(torch.int32), found.view(torch.int32))
 
 
+@pytest.mark.parametrize(
+    ("height", "width", "rows", "columns"), [(5, 7, 2, 2), (4, 6, 1, 1), (6, 4, 3, 2), (5, 5, 4, 1)]
+)
+def test_patches_of_pixels_lie_within_as_many_units(height: int, width: int, rows: int, columns: int) -> None:
+    groups = blocks_of(height, width, rows, columns)
+    sides = Grouped(NullChannels(), groups).sides((3, height, width))
+    assert sides == (-(-height // rows), -(-width // columns))
+    for side in range(1, min(height, width) + 1):
+        for top, left in product(range(height - side + 1), range(width - side + 1)):
+            y, x = np.divmod(np.unique(groups[top : top + side, left : left + side]), sides[1])
+            assert max(np.ptp(y), np.ptp(x)) < side
+
+
+def test_what_is_no_image_has_no_sides() -> None:
+    shape, blocks = (1, 4, 6), blocks_of(4, 6, 2)
+    assert NullChannels().sides(shape) == (4, 6)
+    assert NullChannels().sides((24,)) is None
+    assert ReplacedValues().sides(shape) == (4, 6)
+    assert ReplacedValues().sides((3, 4, 6)) is None
+    assert Grouped(NullChannels(), blocks).sides(shape) == (2, 3)
+    for other in (
+        blocks.T.reshape(4, 6),
+        5 - blocks,
+        blocks[::-1],
+        blocks[None],
+        np.where(blocks == 5, PROTECTED, blocks),
+    ):
+        assert Grouped(NullChannels(), other.copy()).sides(shape) is None
+
+
 @pytest.mark.parametrize("groups", [PLACES, ENTRIES], ids=["places", "entries"])
 def test_altered_are_the_groups_with_an_entry_that_differs(groups: Any) -> None:
     encoding = Grouped(NullChannels(), groups)

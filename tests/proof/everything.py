@@ -14,7 +14,7 @@ import numpy as np
 
 from sparsecert.bounds import charged
 from sparsecert.certificates import METHODS, certify_stopped
-from sparsecert.certificates.damage import AlteredUnits, Damage
+from sparsecert.certificates.damage import AlteredUnits, ClaimedUnits, Damage
 from sparsecert.certificates.enumerated import EnumeratedUnits
 from sparsecert.certificates.patches import AlteredPatch
 from sparsecert.certificates.target import certify_averted, certify_flagged
@@ -229,6 +229,8 @@ def _slow_patch(scheme: FixedMasks, masks: Sequence[slow.Mask]) -> slow.Attack:
 ATTACKERS = [
     Attacker("units", lambda one: AlteredUnits(one.table), lambda _, masks: slow.unit_attack(masks, _charged(masks))),
     Attacker("priced units", lambda one: AlteredUnits(one.table, seconds=10.0),
+             lambda _, masks: slow.unit_attack(masks, _charged(masks)), tight=True),
+    Attacker("claimed units", lambda one: ClaimedUnits(one.table, claimed=2, seconds=10.0),
              lambda _, masks: slow.unit_attack(masks, _charged(masks)), tight=True),
     Attacker("enumerated units", lambda one: EnumeratedUnits(one.table),
              lambda _, masks: slow.unit_attack(masks, False)),

@@ -21,7 +21,8 @@ from tests.proof.everything import ATTACKERS, NOISES, RULES, SCHEMES, STATISTICA
 LISTED = {
     "bounds": "charged one_sided two_sided predicted",
     "certificates": "corollary_1 corollary_2 certify_stopped certify_top_k top_k_radius plurality run_off "
-    "AlteredUnits EnumeratedUnits AlteredPatch certify_averted certify_flagged majority lead needed thresholds",
+    "AlteredUnits ClaimedUnits EnumeratedUnits AlteredPatch certify_averted certify_flagged majority lead needed "
+    "thresholds",
 }
 PARTS = {
     "bounds": "Bound Interval Lead tail_at_most lower_bound upper_bound complement is_proved reaches best_stake needed "

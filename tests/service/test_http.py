@@ -10,10 +10,12 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 import torch
 
 from sparsecert import InputError, NullChannels, Smoothed, Uniform
+from sparsecert.encodings import PROTECTED, Grouped
 from sparsecert.service import Limits, Service, serve
 from tests.service.made import SHAPE, asked, image, network, png, post, small
 
@@ -149,6 +151,16 @@ def test_a_fixed_set_of_masks_refuses_what_is_for_chance() -> None:
     assert certified.json()["against"] == "patches"
     assert "patch" in certified.json()["guarantee"]
     assert _get(made, "/v1/model").json()["masks"] == 4
+    made.close()
+
+
+def test_as_many_groups_as_pixels_are_not_called_pixels() -> None:
+    groups = np.array([[[0, 0], [1, 1]], [[2, 2], [3, 3]], [[0, 1], [2, PROTECTED]]])  # a pixel is in three of the four
+    encoding, scheme = Grouped(NullChannels(), groups), Uniform(units=4, keep=1)
+    made = serve(Smoothed(lambda copies: copies.flatten(1)[:, :2], scheme, encoding), shape=(3, 2, 2))
+    answer = post(made, "/v1/certify", {"values": np.zeros((3, 2, 2)).tolist(), "n0": 10, "n": 100}).json()
+    assert answer["against"] == "units"
+    assert "units alters the answer, as long as the 1 protected entries are as they were" in answer["guarantee"]
     made.close()
 
 

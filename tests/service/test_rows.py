@@ -125,6 +125,17 @@ def test_the_card_names_the_columns(exact: Served) -> None:
     assert card["masks"] == 10  # 2 of 5 units: one of seven columns is protected, and two are one unit
 
 
+def test_a_guarantee_says_what_it_takes_for_granted_of_protected_columns(exact: Served, sampled: Served) -> None:
+    for served in (exact, sampled):
+        settings = {} if served is exact else {"n0": N0, "n": N, "seed": SEED}
+        answers = [post(served.service, "/v1/certify", {"row": row, **settings}).json() for row in served.rows()[:8]]
+        certified = [answer["guarantee"] for answer in answers if answer["radius"] is not None]
+        assert certified
+        assert all("as long as the protected f3 is unaltered" in sentence for sentence in certified)
+        card = asked(served.service, lambda client: client.get("/v1/model")).json()
+        assert "as long as the protected f3 is unaltered" in card["guarantee"]
+
+
 def test_a_value_that_nobody_knew_is_a_missing_one(exact: Served) -> None:
     row = exact.rows()[1]
     votes = [

@@ -25,6 +25,7 @@ from sparsecert.tabular import PROTECTED, AblatedClassifier, greedy_attack, one_
 from sparsecert.tabular.null import Indicator, NotANumber, null_for
 from sparsecert.tabular.units import units_of
 from tests.tabular.hashed import Hashed
+from tests.tabular.rejecting import Rejecting
 
 VALUES = (0.0, 1.0, np.nan)  # NaN: an attacker may delete a value
 
@@ -116,6 +117,19 @@ def test_the_two_sided_certificate_holds_for_the_smoothed_classifier() -> None:
         answer is None or answer == true
         for answer, true in zip(g.predict_or_abstain(rows), exact.predict(rows), strict=True)
     )
+
+
+def test_answers_that_are_no_class_count_against_the_leader() -> None:
+    rows = np.zeros((2, 20))
+    g = AblatedClassifier(Rejecting(), keep=2, most_masks=0, random_state=0).fit(rows, [0, 1])
+    changed = rows[:1].copy()
+    changed[:, 1:4] = 9  # three altered units: 51 of the 190 masks show one of them and not the first, 19 the first
+    assert g.predict(changed) == [1]
+    found = g.certify(rows[:1])
+    assert found.counts.sum() < 200  # of 1,000 votes; the class has a tenth of the probability, and no rival has any
+    assert found.radii[0] < 3
+    assert g.predict_or_abstain(rows[:1])[0] is None  # as the votes for no class might all be for the other
+    assert g.predict_proba(np.full((1, 20), np.nan)).sum() == 0
 
 
 def test_it_abstains_where_the_votes_are_even() -> None:

@@ -116,8 +116,33 @@ class AlteredUnits:
         """The radius, or a larger one that prices prove."""
         until = time.monotonic() + self.seconds
         while radius < self.units and (left := until - time.monotonic()) > 0:
-            prices = proposed_prices(self.masks, costs, radius + 1, left)
-            if prices is None or self.priced_bound(costs, prices, radius + 1) >= SCALE * (budget + 1):
-                break  # damage is a whole number, so that less than budget + 1 is within the budget
+            if not self._proves(costs, budget, radius + 1, left):
+                break
             radius += 1
         return radius
+
+    def _proves(self, costs: Int64, budget: int, rho: int, seconds: float) -> bool:
+        """Whether prices that a linear program finds in so many seconds prove that rho units are within the budget."""
+        prices = proposed_prices(self.masks, costs, rho, seconds)
+        # damage is a whole number, so that less than budget + 1 is within the budget
+        return prices is not None and self.priced_bound(costs, prices, rho) < SCALE * (budget + 1)
+
+
+class ClaimedUnits(AlteredUnits):
+    """As `AlteredUnits`; but linear programs, of `seconds` each, look at one number of altered units alone, `claimed`.
+
+    So a radius that they once found is proved again in as many steps as there are costs, not one for each smaller one.
+    """
+
+    def __init__(self, masks: Bool, claimed: int, seconds: float) -> None:
+        super().__init__(masks)
+        self.claimed, self.most_seconds = claimed, seconds
+
+    def radii(self, costs: Int64, budgets: Int64) -> Int64:
+        """As that of `AlteredUnits`; `claimed` where that is more and proved."""
+        found = super().radii(costs, budgets)
+        flat, limits, each = found.ravel(), budgets.ravel().tolist(), costs.reshape(found.size, len(self.masks))
+        for place in np.flatnonzero((flat > 0) & (flat < self.claimed)).tolist():
+            if self._proves(each[place], limits[place], self.claimed, self.most_seconds):
+                flat[place] = self.claimed
+        return flat.reshape(found.shape)

@@ -23,7 +23,7 @@ class AlteredPatch:
             raise InputError(
                 f"masks must be booleans (masks, {height} x {width} pixels), got {masks.dtype} of {masks.shape}"
             )
-        self.height, self.width = height, width
+        self.masks, self.height, self.width = masks, height, width
         retained = masks.reshape(len(masks), height, width).cumsum(axis=1).cumsum(axis=2)
         self._below = np.pad(retained, ((0, 0), (1, 0), (1, 0)))  # how many pixels before (y, x) each mask retains
         self._weights: dict[int, npt.NDArray[np.float32]] = {}  # by side: `met`, transposed

@@ -66,6 +66,13 @@ class Encoding(ABC):
         """Bool[rows, units]: the units whose values may make a difference to the copy of each mask."""
         return masks
 
+    def sides(self, shape: Sequence[int]) -> tuple[int, int] | None:
+        """Height and width of the image that the units form, row by row; None where they form none.
+
+        Any m x m pixels of the input then lie within m x m of its units, which is what patches ask.
+        """
+        return (shape[1], shape[2]) if len(shape) == 3 else None
+
     def units(self, shape: Sequence[int]) -> int:
         """How many units an input of this shape (without the batch dimension) has."""
         places = 1

@@ -58,6 +58,16 @@ class Grouped(Encoding):
         self._check(shape if len(shape) > 1 else (1, *shape))
         return self.count
 
+    def sides(self, shape: Sequence[int]) -> tuple[int, int] | None:
+        """Those of blocks that are numbered row by row, as by `blocks_of`; other groups form no image."""
+        if len(shape) != 3 or self.groups.ndim != 2 or self.protected:
+            return None
+        y, x = np.divmod(self.groups, self.groups[0].max() + 1)
+        for places in (y, x.T):  # the same along a line, and the next one or the same again on the next line
+            if (places != places[:, :1]).any() or not np.isin(np.diff(places[:, 0]), (0, 1)).all():
+                return None
+        return int(y.max()) + 1, int(x.max()) + 1
+
     @property
     def protected(self) -> int:
         """Entries that are never ablated."""

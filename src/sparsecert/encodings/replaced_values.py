@@ -54,6 +54,10 @@ class ReplacedValues(Encoding):
         """Bool[rows, units]: each entry is a unit."""
         return differs.flatten(1)
 
+    def sides(self, shape: Sequence[int]) -> tuple[int, int] | None:
+        """Those of a grey image; the entries of another form none."""
+        return super().sides(shape) if shape[0] == 1 else None
+
     def units(self, shape: Sequence[int]) -> int:
         """One for each entry."""
         return prod(shape)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from sparsecert import exact, rankings
+from sparsecert.certificates.damage import ClaimedUnits
 from sparsecert.certificates.plurality import Exact
 from sparsecert.errors import InputError
 from sparsecert.exact import Exactly
@@ -47,27 +49,31 @@ def _fixed(records: Records, scheme: Scheme) -> FixedMasks:
 def elected(records: Records, scheme: Scheme, exactly: Exactly) -> Iterator[tuple[Record, Exact]]:
     """Each input with the winner of its vote and, where the run certifies, the radius.
 
-    Winners are elected again from the rankings. A radius is worked out again where rule or attack are not the run's;
-    otherwise it is the recorded one, which was derived from the same rankings by the same arithmetic (and, where there
-    was time for linear programs, may not be found again in the same time).
+    Both are worked out again from the rankings. The recorded radius of a run that had time for linear programs may be
+    larger, and is taken where they prove it once more. A record that says more than its rankings prove is refused.
     """
-    run, certifies = records.header.run, records.header.kind == "certify"
+    run, masks = records.header.run, _fixed(records, scheme)
     own = (exactly.rule, exactly.against) == (run["rule"], run.get("against"))
-    damage = exactly.damage(_fixed(records, scheme)) if certifies and not own else None
+    plain = replace(exactly, seconds=0.0).damage(masks) if records.header.kind == "certify" else None
     certify = exact.rule_named(exactly.rule)
     for line in records.lines:
         assert line.rankings is not None
         ranks = rankings.read(line.rankings, run["classes"])
-        if damage is not None:
-            yield line, certify(ranks, damage)
-            continue
-        label = exact.elected(ranks, exactly.rule)
-        if exactly.rule == run["rule"] and label != line.label:
-            raise InputError(
-                f"{records.path}, input {line.example} is damaged (its rankings elect {label}, not {line.label}); "
-                "delete that line and run the command again"
-            )
-        yield line, Exact(label, line.radius or 0)
+        found = Exact(exact.elected(ranks, exactly.rule), 0) if plain is None else certify(ranks, plain)
+        if exactly.rule == run["rule"] and found.label != line.label:
+            raise _damaged_line(records, line, f"its rankings elect {found.label}, not {line.label}")
+        if own and line.radius is not None and line.radius > found.radius:
+            claimed = ClaimedUnits(masks.table, min(line.radius, masks.units), exact.MOST_SECONDS)
+            proved = certify(ranks, claimed) if exactly.seconds else found
+            if proved.radius < line.radius:
+                raise _damaged_line(records, line, f"its rankings prove radius {proved.radius}, not {line.radius}")
+            found = Exact(found.label, line.radius)
+        yield line, found
+
+
+def _damaged_line(records: Records, line: Record, what: str) -> InputError:
+    where = f"{records.path}, input {line.example} is damaged"
+    return InputError(f"{where} ({what}); delete that line and run the command again")
 
 
 def exact_results(records: Records, scheme: Scheme, exactly: Exactly) -> dict[str, Any]:

@@ -140,7 +140,8 @@ def summarise(
     `alpha` and `bound` replace the run's own, so another level or theorem needs no model. The classification accuracy
     is that of `predictions` where given, otherwise of the estimation votes; both at the same alpha.
 
-    Of a fixed set of masks, `rule` and `against` replace the run's own; see `reports.exact.elected`.
+    Of a fixed set of masks, `rule` and `against` replace the run's own, and what linear programs once added to a radius
+    is proved again: see `reports.exact.elected`.
     """
     if is_exact(records.header):
         given = {"alpha": alpha, "bound": bound, "predictions": predictions and predictions.path}

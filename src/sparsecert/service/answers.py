@@ -13,6 +13,7 @@ import torch
 from sparsecert import exact
 from sparsecert.certificates.damage import Damage
 from sparsecert.certificates.plurality import firsts, tallied
+from sparsecert.encodings import PROTECTED, Grouped
 from sparsecert.errors import InputError
 from sparsecert.exact import ExactCertifications, Exactly
 from sparsecert.results import Certifications, Predictions
@@ -72,7 +73,19 @@ class Answers:
         """What a radius counts."""
         if self.reading.units is not None:
             return self.reading.units
-        return "pixels" if self.smoothed.scheme.units == math.prod(self.reading.shape[1:]) else "units"
+        grouped = isinstance(self.smoothed.encoding, Grouped)  # there may be as many groups as pixels, but other ones
+        return "pixels" if self.smoothed.scheme.units == math.prod(self.reading.shape[1:]) and not grouped else "units"
+
+    @property
+    def proviso(self) -> str:
+        """What every certificate takes for granted of entries that are never ablated; empty where there are none."""
+        encoding, names = self.smoothed.encoding, self.reading.names
+        if not isinstance(encoding, Grouped) or not encoding.protected:
+            return ""
+        if names is None or encoding.groups.shape != (len(names),):
+            return f", as long as the {encoding.protected} protected entries are as they were"
+        kept = [name for name, group in zip(names, encoding.groups.tolist(), strict=True) if group == PROTECTED]
+        return f", as long as the protected {', '.join(kept)} {'are' if len(kept) > 1 else 'is'} unaltered"
 
     async def predict(self, x: torch.Tensor, settings: PredictSettings) -> Predicted:
         """The class, or an abstention."""
@@ -207,7 +220,7 @@ class Answers:
             p_upper=p_upper,
             bound=settings.bound,
             sampling=settings.sampling,
-            guarantee=guarantee(certificate.radius, self.units, settings.alpha),
+            guarantee=guarantee(certificate.radius, self.units, settings.alpha, self.proviso),
         )
 
     def _certified_exactly(self, found: ExactCertifications, settings: CertifySettings) -> Certified:
@@ -228,7 +241,7 @@ class Answers:
             p_upper=None,
             bound=None,
             sampling="exact",
-            guarantee=guarantee(certificate.radius, against, None),
+            guarantee=guarantee(certificate.radius, against, None, self.proviso),
         )
 
     def _answer(self, label: int | None, settings: Settings, seed: int | None) -> dict[str, Any]:
@@ -263,14 +276,15 @@ class Answers:
             raise InputError(self.limits.too_many_samples(name, asked))
 
 
-def guarantee(radius: int | None, against: str, alpha: float | None) -> str:
-    """What a certificate says, in words."""
+def guarantee(radius: int | None, against: str, alpha: float | None, proviso: str = "") -> str:
+    """What a certificate says, in words, and on what condition."""
     if radius is None:
         return "Nothing is certified, not even the answer for this input itself."
     if against == exact.PATCHES:
         change = f"No altered square patch of up to {radius} x {radius} pixels alters the answer"
     else:
         change = f"No change of up to {radius} {against} alters the answer"
+    change += proviso
     if alpha is None:
         return f"{change}. This holds always, if the model gives a copy the same scores in any batch."
     return f"{change}, with probability at least {1 - alpha:.10g} over the masks that were drawn."

@@ -272,7 +272,7 @@ def card(answers: Answers, name: str, sha256: str | None) -> Card:
 
 def _promise(answers: Answers) -> str:
     """What a certificate of this model says, and what it does not."""
-    change = f"no change of up to `radius` {answers.units} alters the model's smoothed answer"
+    change = f"no change of up to `radius` {answers.units} alters the model's smoothed answer{answers.proviso}"
     if answers.masks is not None:
         return f"A certificate says that {change}. It holds always, and says nothing about the true class."
     return (

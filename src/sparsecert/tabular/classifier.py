@@ -54,9 +54,10 @@ class AblatedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
       estimator might vote just so on rows it has not been shown.
     * Two-sided, otherwise. `n0` masks choose A; `n` other masks bound its probability from below and its strongest
       rival's from above, together with probability 1 - alpha (`bounds.two_sided`), and Corollary 2 of Levine & Feizi
-      (2020) turns the lead into r, or abstains. The masks are the same for every row: each certificate holds by itself
-      with probability at least 1 - alpha over them, and those of different rows are not independent. They are a
-      function of `random_state`, or of a `seed` given to `certify`, which an attacker must not have known.
+      (2020) turns the lead into r, or abstains. An answer that is none of the classes, of an estimator that may reject
+      a row, counts against A. The masks are the same for every row: each certificate holds by itself with probability
+      at least 1 - alpha over them, and those of different rows are not independent. They are a function of
+      `random_state`, or of a `seed` given to `certify`, which an attacker must not have known.
 
     NULL is NaN where the estimator takes it (HistGradientBoosting, LightGBM, trees), else a fill value beside an
     indicator; `null` ("auto", "nan", "indicator") can say which. A value that is missing in the table, or that an
@@ -140,9 +141,9 @@ class AblatedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return labels
 
     def predict_proba(self, X: Any) -> Float:
-        """Float[b, classes]: the share of the votes that each class has."""
+        """Float[b, classes]: the share of the votes that each class has; all 0 where none has any."""
         counts = self.votes(X)
-        shares: Float = counts / counts.sum(axis=1, keepdims=True)
+        shares: Float = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
         return shares
 
     def predict_or_abstain(self, X: Any, alpha: float | None = None) -> npt.NDArray[Any]:
@@ -155,7 +156,7 @@ class AblatedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if self.exact_:
             return answers(self.classes_, counts.argmax(axis=1))
         left = charged(self._alpha(alpha), self.scheme_, int(self.n))
-        found = [predicted(Tally(tuple(row)), left) for row in counts.tolist()]
+        found = [predicted(_tallied(row, int(self.n)), left) for row in counts.tolist()]
         return answers(self.classes_, np.array([ABSTAINED if one is None else one for one in found], dtype=np.int64))
 
     def votes(self, X: Any) -> Int64:
@@ -240,6 +241,11 @@ def _drawn(scheme: Scheme, seed: int, examples: Int64, purpose: int, count: int)
     return masks
 
 
+def _tallied(counts: list[int], masks: int) -> Tally:
+    """The votes of so many masks; those for no class, of an estimator that may reject a row, are invalid."""
+    return Tally(tuple(counts), masks - sum(counts))
+
+
 def _counted(ablated: Ablated, masks: Bool, rows: Float) -> Int64:
     return tally(ablated.votes(rows, masks), ablated.classes)
 
@@ -276,7 +282,7 @@ def _two_sided(
     """Labels, radii and estimation counts of rows that two sets of drawn masks voted on."""
     chosen, counts = _counted(ablated, selection, rows), _counted(ablated, estimation, rows)
     found = [
-        METHODS["two-sided"].certify(Tally(tuple(first)), Tally(tuple(second)), scheme, alpha)
+        METHODS["two-sided"].certify(_tallied(first, len(selection)), _tallied(second, len(estimation)), scheme, alpha)
         for first, second in zip(chosen.tolist(), counts.tolist(), strict=True)
     ]
     labels = [ABSTAINED if one.label is None else one.label for one in found]
