@@ -14,6 +14,9 @@ EQUIVALENTS: dict[str, str] = {
     ),
     "certificates/damage.py  AlteredUnits.radii: self.disjoint or not self.seconds -> self.disjoint and (not "
     "self.seconds)": "it only saves work: of disjoint masks the radius is exact, and without time nothing is tried",
+    "certificates/damage.py  ClaimedUnits.radii: flat < self.claimed -> flat <= self.claimed": (
+        "where they are equal it proves again what is known"
+    ),
     "certificates/random_values.py  _needed: 2 * (other + there) >= total -> 2 * (other + there) > total": (
         "where they are equal this piece ends at 1/2 and the next begins there: both say own + here"
     ),

@@ -11,7 +11,7 @@ import pytest
 from scipy.optimize import linprog
 
 from sparsecert.certificates import damage as damages
-from sparsecert.certificates.damage import AlteredUnits
+from sparsecert.certificates.damage import AlteredUnits, ClaimedUnits
 from sparsecert.certificates.plurality import Exact, plurality, tallied, winner
 from sparsecert.certificates.prices import SCALE, proposed_prices
 from sparsecert.certificates.run_off import run_off
@@ -217,6 +217,26 @@ def test_prices_prove_what_charging_every_mask_cannot() -> None:
     assert plurality(labels, 2, AlteredUnits(masks)) == Exact(0, 1)
     assert plurality(labels, 2, AlteredUnits(masks, seconds=10)) == Exact(0, 2)
     assert _true_radius_of_votes(labels, 2, masks) == 2
+
+
+def test_a_claim_is_taken_where_prices_prove_it_and_never_otherwise() -> None:
+    """Against one program after the other, and against every choice of units."""
+    random, told = np.random.default_rng(6), set()
+    masks = np.zeros((8, 7), dtype=bool)
+    masks[:3, :2] = True
+    masks[3:, 2:] = np.eye(5, dtype=bool)
+    for known in (masks, OVERLAPPING):
+        count, units = known.shape
+        costs = random.integers(0, 4, (30, count))
+        budgets = random.integers(-1, costs.sum(axis=1) + 1)
+        plain, tight = (AlteredUnits(known, seconds).radii(costs, budgets) for seconds in (0.0, 10.0))
+        for claimed in range(units + 1):
+            found = ClaimedUnits(known, claimed, seconds=10.0).radii(costs, budgets)
+            assert found.tolist() == np.where((plain < claimed) & (claimed <= tight), claimed, plain).tolist()
+            told |= {*np.sign(found - plain).tolist(), *np.sign(found - claimed).tolist()}
+            for cost, budget, radius in zip(costs, budgets, found, strict=True):
+                assert radius < 1 or max(int(cost[list(met)].sum()) for met in _met(known, int(radius))) <= budget
+    assert told == {-1, 0, 1}
 
 
 def test_no_time_for_the_linear_program_leaves_the_radius_as_it_was() -> None:

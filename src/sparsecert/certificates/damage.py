@@ -142,7 +142,7 @@ class ClaimedUnits(AlteredUnits):
         """As that of `AlteredUnits`; `claimed` where that is more and proved."""
         found = super().radii(costs, budgets)
         flat, limits, each = found.ravel(), budgets.ravel().tolist(), costs.reshape(found.size, len(self.masks))
-        for place in np.flatnonzero((flat > 0) & (flat < self.claimed)).tolist():
+        for place in np.flatnonzero(flat < self.claimed).tolist():
             if self._proves(each[place], limits[place], self.claimed, self.most_seconds):
                 flat[place] = self.claimed
         return flat.reshape(found.shape)
