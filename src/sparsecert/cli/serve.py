@@ -71,7 +71,7 @@ def serve(
 
     token = _token(token_file)
     reading: Any = None
-    if modelfile.read_header(model).get("kind") == "table":
+    if modelfile.read_header(model).get("kind") == modelfile.TABLE:
         options.refuse_given(["shape", "precision"], "is for images; leave it out for a table")
         smoothed, reading = _of_a_table(model, rows)
     else:
