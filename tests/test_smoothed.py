@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -207,6 +208,29 @@ def test_inputs_are_checked(
 ) -> None:
     with pytest.raises(sc.InputError, match=message):
         g.predict(change(digits[0]), n=10)
+
+
+def test_images_of_8_bits_that_were_not_divided_are_told_of(
+    g: sc.Smoothed, digits: tuple[torch.Tensor, torch.Tensor]
+) -> None:
+    with pytest.warns(UserWarning, match=r"whole numbers up to 255.*pass x / 255"):
+        g.predict((digits[0] * 255).round(), n=10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        g.predict((digits[0] > 0.5).float(), n=10)
+
+
+def test_a_class_in_place_of_an_object_is_named_so() -> None:
+    encoding: Any = sc.NullChannels
+    with pytest.raises(sc.InputError, match=r"got \(Sequential, Uniform, the class NullChannels\)"):
+        sc.Smoothed(_net(), sc.Uniform(64, 12), encoding)
+
+
+def test_a_function_cannot_take_saved_weights(tmp_path: Path) -> None:
+    sc.Smoothed(_net(), sc.Uniform(64, 12)).save(tmp_path / "model.safetensors")
+    function: Any = _net().forward
+    with pytest.raises(sc.InputError, match=r"model must be a torch.nn.Module .* got forward"):
+        sc.Smoothed.load(tmp_path, model=function)
 
 
 def test_a_model_with_the_wrong_number_of_classes_is_refused(digits: tuple[torch.Tensor, torch.Tensor]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -179,7 +180,11 @@ def test_too_little_memory_for_a_single_copy_is_said() -> None:
         (lambda x: torch.zeros(len(x), 1), r"\(16, 1\)"),
         (lambda x: torch.zeros(len(x) + 1, 5), r"\(17, 5\)"),
         (lambda x: torch.zeros(len(x), 2, 12), r"\(16, 2, 12\); flatten the copies first"),
-        (lambda x: [0] * len(x), "list"),
+        (lambda x: [0] * len(x), "list$"),
+        (lambda x: (0.5, torch.zeros(len(x), 5)), r"tuple; hand over .* lambda copies: net\(copies\)\[1\]"),
+        (lambda x: {"scores": torch.zeros(len(x), 5)}, r"dict; hand over .* net\(copies\)\['scores'\]"),
+        (lambda x: SimpleNamespace(logits=torch.zeros(len(x), 5)), r"SimpleNamespace; .* net\(copies\).logits"),
+        (lambda x: torch.zeros(len(x), 5).numpy(), "ndarray; make them a tensor"),
     ],
 )
 def test_a_model_that_returns_no_scores_is_refused(model: Any, found: str) -> None:

@@ -18,6 +18,7 @@ KEY = "sparsecert"
 FORMAT = 1
 MODEL_NAME = "model.safetensors"
 PLAIN = "plain"  # the kind of a network that answers for itself; the file of a smoothed classifier names no kind
+TABLE = "table"  # the kind of one that was trained on a table
 SHIPPED = Path(__file__).parent / "shipped"
 NOT_WHOLE = "{} is not a whole model file ({}); copy it again or train the model anew"
 
@@ -121,6 +122,15 @@ def refuse_plain(path: str | Path, header: dict[str, Any]) -> None:
         raise InputError(
             f"{path} holds a plain network, which has no scheme and nothing to certify; train a base classifier on "
             f"ablated inputs instead: sparsecert train without --plain"
+        )
+
+
+def refuse_table(path: str | Path, header: dict[str, Any]) -> None:
+    """Says what to do with the model of a table where one of images is needed."""
+    if header.get("kind") == TABLE:
+        raise InputError(
+            f"{path} was trained on a table; certify it on the file of one, for example: "
+            f"sparsecert certify {path} --data table.csv"
         )
 
 

@@ -358,6 +358,9 @@ class Smoothed:
     ) -> Smoothed:
         """The classifier of a model file's tensors and header."""
         modelfile.refuse_plain(path, header)
+        modelfile.refuse_table(path, header)
+        if model is not None and not isinstance(model, torch.nn.Module):
+            raise InputError(f"model must be a torch.nn.Module that takes the weights of {path}, got {_named(model)}")
         if header.get("half"):
             tensors = {name: t.float() if t.dtype == torch.float16 else t for name, t in tensors.items()}
         try:
@@ -420,13 +423,16 @@ class Smoothed:
     def check(self, x: torch.Tensor) -> torch.Tensor:
         """The inputs in the model's dtype, or a refusal that says what is wrong with them."""
         if not isinstance(x, torch.Tensor) or x.ndim < 2 or len(x) < 1:
-            found = f"shape {tuple(x.shape)}" if isinstance(x, torch.Tensor) else type(x).__name__
-            raise InputError(f"inputs must be a tensor of shape (batch, channels, ...), batch >= 1, got {found}")
+            given: Any = x
+            found = f"shape {tuple(x.shape)}" if isinstance(given, torch.Tensor) else type(given).__name__
+            hint = "; torch.as_tensor(x) makes it one" if isinstance(given, np.ndarray) else ""
+            raise InputError(f"inputs must be a tensor of shape (batch, channels, ...), batch >= 1, got {found}{hint}")
         units = self.encoding.units(x.shape[1:])
         if units != self.scheme.units:
             shape = tuple(x.shape)
+            hint = "; inputs are (batch, channels, height, width) or (batch, features)"
             raise InputError(
-                f"inputs of shape {shape} have {units} units each, the scheme has units={self.scheme.units}"
+                f"inputs of shape {shape} have {units} units each, the scheme has units={self.scheme.units}{hint}"
             )
         if not x.is_floating_point():
             raise InputError(f"inputs must be floating point, got {x.dtype}; for 8-bit images pass x.float() / 255")
@@ -435,6 +441,7 @@ class Smoothed:
         if not torch.isfinite(inputs).all():
             bad = (~torch.isfinite(inputs)).flatten(1).any(dim=1).nonzero()[0].item()
             raise InputError(f"inputs must be finite in the model's {inputs.dtype}; input {bad} holds NaN or infinity")
+        _warn_of_8_bits(inputs, self.encoding)
         return inputs
 
     def __repr__(self) -> str:
@@ -444,8 +451,13 @@ class Smoothed:
 def _check_parts(model: Any, scheme: Any, encoding: Any) -> None:
     """Refuses arguments in another order, and classes where objects are meant."""
     if not callable(model) or not isinstance(scheme, Scheme) or not isinstance(encoding, Encoding | None):
-        found = ", ".join(getattr(part, "__name__", type(part).__name__) for part in (model, scheme, encoding))
+        found = ", ".join(map(_named, (model, scheme, encoding)))
         raise InputError(f"Smoothed takes (model, scheme, encoding), for example Uniform(784, 45), got ({found})")
+
+
+def _named(part: Any) -> str:
+    """What an argument is, in a refusal; a class is not mistaken for one of its objects."""
+    return f"the class {part.__name__}" if isinstance(part, type) else getattr(part, "__name__", type(part).__name__)
 
 
 def _usual_encoding(scheme: Scheme) -> Encoding:
@@ -465,6 +477,15 @@ def _warn_of_invalid(invalid: int, copies: int) -> None:
     if invalid:
         share = f"{invalid} of {copies} ablated copies"
         warnings.warn(f"{share} gave scores that are not finite; they count against the leader", stacklevel=4)
+
+
+def _warn_of_8_bits(inputs: torch.Tensor, encoding: Encoding) -> None:
+    """Images of whole numbers beyond 1 are 8-bit values that nobody divided; what is certified holds all the same."""
+    if isinstance(encoding, NullChannels) and encoding.mean is None and inputs.ndim > 3:
+        most = float(inputs.max())
+        if most > 1 and torch.equal(inputs, inputs.round()):
+            why = f"inputs are whole numbers up to {most:g}, and NullChannels is made for values in [0, 1]"
+            warnings.warn(f"{why}; for 8-bit images pass x / 255", stacklevel=5)
 
 
 def check_settings(scheme: Scheme, seed: int, alpha: float | None = None, **draws: int) -> None:

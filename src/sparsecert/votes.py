@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
+import numpy as np
 import torch
 
 from sparsecert.ablation import Ablation
@@ -312,13 +313,26 @@ def _checked_scores(ablation: Ablation, copies: torch.Tensor, expected: int | No
     shape = tuple(scores.shape) if isinstance(scores, torch.Tensor) else ()
     if len(shape) != 2 or shape[0] != len(copies) or shape[1] < 2:
         found = shape or type(scores).__name__
-        hint = "; flatten the copies first if it takes features" if len(shape) > 2 else ""
+        hint = "; flatten the copies first if it takes features" if len(shape) > 2 else _where_scores_are(scores)
         raise InputError(f"model must return scores of shape ({len(copies)}, classes), classes >= 2, got {found}{hint}")
     if scores.dtype == torch.bool or scores.is_complex():
         raise InputError(f"model must return scores that are real numbers, got {scores.dtype}")
     if expected is not None and shape[1] != expected:
         raise InputError(f"model returns scores for {shape[1]} classes, expected classes={expected}")
     return scores
+
+
+def _where_scores_are(returned: Any) -> str:
+    """What to hand over instead of a model whose scores are inside of what it returns."""
+    places: list[str] = []
+    if hasattr(returned, "logits"):
+        places = [".logits"]
+    elif isinstance(returned, tuple | list | dict):
+        parts = dict(enumerate(returned)) if isinstance(returned, tuple | list) else returned
+        places = [f"[{key!r}]" for key, part in parts.items() if isinstance(part, torch.Tensor)]
+    if places:
+        return f"; hand over a function that returns them, such as lambda copies: net(copies){places[0]}"
+    return "; make them a tensor with torch.as_tensor" if isinstance(returned, np.ndarray) else ""
 
 
 def _smaller(rows: int, error: RuntimeError) -> int:

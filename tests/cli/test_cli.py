@@ -58,6 +58,14 @@ def test_every_help_text_has_an_example(command: list[str]) -> None:
     assert "  sparsecert " in result.output
 
 
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_help_text_fits_a_terminal_of_80_columns(command: list[str]) -> None:
+    lines = CliRunner().invoke(cli, [*command, "--help"], terminal_width=80).output.splitlines()
+    assert [line for line in lines if len(line) > 80] == []
+    listed = lines[lines.index("Commands:") :] if "Commands:" in lines else []
+    assert not any(line.endswith("...") for line in listed)
+
+
 def test_train_predict_certify_report(tmp_path: Path) -> None:
     """The README's path, in small, by real processes."""
     run = tmp_path / "a run"

@@ -19,7 +19,7 @@ from sparsecert.service.inputs import from_file
 from tests.service import hostile
 from tests.service.made import SHAPE, asked, image, post, small
 
-EXPECTED = {200, 401, 404, 405, 408, 413, 422, 429}
+EXPECTED = {200, 401, 404, 405, 408, 413, 415, 422, 429}
 
 
 @pytest.mark.parametrize("exact", [False, True], ids=["random masks", "fixed masks"])

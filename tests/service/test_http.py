@@ -102,7 +102,7 @@ REFUSED = [
     ({"alpha": 0}, "alpha"),
     ({"alpha": 1e-9, "n": 3_000, "seed": -1}, "seed"),
     ({"seed": 1 << 64}, "seed"),
-    ({"sede": 1}, "sede: Extra inputs are not permitted"),
+    ({"sede": 1}, "sede is nothing that is asked for"),
     ({"rule": "plurality"}, "rule is for a fixed set of masks"),
 ]  # fmt: skip
 
@@ -114,6 +114,33 @@ def test_what_cannot_be_used_is_refused_by_a_sentence(service: Service, body: di
     assert refused.status_code == 422
     assert sentence in refused.json()["detail"]
     assert len(refused.json()["detail"]) < 310
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "content", "status", "sentence"),
+    [
+        ("/v1/predict", {"content-type": "application/x-www-form-urlencoded"}, b"{}", 422, "Content-Type: application"),
+        ("/v1/predict", {"content-type": "application/json"}, b"[]", 422, 'such as {"values": [...], "n": 1000}'),
+        ("/v1/predict", {"content-type": "application/json"}, b"", 422, "the body must be JSON"),
+        ("/v1/predict", {"content-encoding": "gzip"}, b"", 415, "without Content-Encoding"),
+        ("/v1/predict/image", {"content-type": "multipart/form-data; boundary=b"}, b"--b", 422, "not a form"),
+        ("/v1/model", {}, b"", 405, "takes GET alone"),
+        ("/model", {}, b"", 404, "nothing at this path"),
+    ],
+)
+def test_a_body_or_path_of_another_kind_is_refused_by_a_sentence(
+    service: Service, path: str, headers: dict[str, str], content: bytes, status: int, sentence: str
+) -> None:
+    refused = asked(service, lambda client: client.post(path, headers=headers, content=content))
+    assert refused.status_code == status
+    assert sentence in refused.json()["detail"]
+
+
+def test_a_head_is_answered_as_a_get_without_its_body(service: Service) -> None:
+    for path, status in (("/", 200), ("/health", 200), ("/v1/model", 200), ("/v1/predict", 405), ("/nothing", 404)):
+        head, get = asked(service, lambda client, path=path: client.head(path)), _get(service, path)
+        assert (head.status_code, head.content) == (status, b"")
+        assert head.headers["content-length"] == get.headers["content-length"] == str(len(get.content))
 
 
 def test_more_samples_than_the_limit_are_refused_before_any_work(service: Service) -> None:

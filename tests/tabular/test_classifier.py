@@ -171,6 +171,16 @@ def test_boosted_trees_take_null_as_it_is_and_learn_from_ablated_rows(name: str)
     assert g.certify(rows).certified(y, 1).mean() > 0.5
 
 
+def test_a_column_without_any_value_is_ignored() -> None:
+    generator = np.random.default_rng(0)
+    rows = generator.random((80, 3))
+    rows[:, 2] = np.nan
+    labels = (rows[:, 0] > 0.5).astype(int)
+    g = AblatedClassifier(HistGradientBoostingClassifier(max_iter=3), keep=2, random_state=0).fit(rows, labels)
+    altered = np.where(np.arange(3) == 2, 7.0, rows[:10])
+    np.testing.assert_array_equal(g.votes(altered), g.votes(rows[:10]))
+
+
 def test_null_is_a_fill_value_and_an_indicator_for_others() -> None:
     rows = np.array([[1.0, np.nan], [3.0, 4.0]])
     null = null_for("auto", LogisticRegression(), rows, np.array([1.0, 3.0]))

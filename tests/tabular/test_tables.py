@@ -66,6 +66,22 @@ def test_files_are_read_or_refused_by_name(tmp_path: Path) -> None:
         read_frame(tmp_path / "empty.csv")
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,y,y\n1,0,0\n", "^[^ ]*table.csv has several columns named y; give"),
+        ("a, y,y\n1,0,0\n", "several columns named y"),
+        ("a,b,y\n", "has none below its column names"),
+        ("a;b;y\n1;2;0\n", "no column 'y'; its columns are a;b;y; separate them by commas"),
+        ("y\n0\n1\n", "no column besides y"),
+    ],
+)
+def test_a_file_that_is_no_table_with_a_target_says_why(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "table.csv").write_text(text)
+    with pytest.raises(InputError, match=message):
+        split_target(read_frame(tmp_path / "table.csv"), "y")
+
+
 def test_parquet_gives_the_same_table(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="pyarrow, which reads Parquet, is not installed")
     _frame().to_csv(tmp_path / "table.csv", index=False)
@@ -142,6 +158,8 @@ def test_masks_drawn_at_random_are_certified_two_sided(tmp_path: Path) -> None:
         (["--target", "y", "--keep", "2", "--protected", "age"], "no column 'age'"),
         (["--target", "y", "--keep", "2", "--together", "f0,f1", "--together", "f1,f2"], "in two groups"),
         (["--target", "y", "--keep", "9"], "keep must be"),
+        (["--target", "y", "--keep", "2", "--copies", "0"], "copies must be"),
+        (["--target", "y", "--keep", "1", *(f"--drop={name}" for name in _frame(1).columns[:-1])], "leave some"),
         (["--target", "y", "--keep", "2", "--epochs", "3"], "--epochs is for images"),
     ],
 )
@@ -162,6 +180,18 @@ def test_a_model_of_images_does_not_take_a_table(tmp_path: Path) -> None:
     _frame(40).to_csv(tmp_path / "table.csv", index=False)
     refused = _sparsecert("certify", "mnist-k45", "--data", tmp_path / "table.csv", "--out", tmp_path / "out.jsonl")
     assert "was not trained on a table" in str(refused.exception)
+
+
+def test_a_model_of_a_table_does_not_take_images(tmp_path: Path) -> None:
+    _frame(40).to_csv(tmp_path / "table.csv", index=False)
+    trained = _sparsecert(
+        "train", tmp_path / "table.csv", "--target", "y", "--keep", 2, "--copies", 1, "--together", "f0, f1",
+        "--out", tmp_path / "run",
+    )  # fmt: skip
+    assert trained.exit_code == 0, trained.output
+    for command in ("certify", "predict"):
+        refused = _sparsecert(command, tmp_path / "run", "--data", "digits", "--out", tmp_path / "out.jsonl")
+        assert "was trained on a table; certify it on the file of one" in str(refused.exception)
 
 
 def test_named_tables_are_read_from_their_files(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from sparsecert.cli import options
 ATTACK_NAMES = ["pointwise", "sparse-rs", "saliency", "jsma", "carlini-wagner", "noise"]
 
 
-@click.command()
+@click.command(short_help="Look for the fewest changed pixels that fool a model.")
 @click.argument("model", type=click.Path())
 @options.together(
     options.data,
@@ -90,9 +90,9 @@ def attack(
 
     \b
     Examples:
-      sparsecert attack mnist-k45 --data mnist --attack pointwise --restarts 10 --limit 275 --random
-      sparsecert attack mnist-k45 --data mnist --attack saliency --budget 20 --out runs/saliency.jsonl
-      sparsecert report runs/mnist-k45-mnist-certify.jsonl runs/mnist-k45-mnist-attack-pointwise.jsonl
+      sparsecert attack mnist-k45 --data mnist --restarts 10 --limit 275 --random
+      sparsecert attack mnist-k45 --data mnist --attack saliency --budget 20
+      sparsecert report runs/mnist-k45-mnist-*.jsonl
     """
     from sparsecert import records
     from sparsecert.attacks import attack_named

@@ -89,23 +89,23 @@ def certify(
     certificate is exact: it holds always, there is no alpha, and the record keeps how each mask ranked the classes.
 
     \b
-    Certificate             when                        fails with     passes an input
-    two-sided (default)     masks drawn at random       at most alpha  n0 + n
-    one-sided               the paper's own figure      at most alpha  n0 + n
-    --sampling sequential   fewer votes                 at most alpha  as it needs
-    --at-least R            only "is it R or more?"     at most alpha  as it needs
-    exact, run-off          train --scheme lattice      never          one a mask
-    exact, patches          train --scheme bands        never          one a position
-    random values           train --kappa               at most alpha  n0 + n
-    report --top, --averts, --flags: other questions    at most alpha  none
-    Units are pixels, or blocks of them by `train --unit`. More: docs/certificates.md
+    Certificate            when                      fails with     passes
+    two-sided (default)    masks drawn at random     at most alpha  n0 + n
+    one-sided              the paper's own figure    at most alpha  n0 + n
+    --sampling sequential  fewer votes               at most alpha  as it needs
+    --at-least R           only "is it R or more?"   at most alpha  as it needs
+    exact, run-off         train --scheme lattice    never          one a mask
+    exact, patches         train --scheme bands      never          one a position
+    random values          train --kappa             at most alpha  n0 + n
+    report --top, --averts, --flags: more questions  at most alpha  none
+    Units: pixels, or blocks of them by `train --unit`. More: docs/certificates.md
 
     \b
     Examples:
       sparsecert certify mnist-k45 --data mnist
       sparsecert certify mnist-k45 --data mnist --sampling sequential
       sparsecert certify mnist-k45 --data mnist --sampling sequential --at-least 8
-      sparsecert certify runs/mnist-k45 --data mnist --out runs/mnist-k45/certify.jsonl
+      sparsecert certify runs/mnist-k45 --data mnist --out certify.jsonl
       sparsecert certify mnist-k45 --data mnist --ray auto --workers 8
       sparsecert certify mnist-k45 --data mnist --shard 2/8
       sparsecert certify mnist-k45 --data mnist --limit 400 --random

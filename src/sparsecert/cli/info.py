@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 DISCUSSED_UNITS, DISCUSSED_VALUES, DISCUSSED_KAPPA = 3 * 224 * 224, 256, "0.1"  # Levine & Feizi (2020), discussion
 
 
-@click.command()
+@click.command(short_help="Versions and devices; a model file; what a scheme can certify.")
 @click.argument("model", required=False, type=click.Path())
 @click.option("--units", type=int, help="With --keep or --kappa: how far a scheme can certify.")
 @click.option("--keep", type=int, help="With --units: of ablation, the units retained.")

@@ -7,7 +7,7 @@ import click
 from sparsecert.cli import options
 
 
-@click.command()
+@click.command(short_help="Predict a data set by vote, abstaining where the votes are close.")
 @click.argument("model", type=click.Path())
 @options.together(
     options.data,
@@ -62,7 +62,7 @@ def predict(
 
     \b
     Example:
-      sparsecert predict runs/mnist-k45 --data mnist --out runs/mnist-k45/predict.jsonl
+      sparsecert predict runs/mnist-k45 --data mnist --out predict.jsonl
     """
     from sparsecert import records
     from sparsecert.cli.progress import inputs_bar

@@ -11,11 +11,11 @@ def records() -> None:
 
     \b
     Example:
-      sparsecert records merge runs/mnist-k45-mnist-certify-*-of-8.jsonl --out runs/certify.jsonl
+      sparsecert records merge runs/*-of-8.jsonl --out runs/certify.jsonl
     """
 
 
-@records.command("merge")
+@records.command("merge", short_help="Join the shards of one run into the records of it all.")
 @click.argument("shards", nargs=-1, required=True, type=click.Path(), metavar="SHARD...")
 @click.option("--out", required=True, type=click.Path(dir_okay=False), metavar="FILE", help="A file that is not there.")
 def merge(shards: tuple[str, ...], out: str) -> None:
@@ -25,7 +25,7 @@ def merge(shards: tuple[str, ...], out: str) -> None:
     Example:
       sparsecert certify mnist-k45 --data mnist --shard 1/2
       sparsecert certify mnist-k45 --data mnist --shard 2/2
-      sparsecert records merge runs/mnist-k45-mnist-certify-*-of-2.jsonl --out runs/certify.jsonl
+      sparsecert records merge runs/*-of-2.jsonl --out runs/certify.jsonl
     """
     from sparsecert.merging import merge as merged
 

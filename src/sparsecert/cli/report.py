@@ -91,11 +91,11 @@ def report(
     \b
     Examples:
       sparsecert report runs/mnist-k45/certify.jsonl --format json
-      sparsecert report runs/*/certify.jsonl --bound one-sided --format markdown --plot curves.png
-      sparsecert report runs/mnist-k45/certify.jsonl runs/mnist-k45/attack-pointwise.jsonl --plot gap.png
-      sparsecert report runs/mnist-lattice/certify.jsonl --rule run-off --rule plurality
+      sparsecert report runs/*/certify.jsonl --bound one-sided --plot curves.png
+      sparsecert report certify.jsonl attack-pointwise.jsonl --plot gap.png
+      sparsecert report certify.jsonl --rule run-off --rule plurality --format csv
       sparsecert report runs/mnist-k45/certify.jsonl --html report.html
-      sparsecert report runs/mnist-k45/certify.jsonl --top 3 --averts 8 --flags 1 --threshold 0.2
+      sparsecert report certify.jsonl --top 3 --averts 8 --flags 1 --threshold 0.2
     """
     questions = _questions(top, averts, flags, threshold)
     if questions:

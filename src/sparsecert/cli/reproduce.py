@@ -57,7 +57,7 @@ DATA = {  # the data sets of each target, the usual one first; "photographs": an
 }
 
 
-@click.command()
+@click.command(short_help="The paper's tables and figures, measured beside published.")
 @click.pass_context
 @click.argument("targets", nargs=-1, required=True, type=click.Choice(list(USED)), metavar="TARGET...")
 @options.together(
@@ -118,25 +118,25 @@ def reproduce(
     """Measure the paper's tables and figures again and print them beside the published numbers.
 
     \b
-    headline   MNIST sample: the shipped k = 45 model on the shipped images (no data or training needed)
-    table-1    MNIST: accuracy and median certified robustness for k = 5, 10, ..., 100
-    table-2    MNIST: the Pointwise attack on k = 45 and on plain classifiers, held against the certificates
+    headline   MNIST sample: the shipped model, k = 45 (no data, no training)
+    table-1    MNIST: accuracy and median robustness for k = 5, 10, ..., 100
+    table-2    MNIST: the Pointwise attack on k = 45 and on plain classifiers
     table-3    CIFAR-10: as table-1, for k = 25, 50, ..., 150
     table-4    CIFAR-10: the base classifier on training and test images, ResNet18
     table-5    CIFAR-10: the same, ResNet50
-    table-6    Imagenette (or --data imagenet, or a folder): k = 500, 1000, 2000 beside the paper's ImageNet
-    table-7    MNIST: ablation beside random values (Lee et al. 2019) for several kappa
-    table-8    MNIST and CIFAR-10 (or --data one of them): the encodings of NULL at the paper's best k
-    exact      MNIST and CIFAR-10: fixed sets of masks, certified exactly, by their number of forward passes
-    patches    MNIST and CIFAR-10: bands and blocks against a square patch
+    table-6    Imagenette (or --data imagenet, a folder): k = 500, 1000, 2000
+    table-7    MNIST: ablation beside random values (Lee et al. 2019)
+    table-8    MNIST, CIFAR-10 (or --data one): encodings of NULL, the best k
+    exact      MNIST, CIFAR-10: fixed sets of masks, certified exactly
+    patches    MNIST, CIFAR-10: bands and blocks against a square patch
     footnote   MNIST: k = 45 with 100 + 100,000 samples at alpha = 0.001
-    recipes    CIFAR-10 (or --data imagenette): the paper's recipe and the usual one here, side by side
-    figure-1   MNIST: an image, its ablations, and the labels of the base classifiers
+    recipes    CIFAR-10 (or --data imagenette): the paper's recipe and ours
+    figure-1   MNIST: an image, its ablations, and the base classifiers' labels
     figure-2   delta against rho (no data needed)
-    figure-3   MNIST: adversarial images of k = 45, the first of each class (by table-2's attack)
+    figure-3   MNIST: adversarial images of k = 45, the first of each class
     figure-4   MNIST sample: an image under the encodings of NULL
     figure-5   MNIST: more of them
-    curves     MNIST (or --data cifar10, ...): certified accuracy for the best k of each bound
+    curves     MNIST (or --data cifar10, ...): certified accuracy, the best k
 
     Trains, predicts, certifies and attacks what is missing; stopped, the same command goes on. On a CUDA device all
     missing models of table-1 are trained side by side, larger ones row by row.
@@ -151,11 +151,11 @@ def reproduce(
     Examples:
       sparsecert reproduce table-1 --out results
       sparsecert reproduce table-1 --keeps 40,45 --limit 500 --out runs/small
-      sparsecert reproduce table-2 figure-3 --attack pointwise-rounds,sparse-rs --out results
+      sparsecert reproduce table-2 figure-3 --attack sparse-rs --out results
       sparsecert reproduce table-3 --keeps 10,15,20,25,50 --out results
       sparsecert reproduce table-4 --recipe paper-cifar10 --keeps 75
       sparsecert reproduce curves --data cifar10 --out results
-      sparsecert reproduce exact --data mnist --masks lattice-28x1,lattice-28x3 --out results
+      sparsecert reproduce exact --data mnist --masks lattice-28x1 --out results
     """
     from sparsecert.devices import device_named
     from sparsecert.reproduce import Study

@@ -22,7 +22,7 @@ TOKEN = "SPARSECERT_TOKEN"
 MISSING = "the service needs its extra: pip install 'sparsecert[serve]' ({})"
 
 
-@click.command()
+@click.command(short_help="Serve a model over HTTP, with a page to try it on.")
 @click.argument("model", type=click.Path())
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; only this machine's.")
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65_535), help="0: any free one.")
@@ -58,7 +58,7 @@ def serve(
     Examples:
       sparsecert serve mnist-k45
       sparsecert serve runs/table-k5 --port 8001
-      sparsecert serve runs/mnist-k45 --host 0.0.0.0 --port 80 --token-file token.txt
+      sparsecert serve mnist-k45 --host 0.0.0.0 --port 80 --token-file token.txt
     """
     try:
         import fastapi  # noqa: F401
@@ -71,7 +71,7 @@ def serve(
 
     token = _token(token_file)
     reading: Any = None
-    if modelfile.read_header(model).get("kind") == "table":
+    if modelfile.read_header(model).get("kind") == modelfile.TABLE:
         options.refuse_given(["shape", "precision"], "is for images; leave it out for a table")
         smoothed, reading = _of_a_table(model, rows)
     else:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sparsecert.schemes import Choice
 
 
-@click.command()
+@click.command(short_help="Train a base classifier on ablated images or rows.")
 @click.argument("table", required=False, type=click.Path())
 @options.together(
     options.optional_data,
@@ -119,12 +119,12 @@ def train(
     \b
     Examples:
       sparsecert train --data mnist --keep 45 --out runs/mnist-k45
-      sparsecert train --data cifar10 --recipe modern-cifar10 --keep 50 --out runs/cifar10-k50
-      sparsecert train --data mnist --scheme lattice --parts 28 --out runs/mnist-lattice
-      sparsecert train --data cifar10 --recipe modern-cifar10 --scheme bands --size 4 --out runs/cifar10-bands
+      sparsecert train --data cifar10 --keep 50 --out runs/cifar10-k50
+      sparsecert train --data mnist --scheme lattice --parts 28 --out runs/lattice
+      sparsecert train --data cifar10 --scheme bands --size 4 --out runs/bands
       sparsecert train --data mnist --kappa 0.1 --out runs/mnist-kappa-0.1
       sparsecert train --data mnist --plain robust --out runs/mnist-robust
-      torchrun --nproc-per-node 8 -m sparsecert train --data imagenet --keep 1000 --out runs/imagenet-k1000
+      torchrun --nproc-per-node 8 -m sparsecert train --data imagenet --out runs/8
       sparsecert train table.csv --target y --keep 5
     """
     if table is not None:

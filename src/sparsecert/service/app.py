@@ -53,6 +53,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
     401: {"model": Refusal, "description": "No token, or not the right one."},
     408: {"model": Refusal, "description": "The body did not come in time."},
     413: {"model": Refusal, "description": "The body is too large."},
+    415: {"model": Refusal, "description": "The body is compressed."},
     422: {"model": Refusal, "description": "Something about the request cannot be used; a sentence says what."},
     429: {"model": Refusal, "description": "Too many requests at once; Retry-After says when to try again."},
     503: {"model": Refusal, "description": "The service is shutting down."},
@@ -134,7 +135,7 @@ def _application(answers: Answers, name: str, sha256: str | None) -> FastAPI:
     _add_facts(app, answers, name, sha256)
     _add_answers(app, answers)
     for path, (file, kind) in FILES.items():
-        app.add_api_route(path, _file(PAGE / file, kind), include_in_schema=False, methods=["GET", "HEAD"])
+        app.add_api_route(path, _file(PAGE / file, kind), include_in_schema=False)
     return app
 
 
@@ -168,8 +169,7 @@ def _add_answers(app: FastAPI, answers: Answers) -> None:
 
     @app.post("/v1/predict/image", summary="Classify a picture", responses=REFUSALS, openapi_extra=PICTURE)
     async def predict_image(request: Request, asked: Annotated[PredictSettings, Query()]) -> Predicted:
-        x = await run_in_threadpool(answers.reading.from_file, await request.body())
-        return await answers.predict(x, asked)
+        return await answers.predict(await _picture(request, answers.reading), asked)
 
     @app.post("/v1/certify", summary="Certify an input", response_model=Certified, responses=STREAMED)
     async def certify(asked: CertifyRequest) -> Any:
@@ -183,8 +183,7 @@ def _add_answers(app: FastAPI, answers: Answers) -> None:
         openapi_extra=PICTURE,
     )
     async def certify_image(request: Request, asked: Annotated[CertifySettings, Query()]) -> Any:
-        x = await run_in_threadpool(answers.reading.from_file, await request.body())
-        return await certified(x, asked)
+        return await certified(await _picture(request, answers.reading), asked)
 
 
 def _given(asked: GivenInput, reading: inputs.Reading) -> Any:
@@ -193,6 +192,12 @@ def _given(asked: GivenInput, reading: inputs.Reading) -> Any:
     if asked.row is not None:
         return reading.from_row(asked.row)
     return reading.from_values(asked.values) if asked.image is None else reading.from_base64(asked.image)
+
+
+async def _picture(request: Request, reading: inputs.Reading) -> Any:
+    if _content_type(request).startswith("multipart/"):
+        raise InputError("send the file itself as the body, not a form: curl --data-binary @digit.png")
+    return await run_in_threadpool(reading.from_file, await request.body())
 
 
 def _file(path: Path, kind: str) -> Any:
@@ -210,8 +215,8 @@ def _handle_mistakes(app: FastAPI) -> None:
         return refused(422, str(error))
 
     @app.exception_handler(RequestValidationError)
-    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
-        return refused(422, _sentence(error))
+    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        return refused(422, _sentence(error, _content_type(request)))
 
     @app.exception_handler(ShuttingDown)
     async def closing(_: Request, error: ShuttingDown) -> JSONResponse:
@@ -219,22 +224,36 @@ def _handle_mistakes(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def unknown(_: Request, error: HTTPException) -> JSONResponse:
-        unreadable = error.status_code == 400
-        sentence = "the body cannot be read as JSON" if unreadable else str(error.detail)
-        return refused(422 if unreadable else error.status_code, sentence, dict(error.headers or {}))
+        headers = dict(error.headers or {})
+        sentences = {
+            400: "the body cannot be read as JSON",
+            404: "there is nothing at this path; /openapi.json says what there is",
+            405: f"this path takes {headers.get('Allow', 'other methods')} alone; /openapi.json says more",
+        }
+        status = 422 if error.status_code == 400 else error.status_code
+        return refused(status, sentences.get(error.status_code, str(error.detail)), headers)
 
     @app.exception_handler(Exception)
     async def failed(_: Request, error: Exception) -> JSONResponse:
         return refused(500, "the service failed; its log says why")
 
 
-def _sentence(error: RequestValidationError) -> str:
+def _sentence(error: RequestValidationError, content_type: str) -> str:
     """The first thing that is wrong; what came is not repeated, for it may be anything."""
     first = error.errors()[0]
     if first["type"] == "json_invalid":
         return "the body is not JSON"
-    where = ".".join(str(part) for part in first["loc"][1:]) or "the body"
+    where = ".".join(str(part) for part in first["loc"][1:])
+    if not where:
+        said = "" if "json" in content_type else "; say so with the header Content-Type: application/json"
+        return f'the body must be JSON, such as {{"values": [...], "n": 1000}}{said}'
+    if first["type"] == "extra_forbidden":
+        return f"{where} is nothing that is asked for; /openapi.json says what is"
     return f"{where}: {first['msg']}"
+
+
+def _content_type(request: Request) -> str:
+    return request.headers.get("content-type", "").lower()
 
 
 def refused(status: int, sentence: str, headers: dict[str, str] | None = None) -> JSONResponse:

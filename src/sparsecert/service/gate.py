@@ -23,6 +23,7 @@ HEADERS = {
     "cache-control": "no-store",
 }
 NEEDS_TOKEN = "this service asks for a token: send the header 'Authorization: Bearer TOKEN'"
+COMPRESSED = "send the body as it is, without Content-Encoding: this service unpacks nothing"
 RETRY_AFTER = 1  # seconds
 
 
@@ -52,7 +53,7 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began, answer = time.perf_counter(), _Answer(send, self._limits.seconds)
+        began, answer = time.perf_counter(), _Answer(send, self._limits.seconds, scope["method"] != "HEAD")
         self._metrics.in_flight.add(1)
         try:
             await self._admitted(scope, receive, answer)
@@ -69,7 +70,9 @@ class Gate:
         if not self._may(scope):
             await answer.refuse(401, NEEDS_TOKEN, {"www-authenticate": "Bearer"})
         elif scope["method"] in ("GET", "HEAD"):
-            await self._app(scope, receive, answer)
+            await self._app({**scope, "method": "GET"}, receive, answer)
+        elif dict(scope["headers"]).get(b"content-encoding", b"identity").lower() != b"identity":
+            await answer.refuse(415, COMPRESSED, {"connection": "close"})
         elif self._taken >= self._limits.concurrency:
             await answer.refuse(429, self._limits.too_many_requests(), {"retry-after": str(RETRY_AFTER)})
         else:
@@ -128,11 +131,13 @@ class Gate:
 class _Answer:
     """Sends on, with the headers that every answer has, and remembers the status.
 
-    A reader who takes nothing for so many seconds is given up, so that nobody holds a place for ever.
+    A reader who takes nothing for so many seconds is given up, so that nobody holds a place for ever. A HEAD is
+    sent what the answer to a GET begins with.
     """
 
-    def __init__(self, send: Send, seconds: float) -> None:
-        self._send, self._seconds, self.status = send, seconds, 499  # what is counted where nothing was sent
+    def __init__(self, send: Send, seconds: float, whole: bool) -> None:
+        self._send, self._seconds, self._whole = send, seconds, whole
+        self.status = 499  # what is counted where nothing was sent
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -140,6 +145,8 @@ class _Answer:
             known = {name.lower() for name, _ in message["headers"]}
             more = [(name.encode(), value.encode()) for name, value in HEADERS.items() if name.encode() not in known]
             message = {**message, "headers": [*message["headers"], *more]}
+        elif not self._whole:
+            message = {**message, "body": b""}
         try:
             await asyncio.wait_for(self._send(message), self._seconds)
         except asyncio.TimeoutError as error:

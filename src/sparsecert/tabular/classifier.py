@@ -118,7 +118,7 @@ class AblatedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         check_classification_targets(y)
         self.classes_, targets = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise InputError(f"y must have at least two classes, got one class: {self.classes_[0]!r}")
+            raise InputError(f"y must have at least two classes, got one class: {self.classes_[0]}")
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, rows, dtype=np.float64)
         names = getattr(self, "feature_names_in_", None)
         self.units_ = units_of(rows.shape[1], self.groups, self.protected, None if names is None else list(names))
@@ -130,6 +130,7 @@ class AblatedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         copies = whole("copies", self.copies, 1, 1 << 16)
         masks = _drawn(self.scheme_, self.seed_, _numbers(rows), TRAINING, copies)
         seen = self._ablated().see(np.repeat(rows, copies, axis=0), masks.reshape(-1, masks.shape[2]))
+        seen[:, np.isnan(seen).all(axis=0)] = 0.0  # nothing to learn from, and not every estimator takes it
         given = {} if weights is None else {"sample_weight": np.repeat(weights, copies)}
         self.estimator_.fit(seen, np.repeat(targets, copies), **given)
         return self

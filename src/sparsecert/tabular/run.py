@@ -28,7 +28,7 @@ from sparsecert.records import Header, Record, Writer, first_choices
 from sparsecert.schemes import ESTIMATION, SELECTION, AllSubsets, Scheme, from_config
 from sparsecert.tabular.classifier import AblatedClassifier
 from sparsecert.tabular.null import NotANumber
-from sparsecert.tabular.tables import Columns, held_out, read_frame, split_target
+from sparsecert.tabular.tables import Columns, check_column, held_out, read_frame, split_target
 from sparsecert.tabular.trees import FIELDS, Trees
 from sparsecert.tabular.voting import ROWS, Ablated, in_parallel, tally
 
@@ -36,7 +36,6 @@ Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
 Int64 = npt.NDArray[np.int64]
 
-KIND = "table"  # of a model file
 GROUP = 4 * ROWS  # rows whose records are written together
 
 
@@ -76,6 +75,8 @@ def train_table(
 
     features, labels = split_target(read_frame(path), target)
     features = features.drop(columns=[_known(name, list(features.columns)) for name in dropped])
+    if not len(features.columns):
+        raise InputError("every column but the one to predict is dropped; leave some to train on")
     outside = held_out(len(labels), share, seed)
     columns = Columns.of(features[~outside])
     kept = [columns.names.index(_known(name, columns.names)) for name in protected]
@@ -88,7 +89,7 @@ def train_table(
     tensors = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in trees.nodes.items()}
     tensors |= {"roots": torch.from_numpy(trees.roots.copy()), "baseline": torch.from_numpy(trees.baseline.copy())}
     header = {
-        "kind": KIND,
+        "kind": modelfile.TABLE,
         "scheme": classifier.scheme_.config(),
         "units": classifier.units_.tolist(),
         "columns": list(columns.names),
@@ -108,7 +109,7 @@ def train_table(
 def load_table_model(path: str | Path) -> TableModel:
     """The classifier of a model file that `train_table` wrote."""
     tensors, header = modelfile.read(path)
-    if header.get("kind") != KIND:
+    if header.get("kind") != modelfile.TABLE:
         raise InputError(f"{path} was not trained on a table; certify it on images, or train on the table first")
     try:
         arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
@@ -241,8 +242,7 @@ def _groups(names: Sequence[str], together: Sequence[Sequence[str]]) -> list[str
 
 
 def _known(name: str, names: Sequence[str]) -> str:
-    if name not in names:
-        raise InputError(f"the table has no column {name!r}; its columns are {', '.join(names):.300}")
+    check_column(name, names)
     return name
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,31 +62,59 @@ def read_frame(path: str | Path, **settings: Any) -> Any:
         if path.suffix in (".parquet", ".pq"):
             frame = pandas.read_parquet(path)
         else:
+            _refuse_repeated(path, settings)
             frame = pandas.read_csv(path, skipinitialspace=True, **settings)
+    except InputError:
+        raise
     except ImportError as error:
         raise InputError("a Parquet file needs pyarrow; pip install pyarrow, or write the table as CSV") from error
     except (OSError, ValueError) as error:  # pandas' and pyarrow's own errors are ValueErrors
         raise InputError(f"{path} is not a table that can be read: {error}") from error
     frame.columns = [str(name).strip() for name in frame.columns]
-    if len(set(frame.columns)) < len(frame.columns) or not len(frame):
-        raise InputError(f"{path} must have rows, and columns of different names; it has {len(frame):,} rows")
+    _refuse_equal(path, frame.columns)
+    if not len(frame):
+        raise InputError(f"{path} must have rows, and has none below its column names")
     return frame
+
+
+def _refuse_repeated(path: Path, settings: dict[str, Any]) -> None:
+    """Refuses a CSV file that names two columns alike: pandas would rename the second, be it the target again."""
+    if "header" not in settings:
+        first = import_pandas().read_csv(path, skipinitialspace=True, header=None, nrows=1, dtype=str, **settings)
+        _refuse_equal(path, [str(name).strip() for name in first.iloc[0].dropna()])
+
+
+def _refuse_equal(path: Path, names: Iterable[str]) -> None:
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if twice:
+        raise InputError(f"{path} has several columns named {', '.join(twice):.200}; give each a name of its own")
 
 
 def split_target(frame: Any, target: str) -> tuple[Any, npt.NDArray[Any]]:
     """The columns but for the target, and the target as text; rows without a target are refused."""
-    if target not in frame.columns:
-        raise InputError(f"the table has no column {target!r}; its columns are {', '.join(frame.columns):.300}")
+    check_column(target, frame.columns)
     labels = _texts(frame[target])
     if None in labels:
         raise InputError(f"the column {target} has no value in row {labels.index(None)}; delete such rows")
+    if len(frame.columns) == 1:
+        raise InputError(f"the table has no column besides {target}, the one to predict; it needs features too")
     return frame.drop(columns=[target]), np.array(labels, dtype=str)
+
+
+def check_column(name: str, names: Sequence[str]) -> None:
+    """Refuses a name that no column has."""
+    if name not in names:
+        alone = len(names) == 1 and any(mark in names[0] for mark in ";\t|")
+        hint = "; separate them by commas" if alone else ""
+        raise InputError(f"the table has no column {name!r}; its columns are {', '.join(names):.300}{hint}")
 
 
 def held_out(rows: int, share: float, seed: int) -> npt.NDArray[np.bool_]:
     """bool[rows]: the rows that are kept from training, a share of them drawn by the seed."""
     if not 0 < share < 1 or not 0 < round(rows * share) < rows:
-        raise InputError(f"held-out must be a share between 0 and 1 that leaves rows to train on, got {share}")
+        raise InputError(
+            f"held-out must be a share between 0 and 1 that leaves rows to train on, got {share} of {rows:,} rows"
+        )
     found = np.zeros(rows, dtype=np.bool_)
     found[np.random.default_rng(seed).permutation(rows)[: round(rows * share)]] = True
     return found
