@@ -139,7 +139,7 @@ def test_environments_that_differ_are_all_kept(first: Path, tmp_path: Path) -> N
 REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
     "another run": ({"seed": 1}, "b.jsonl is of another run: seed is 1 there, 0 in {tmp}/a.jsonl; merge the shards of"),
     "another kind": ({"kind": "predict"}, 'b.jsonl is of another run: kind is "predict" there, "certify" in'),
-    "another model": ({"model": {"sha256": "cd"}}, 'model is {"sha256": "cd"} there, {"sha256": "ab"} in'),
+    "another model": ({"model": {"sha256": "cd"}}, 'model.sha256 is "cd" there, "ab" in'),
     "another cut": ({"of": 3}, "a.jsonl is one of 2 shards, {tmp}/b.jsonl one of 3; merge the shards of one run"),
     "the same shard": ({"index": 1}, "a.jsonl and {tmp}/b.jsonl are both shard 1/2; give each shard once"),
     "not finished": ({"inputs": 5}, "b.jsonl lacks 2 of its 5 inputs; run the command that wrote it again"),

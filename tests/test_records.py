@@ -119,8 +119,9 @@ def test_the_first_environment_stays(tmp_path: Path) -> None:
     [
         ({"seed": 1}, "seed is 0 there, 1 here"),
         ({"n": 20}, "n is 10 there, 20 here"),
-        ({"model": {"sha256": "cd"}}, 'model is {"sha256": "ab"} there'),
-        ({"scheme": {"kind": "uniform", "units": 9, "keep": 3}}, "scheme is"),
+        ({"model": {"sha256": "cd"}}, 'model.sha256 is "ab" there, "cd" here'),
+        ({"scheme": {"kind": "uniform", "units": 9, "keep": 3}}, "scheme.keep is 2 there, 3 here"),
+        ({"data": {**RUN["data"], "inputs": 4}}, "data.inputs is 3 there, 4 here"),
         ({"extra": 1}, "extra is null there, 1 here"),
     ],
 )

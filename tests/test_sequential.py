@@ -617,7 +617,7 @@ def test_a_run_cut_anywhere_ends_with_the_same_content(trained: Path, recorded: 
 def test_another_sampling_is_another_run(trained: Path, recorded: Path, tmp_path: Path) -> None:
     before = recorded.read_bytes()
     for other in (replace(SHORT, tolerance=0.02), replace(SHORT, at_least=1)):
-        with pytest.raises(InputError, match="holds another run: sampling is"):
+        with pytest.raises(InputError, match=r"holds another run: sampling\..* is"):
             _certify(trained, recorded, other)
     with pytest.raises(InputError, match="holds another run: "):
         certify_dataset(

@@ -451,11 +451,17 @@ def _parse_header(path: Path, line: bytes) -> Header:
 
 def difference(found: Header, wanted: Header) -> tuple[str, str, str] | None:
     """The first fact in which two runs differ, and what it is in each; None where they are the same run."""
-    there = {"kind": found.kind, **found.run}
-    here = {"kind": wanted.kind, **json.loads(json.dumps(wanted.run))}
+    return _differing({"kind": found.kind, **found.run}, {"kind": wanted.kind, **json.loads(json.dumps(wanted.run))})
+
+
+def _differing(there: dict[str, Any], here: dict[str, Any]) -> tuple[str, str, str] | None:
+    """The first key whose values differ, with both; of two values that are facts themselves, the first of those."""
     for key in sorted(there.keys() | here.keys(), key=list({**here, **there}).index):
-        if there.get(key) != here.get(key):
-            return key, _short(there.get(key)), _short(here.get(key))
+        one, other = there.get(key), here.get(key)
+        if isinstance(one, dict) and isinstance(other, dict) and (within := _differing(one, other)):
+            return f"{key}.{within[0]}", *within[1:]
+        if one != other:
+            return key, _short(one), _short(other)
     return None
 
 
