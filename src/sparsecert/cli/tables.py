@@ -12,6 +12,7 @@ from sparsecert.cli import options
 from sparsecert.errors import InputError
 
 TRAINS = "table", "target", "keep", "protected", "together", "dropped", "share", "copies", "out", "seed"
+CHANCE = "n0", "n", "alpha", "bound", "seed"
 CERTIFIES = "model", "data_name", "out", "limit", "n0", "n", "alpha", "bound", "seed"
 
 
@@ -53,10 +54,15 @@ def certify(
 ) -> None:
     """Certifies the rows of a table, over all cores."""
     _refuse_others(CERTIFIES, "is for images; leave it out for a table")
-    from sparsecert import records
+    from sparsecert import modelfile, records, schemes
     from sparsecert.reports import FORMATS, summarise
     from sparsecert.tabular.run import certify_table
 
+    header = modelfile.read_header(model)
+    scheme = schemes.from_config(header["scheme"]) if header.get("kind") == "table" else None
+    if isinstance(scheme, schemes.FixedMasks):
+        why = f"all {len(scheme.table)} masks of this model vote, and nothing is left to chance"
+        options.refuse_given(CHANCE, f"is for masks drawn at random; {why}: leave it out")
     certify_table(
         model, table, out, n0=n0, n=10_000 if n is None else n, alpha=alpha, bound=bound, seed=seed, limit=limit,
         jobs=os.cpu_count() or 1,
