@@ -232,5 +232,5 @@ def test_the_page_of_the_service_shows_the_load_test() -> None:
     for level in levels:
         clients, rate, _, *others = level.split()
         assert f"| {' | '.join((clients, rate, *others))} |" in page
-    assert {*re.findall(r"^lost 0, memory (\d+) MiB$", printed, flags=re.MULTILINE)} == {"362"}
-    assert "memory of the process at 362 MiB" in " ".join(page.split())
+    (memory,) = {*re.findall(r"^lost 0, memory (\d+) MiB$", printed, flags=re.MULTILINE)}
+    assert f"memory of the process at {memory} MiB" in " ".join(page.split())
