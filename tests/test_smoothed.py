@@ -214,10 +214,12 @@ def test_images_of_8_bits_that_were_not_divided_are_told_of(
     g: sc.Smoothed, digits: tuple[torch.Tensor, torch.Tensor]
 ) -> None:
     with pytest.warns(UserWarning, match=r"whole numbers up to 255.*pass x / 255"):
-        g.predict((digits[0] * 255).round(), n=10)
+        told = g.predict((digits[0] * 255).round(), n=10)
+    assert (told.counts.sum(axis=1) == 10).all()  # it is a warning: the copies vote all the same
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        g.predict((digits[0] > 0.5).float(), n=10)
+        quiet = g.predict((digits[0] > 0.5).float(), n=10)
+    assert (quiet.counts.sum(axis=1) == 10).all()
 
 
 def test_a_class_in_place_of_an_object_is_named_so() -> None:

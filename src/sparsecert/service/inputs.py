@@ -128,13 +128,18 @@ def _gather(values: Any, shape: tuple[int, ...], flat: list[float], at: tuple[in
 def _number(value: Any, place: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InputError(f"{place} must be a number, got {named(value)}")
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
+    number = as_float(value)
     if not math.isfinite(number) or abs(number) > LARGEST:
         raise InputError(f"{place} must be a finite number that 32 bits can hold")
     return number
+
+
+def as_float(value: float) -> float:
+    """The nearest number of 64 bits; infinity for a whole number that is too large for them."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def from_base64(text: str, shape: tuple[int, ...]) -> torch.Tensor:

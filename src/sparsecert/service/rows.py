@@ -11,7 +11,7 @@ import torch
 
 from sparsecert.encodings import Grouped, MeanFill
 from sparsecert.errors import InputError
-from sparsecert.service.inputs import named
+from sparsecert.service.inputs import as_float, named
 from sparsecert.smoothed import Smoothed
 
 if TYPE_CHECKING:
@@ -87,10 +87,7 @@ class Rows:
             return float(categories.index(text)) if text in categories else math.nan
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise InputError(f"the column {name} must be a number or null, got {named(value)}")
-        try:
-            number = float(value)
-        except OverflowError:
-            number = math.inf
+        number = as_float(value)
         if not math.isfinite(number):
             raise InputError(f"the column {name} must be a finite number that 64 bits can hold, or null")
         return number
