@@ -117,8 +117,25 @@ def trained(data: Dataset, recipe: Recipe, device: torch.device, steps: int) -> 
         flops = operations(run)
         run.model.train()
         take_step = stepper([run])
-        taken = seconds(lambda: take_step([run]), device, steps, warm=WARM if device.type == "cuda" else 1)
-    return recipe.batch * recipe.copies / taken, flops
+        warm = warm_up(run, steps) if device.type == "cuda" else 1
+        taken = seconds(lambda: take_step([run]), device, steps, warm)
+        shown = sum(size_of(run, step) for step in range(warm, warm + steps))
+    return shown * recipe.copies / (steps * taken), flops
+
+
+def warm_up(run: Run, steps: int) -> int:
+    """Steps before the first that is timed: an epoch's last batch, if smaller, is readied in the first two epochs.
+
+    A whole data set ends so rarely that this does not count; some thousand images would end within the steps timed.
+    """
+    ends_within = run.epoch_steps < WARM + steps and len(run.data) % run.recipe.batch
+    return 2 * run.epoch_steps + WARM if ends_within else WARM
+
+
+def size_of(run: Run, step: int) -> int:
+    """How many images the batch of that step has."""
+    begin = step % run.epoch_steps * run.recipe.batch
+    return min(run.recipe.batch, len(run.data) - begin)
 
 
 def operations(run: Run) -> int:

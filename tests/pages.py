@@ -136,7 +136,7 @@ def _smaller(words: list[str]) -> list[str]:
     verb, model = words[0], words[1]
     if verb == "reproduce" and "--epochs" in words:
         return ["--epochs", "1", "--limit", "3", "--n0", "20", "--n", "50"]
-    if "imagenet" in words and verb != "data":  # a residual network of 50 layers
+    if "imagenet" in words and verb not in ("data", "info"):  # a residual network of 50 layers
         few = ["--limit", "2", "--n0", "4", "--n", "16"]
         return ["--device", "cpu", *(["--epochs", "1"] if verb == "train" else few)]
     if verb == "train" and Path(model).is_file():

@@ -28,7 +28,7 @@ FETCHED = re.compile(
     r"<(?:script|img|iframe|source)[^>]+src=\"(?:https?:)?//"
     r"|<link[^>]+(?:stylesheet|preconnect|preload|icon)[^>]+href=\"(?:https?:)?//"
 )
-REPRODUCED = "mnist/k45", "mnist-sample"  # of results/, what the pages certify again
+REPRODUCED = "mnist/k45", "mnist/attacks", "mnist-sample"  # of results/, what the pages certify again
 
 
 @pytest.fixture(autouse=True)

@@ -9,15 +9,21 @@ import pytest
 import torch
 
 from sparsecert import datasets, modelfile, records
+from sparsecert.plans import Rates, plan_text, planned
 from sparsecert.published import published
 from sparsecert.reports import summarise
+from sparsecert.reports.comparison import percent
 from sparsecert.reports.summary import Summary
 from sparsecert.reports.tables import table_text
 from sparsecert.reproduce import Study
+from sparsecert.reproduce.attacked import Attacked
 from sparsecert.reproduce.base_tables import base_table
+from sparsecert.reproduce.fixed import fixed_rows
 from sparsecert.reproduce.recipes import recipes
+from sparsecert.reproduce.table_2 import table_2
 from sparsecert.reproduce.table_6 import table_6
 from sparsecert.reproduce.tables import Row, best, measured_rows, table
+from sparsecert.schemes import Choice
 from sparsecert.smoothed import Smoothed
 
 ROOT = Path(__file__).parent.parent
@@ -197,6 +203,94 @@ def test_the_page_shows_the_photographs() -> None:
         assert f"| {' | '.join(row)} |" in PAGE
     (row,) = (row for row in shown.rows if row[:3] == ("Imagenette, measured", "10", "1000"))
     assert f"{row[3].split()[0]} accuracy, median {row[4]} pixels" in README
+
+
+def test_the_page_shows_the_base_accuracies_of_resnet_50() -> None:
+    shown = base_table(Study(RESULTS, data="cifar10", epochs=20), "table-5")
+    assert [row[0] for row in shown.rows] == ["25", "50", "75", "100", "125", "150"]
+    for row in shown.rows:
+        assert f"| {' | '.join(row)} |" in PAGE
+    assert "modern-cifar10 (20 epochs)" in " ".join(shown.notes)
+
+
+def test_the_page_shows_what_the_attacks_found(tmp_path: Path) -> None:
+    """Table 2 again from the records; our median, and how many attacks broke a certificate: none."""
+    (tmp_path / "mnist").symlink_to(RESULTS / "mnist")  # the figure goes elsewhere
+    made = table_2(Attacked(Study(tmp_path)))
+    assert made.alarms == ()
+    (shown,) = made.tables
+    measured = [dict(zip(shown.headers, row, strict=True)) for row in shown.rows if row[1] != "-"]
+    assert len(measured) == 5
+    for row in measured:
+        assert f"| {' | '.join(row.values())} |" in PAGE
+    *others, ours = (int(row["median measured"]) for row in measured)
+    assert ours >= 25
+    words, readme = " ".join(PAGE.split()), " ".join(README.split())
+    assert f"{ours} pixels against {max(others)}, which is just not more than twice" in words
+    assert (
+        f"a median of {ours} pixels against k = 45 on MNIST, and {min(others)} to {max(others)} against four" in readme
+    )
+    assert any("275 of the 10,000 test images" in note for note in shown.notes)
+    (watched,) = (note for note in shown.notes if "within the certified radius, pointwise" in note)
+    broken, certified = re.findall(r"pointwise: (\d+) of (\d+) certified", watched)[0]
+    assert broken == "0"
+    assert f"of {certified} certified images, {broken} were misclassified within the certified radius" in words
+    assert f"{broken} of {certified} certified images were misclassified within their radius" in readme
+
+
+def test_the_page_shows_by_how_much_attacks_became_cheaper() -> None:
+    """The bar: 20 times fewer base evaluations, at distances that are no larger."""
+    printed = (RESULTS / "attack-cost-h200.txt").read_text()
+    lines = {
+        name: numbers.split()
+        for name, numbers in re.findall(r"^ +(fresh masks|error [\d.]+) +(.*)$", printed, re.MULTILINE)
+    }
+    fresh, usual = lines["fresh masks"], lines["error 0.05"]
+    assert float(usual[3].rstrip("x")) >= 20
+    assert float(usual[5]) <= float(fresh[5])
+    words = " ".join(PAGE.split())
+    assert f"took {fresh[1]} base evaluations and found images at a median of {float(fresh[5]):g} pixels" in words
+    times = usual[3].rstrip("x")
+    assert f"took {usual[1]}, {times} times fewer, and found them at {float(usual[5]):g}" in words
+    assert f"{times} times fewer base evaluations" in (ROOT / "docs" / "attacks.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "names",
+    [["28x1"], ["40x1"], pytest.param(["28x1", "28x3", "40x1"], marks=pytest.mark.slow)],
+    ids=lambda names: "-".join(names),
+)
+def test_the_page_shows_what_fixed_masks_certify(names: list[str]) -> None:
+    """The bars: a median of 10 by 28 masks, of 11 by at most 200, all of the test images, each by the run-off."""
+    rows = fixed_rows(Study(RESULTS, epochs=200), [Choice.parse(f"lattice-{name}") for name in names])
+    for row in rows:
+        assert row.run_off.inputs == 10_000
+        start = (row.name, str(row.masks), row.retained, percent(row.run_off.accuracy), percent(row.plurality.accuracy))
+        assert f"| {' | '.join(start)} | {row.run_off.median} | {row.plurality.median} | 12 |" in PAGE
+    reached = {row.name: (row.masks, row.run_off.median or 0) for row in rows}
+    for name, (masks, median) in reached.items():
+        if name == "lattice-28x1":
+            assert masks == 28
+            assert median >= 10
+            assert f"certify a median of {median} pixels on MNIST by {masks} forward passes" in " ".join(README.split())
+        if name == "lattice-40x1":
+            assert masks <= 200
+            assert median >= 11
+            assert f"{masks} masks one of {median}" in " ".join(README.split())
+
+
+def test_the_page_of_photographs_shows_the_plan() -> None:
+    """From the rates that the benchmarks printed."""
+    training, engine = ((RESULTS / f"{name}-h200.txt").read_text() for name in ("training", "engine"))
+    of_paper = training.split("\npaper-imagenet, ")[1]
+    trained = re.findall(r"from memory: ([\d,]+) ablated images/s", of_paper)[0]
+    resnet_50 = re.findall(r"engine, bf16: ([\d,]+) copies/s", engine)[-1]
+    rates = Rates(*(float(rate.replace(",", "")) for rate in (trained, resnet_50)))
+    page = (ROOT / "docs" / "imagenet.md").read_text()
+    assert plan_text(planned("imagenet"), rates) in page
+    from_files = re.findall(r"from 5,000 JPEG files of Imagenette: ([\d,]+) ablated images/s, ([\d.]+%)", training)[0]
+    assert "a second from the files, {1} of its rate".format(*from_files) in " ".join(page.split())
+    assert f"trains on {from_files[0]} ablated images" in " ".join(page.split())
 
 
 def test_every_classifier_of_the_tables_is_recorded() -> None:

@@ -251,6 +251,25 @@ def test_other_attacks_are_shown_below(made: tuple[Path, dict[str, Any]], data: 
     assert _tables(_run("table-2", *common)) == [first, second]
 
 
+def test_our_model_can_be_asked_as_in_the_paper(made: tuple[Path, dict[str, Any]], data: Path, tmp_path: Path) -> None:
+    """Every query by all copies of fresh masks: of ours alone, held against the bars and the certificates too."""
+    out = tmp_path / "fresh"
+    shutil.copytree(made[0], out)
+    common = [*SMALL, "--out", out, "--data-dir", data, "--format", "json"]
+    first, second = _tables(_run("table-2", "--attack", "pointwise-fresh", *common))
+    found = _found(out, "k45", "pointwise-fresh")
+    assert found.header.run["masks"] == "fresh"
+    assert all(line.evaluations == N * line.queries > 0 for line in found.lines)
+    median = magnitude(summarise_attack(found).median)
+    assert [row["pointwise-fresh"] for row in second["rows"]] == ["-"] * 4 + [median]
+    assert f"bar: our median of {median} by fresh masks for every query is at least 25" in " ".join(first["notes"])
+    assert sum("within the certified radius, pointwise-fresh: 0 of" in note for note in first["notes"]) == 1
+    assert any("every query answered by all copies of fresh masks" in note for note in second["notes"])
+    shutil.copy(found.path, _found(out, "k45").path)
+    with pytest.raises(InputError, match="was made with masks fresh, not common"):
+        Attacked(Study(out, data_dir=data, limit=LIMIT, n=N), RESTARTS).findings("k45", "pointwise")
+
+
 def test_gradients_are_not_asked_of_a_binarized_network() -> None:
     attacked = Attacked(Study(Path("nowhere")))
     assert [name for name in BY_GRADIENTS if attacked.applies("binarized", name)] == []
@@ -372,7 +391,10 @@ def test_a_figure_shows_the_images_that_were_found(made: tuple[Path, dict[str, A
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["table-2", "--attack", "pointless"], "--attack must be of pointwise, pointwise-rounds, sparse-rs"),
+        (
+            ["table-2", "--attack", "pointless"],
+            "--attack must be of pointwise, pointwise-fresh, pointwise-rounds, sparse-rs",
+        ),
         (["table-1", "--attack", "noise"], "--attack has no effect on table-1; leave it out"),
         (["table-2", "--keeps", "45"], "--keeps has no effect on table-2; leave it out"),
         (["figure-3", "--epochs", "3"], "--epochs has no effect on figure-3; leave it out"),

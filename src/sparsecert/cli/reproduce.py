@@ -79,7 +79,8 @@ DATA = {  # the data sets of each target, the usual one first; "photographs": an
     click.option("--n", type=click.IntRange(1),
                  help="Copies to estimate and predict (table-2: to answer a query; table-4, table-5: to classify)."),
     click.option("--attack", "attacks", metavar="NAME,NAME,...", multiple=True,
-                 help="table-2: by these too: pointwise-rounds, sparse-rs, saliency, jsma, carlini-wagner, noise."),
+                 help="table-2: by these too: pointwise-fresh (k = 45 alone, asked as in the paper), pointwise-rounds, "
+                      "sparse-rs, saliency, jsma, carlini-wagner, noise."),
     click.option("--restarts", type=click.IntRange(1), help="Of the Pointwise attack and of noise, instead of 10."),
     click.option("--group", type=click.IntRange(1),
                  help="Images attacked side by side (default: all on a GPU, otherwise as memory suits)."),

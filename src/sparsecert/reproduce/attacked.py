@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from sparsecert.runs import Target
 
 PUBLISHED = "pointwise"  # the attack of the paper's table, without the rounds that this package adds to it
+FRESH = "pointwise-fresh"  # the same, every query answered by all copies of fresh masks, as the paper asked
 WITH_ROUNDS = "pointwise-rounds"
 BY_GRADIENTS = "saliency", "jsma", "carlini-wagner"
-ATTACKS = PUBLISHED, WITH_ROUNDS, "sparse-rs", *BY_GRADIENTS, "noise"
+ATTACKS = PUBLISHED, FRESH, WITH_ROUNDS, "sparse-rs", *BY_GRADIENTS, "noise"
 WITHOUT_GRADIENTS = "binarized"
 GPU_BYTES = 8 << 30  # of lines of attempts, side by side on a GPU
 
@@ -70,7 +71,9 @@ class Attacked:
         return self._own_model() or f"mnist-k{self.cell.keep}"
 
     def applies(self, model: str, attack: str) -> bool:
-        """Whether the attack can be tried on the classifier: a binarized one has no gradients."""
+        """Whether the attack can be tried on the classifier: only ours has masks, a binarized one has no gradients."""
+        if attack == FRESH:
+            return model == self.ours
         return not (model == WITHOUT_GRADIENTS and attack in BY_GRADIENTS)
 
     def findings(self, model: str, attack: str) -> Findings:
@@ -123,7 +126,7 @@ class Attacked:
         if name not in ATTACKS:
             raise InputError(f"--attack must be of {', '.join(ATTACKS)}, got {name!r}")
         restarts = self.restarts or self.known.restarts
-        if name == PUBLISHED:
+        if name in (PUBLISHED, FRESH):
             return attack_named("pointwise", restarts=restarts, rounds=0)
         if name == WITH_ROUNDS:
             return attack_named("pointwise", restarts=restarts)
@@ -183,14 +186,15 @@ class Attacked:
         if model != self.ours:
             return {**common, "model": plain_facts(self.study, model, attacked=path).sha256}
         own = self._own_model()
-        samples = {"keep": self.cell.keep, "n": self._n, "alpha": self.known.alpha, "masks": "common"}
+        masks = "fresh" if attack == FRESH else "common"
+        samples = {"keep": self.cell.keep, "n": self._n, "alpha": self.known.alpha, "masks": masks}
         precision = {} if self.study.precision is None else {"precision": self.study.precision}
         return {**common, **samples, **precision, **({} if own is None else {"model": fingerprint(own)})}
 
     def _make(self, model: str, attack: str) -> None:
         from sparsecert.runs import attack_dataset
 
-        data, chosen, target = self.study.test, self.attack(attack), self._target(model)
+        data, chosen, target = self.study.test, self.attack(attack), self._target(model, full=attack == FRESH)
         images = min(self._limit, len(data))
         with self.study.bars.images(f"attacking {model} by {attack}", images) as told:
             attack_dataset(
@@ -204,7 +208,7 @@ class Attacked:
                 told=told,
             )
 
-    def _target(self, model: str) -> Target:
+    def _target(self, model: str, full: bool) -> Target:
         import torch
 
         from sparsecert.engine import native_precision
@@ -216,7 +220,7 @@ class Attacked:
             plain_facts(study, model)
             return target_of(plain_model(study, model), study.test, device, data_dir)
         precision = study.precision or native_precision(torch.device(device))
-        settings: dict[str, Any] = {"precision": precision, "n": self._n, "alpha": self.known.alpha}
+        settings: dict[str, Any] = {"precision": precision, "n": self._n, "alpha": self.known.alpha, "full": full}
         return target_of(str(self.model), study.test, device, data_dir, **settings)
 
     def _group(self, target: Target, attack: str, images: int) -> int | None:

@@ -31,7 +31,7 @@ def base_table(study: Study, name: str, keeps: Sequence[int] | None = None) -> T
     known = published_base_accuracy(name)
     rows = base_rows(study, name, keeps)
     recipes = len({row.recipe for row in rows}) > 1
-    names = ", ".join(dict.fromkeys(row.recipe for row in rows))
+    names = ", ".join(dict.fromkeys(_trained(row) for row in rows))
     base = rows[0].base
     devices = ", ".join(dict.fromkeys(f"{row.base.precision}, {row.base.device}" for row in rows))
     images = f"{base.copies} masks for each of {base.training.images} training and {base.test.images} test images"
@@ -64,6 +64,11 @@ def base_rows(study: Study, name: str, keeps: Sequence[int] | None = None) -> li
             if base is not None:
                 rows.append(BaseRow(cell, recipe, printed.get(keep), training_log(each, cell), base))
     return rows
+
+
+def _trained(row: BaseRow) -> str:
+    """How it was trained."""
+    return row.recipe if row.training is None else f"{row.recipe} ({row.training.epochs} epochs)"
 
 
 def _if_there(study: Study, cell: Cell) -> BaseAccuracy | None:

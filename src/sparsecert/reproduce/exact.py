@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparsecert.published import published_medians
+from sparsecert.records import Records
 from sparsecert.reports import Summary, summarise
 from sparsecert.reports.comparison import NOT_APPLICABLE, Table, median, percent, sentence, shared_facts
 from sparsecert.reports.curves import COLOURS
@@ -14,6 +16,8 @@ from sparsecert.reports.drawing import write_figure
 from sparsecert.reproduce.fixed import FixedRow, fixed_rows, subset_notes
 from sparsecert.reproduce.study import Study
 from sparsecert.reproduce.tables import best, published_over_k
+from sparsecert.reproduce.thinned import thinned
+from sparsecert.reproduce.training_log import trained_by
 from sparsecert.schemes import Choice
 
 if TYPE_CHECKING:
@@ -21,10 +25,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CHOICES = {
-    "mnist": ("28x1", "28x3", "28x7", "40x1", "49x1", "49x4", "56x1", "60x1", "60x3"),
-    "cifar10": ("32x1", "32x4", "40x1", "40x4", "50x1", "50x4", "64x1", "64x3", "100x1", "100x2"),
+    "mnist": ("28x1", "28x3", "40x1", "49x1", "56x1", "60x1"),
+    "cifar10": ("32x1", "40x1", "40x3", "50x1", "64x1", "100x1"),
 }
 PASSES = 10, 20_000  # of the figure
+PARTS = 1, 3, 10, 30, 100  # of random masks also 1/3, 1/10, ... of the samples
 
 
 def choices_of(data: str) -> list[Choice]:
@@ -36,15 +41,14 @@ def exact(study: Study, choices: Sequence[Choice] | None = None) -> tuple[Table,
     """The table of these sets of masks, and the figure; what they lack is trained and certified."""
     known = choices_of(study.data) if choices is None else choices
     rows = fixed_rows(study, [choice.one_of(("lattice", "partition"), "altered pixels") for choice in known])
-    sampled = sampled_best(study)
+    series = [*exact_series(rows), *sampled_series(sampled_best(study))]
     path = study.out / "figures" / f"exact-{study.data}"
-    return _table(study, rows), write_figure(lambda: _figure(study.data, rows, sampled), path)
+    return _table(study, rows), write_figure(lambda: _figure(study.data, series), path)
 
 
 def _table(study: Study, rows: Sequence[FixedRow]) -> Table:
     known = published_medians("partitions")
     printed = known.of(study.data)
-    recipe = study.recipe_of(study.fixed_cell(rows[0].choice))
     headers = (
         "masks", "forward passes", "pixels retained", "accuracy, run-off", "accuracy, plurality", "median, run-off",
         "median, plurality", "best published median", "difference",
@@ -56,7 +60,7 @@ def _table(study: Study, rows: Sequence[FixedRow]) -> Table:
         "difference: the larger of the two medians against the published one",
         sentence({name: text for name, text in shared_facts([row.run_off for row in rows]).items() if name != "bound"}),
         *subset_notes(rows),
-        f"trained by the recipe {recipe.name} ({recipe.epochs} epochs)",
+        trained_by(study, [study.fixed_cell(row.choice) for row in rows]),
         *([f"published: {known.source}"] if printed is not None else []),
     )
     texts = tuple(_texts(row, printed) for row in rows)
@@ -79,8 +83,22 @@ def _texts(row: FixedRow, printed: int | None) -> tuple[str, ...]:
     )
 
 
-def sampled_best(study: Study) -> dict[str, Summary]:
-    """By each bound, the largest median of the randomly drawn masks that the study has records of; none is made."""
+@dataclass(frozen=True)
+class Series:
+    """What is certified at several costs, as the figure shows it."""
+
+    label: str
+    summaries: tuple[Summary, ...]
+    marker: str
+    joined: bool = False
+
+
+def sampled_best(study: Study) -> dict[str, Records]:
+    """By each bound, the run with the largest median among the study's randomly drawn masks; none is made.
+
+    They were trained for as many epochs as their recipe has, whatever the study's fixed sets were.
+    """
+    study = replace(study, epochs=None)
     sampling = study.sampling(published_over_k(study.data).sampling)
     cells = [cell for cell in study.found(study.cell(1)) if study.has(cell, sampling)]
     found = [study.records(cell, sampling)[0] for cell in cells]
@@ -90,39 +108,77 @@ def sampled_best(study: Study) -> dict[str, Summary]:
             for bound, known in summaries.items():
                 known.append(summarise(one, bound=bound))
             told()
-    return {bound: best(known) for bound, known in summaries.items() if known}
+    return {bound: found[known.index(best(known))] for bound, known in summaries.items() if known}
 
 
-def _figure(data: str, rows: Sequence[FixedRow], sampled: dict[str, Summary]) -> Figure:
-    """Medians against forward passes, on a logarithmic scale."""
+def sampled_series(found: Mapping[str, Records]) -> list[Series]:
+    """For each bound its run, from ever fewer of its votes."""
+    series = []
+    for marker, (bound, run) in zip("^v", found.items(), strict=False):
+        n0, n = run.header.run["n0"], run.header.run["n"]
+        fewer = [(n0 // part, n // part) for part in PARTS if n0 // part]
+        summaries = tuple(summarise(thinned(run, *each), bound=bound) for each in fewer)
+        first = summaries[0]
+        settings = f"k = {first.scheme['keep']}, alpha = {first.alpha}; {first.inputs:,} images"
+        series.append(Series(f"{bound}, {settings}", summaries, marker, joined=True))
+    return series
+
+
+def exact_series(rows: Sequence[FixedRow]) -> list[Series]:
+    """A mark for each set of masks, by each rule."""
+    by_rule = {"run-off": [row.run_off for row in rows], "plurality": [row.plurality for row in rows]}
+    return [
+        Series(f"exact, {rule}; {summaries[0].inputs:,} images", tuple(summaries), marker)
+        for marker, (rule, summaries) in zip("os", by_rule.items(), strict=True)
+    ]
+
+
+def _figure(data: str, series: Sequence[Series]) -> Figure:
+    """Medians, and certified accuracy against as many pixels as the paper's largest median, by forward passes."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7, 4.4), layout="constrained")
-    axes = figure.add_subplot()
-    by_rule = {"run-off": [row.run_off for row in rows], "plurality": [row.plurality for row in rows]}
-    for colour, marker, (rule, summaries) in zip(COLOURS, "os", by_rule.items(), strict=False):
-        _points(axes, summaries, f"exact, {rule}; {summaries[0].inputs:,} images", colour, marker)
-    for colour, marker, (bound, summary) in zip(COLOURS[2:], "^v", sampled.items(), strict=False):
-        settings = f"k = {summary.scheme['keep']}, alpha = {summary.alpha}; {summary.inputs:,} images"
-        _points(axes, [summary], f"{bound}, {settings}", colour, marker)
+    rho = max(
+        (row.median or 0 for row in published_over_k(data).rows if data == published_over_k(data).data), default=1
+    )
+    figure = Figure(figsize=(10, 4.6), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    for colour, one in zip(COLOURS, series, strict=False):
+        _points(left, one, colour, [summary.median for summary in one.summaries])
+        _points(right, one, colour, [100 * (summary.certified_accuracy_at(rho) or 0.0) for summary in one.summaries])
     printed = published_medians("partitions").of(data)
     if printed is not None:
-        axes.axhline(printed, color="0.4", linestyle=":", linewidth=1, label="best published: partition aggregation")
-    axes.set_xscale("log")
-    axes.set_xlim(*PASSES)
-    axes.set_ylim(bottom=0)
-    axes.xaxis.set_major_formatter("{x:,.0f}")
-    axes.set_xlabel("forward passes per image")
-    axes.set_ylabel("median certified robustness (pixels)")
-    axes.set_title(f"{data}: what is certified, by what it costs", loc="left", fontsize=11)
-    axes.grid(color="0.9", linewidth=0.6)
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="outside lower left", fontsize=8, frameon=False, ncols=2)
+        left.axhline(printed, color="0.4", linestyle=":", linewidth=1, label="best published: partition aggregation")
+    left.set_ylabel("median certified robustness (pixels)")
+    right.set_ylabel(f"certified against {rho} pixels (% of images)")
+    for axes in (left, right):
+        axes.set_xscale("log")
+        axes.set_xlim(*PASSES)
+        axes.set_ylim(bottom=0)
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.set_xlabel("forward passes per image")
+        axes.grid(color="0.9", linewidth=0.6)
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.suptitle(f"{data}: what is certified, by what it costs", x=0.01, ha="left", fontsize=11)
+    handles, labels = left.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower left", fontsize=8, frameon=False, ncols=2)
     return figure
 
 
-def _points(axes: Axes, summaries: Sequence[Summary], label: str, colour: str, marker: str) -> None:
-    """A mark for each run that has a median; hollow, so that one does not hide another."""
-    known = [(one.mean_samples, one.median) for one in summaries if one.median is not None]
-    passes, medians = [passes for passes, _ in known], [middle for _, middle in known]
-    axes.plot(passes, medians, marker, color=colour, markersize=7, markerfacecolor="none", label=label, zorder=3)
+def _points(axes: Axes, series: Series, colour: str, heights: Sequence[float | None]) -> None:
+    """A mark for each run that has such a number; hollow, so that one does not hide another."""
+    known = [
+        (one.mean_samples, height) for one, height in zip(series.summaries, heights, strict=True) if height is not None
+    ]
+    passes, there = [x for x, _ in known], [y for _, y in known]
+    line = f"{series.marker}-" if series.joined else series.marker
+    axes.plot(
+        passes,
+        there,
+        line,
+        color=colour,
+        linewidth=1,
+        markersize=7,
+        markerfacecolor="none",
+        label=series.label,
+        zorder=3,
+    )

@@ -10,6 +10,7 @@ from sparsecert.reports import write_curves
 from sparsecert.reports.comparison import NOT_APPLICABLE, Table, percent, sentence, shared_facts
 from sparsecert.reproduce.fixed import FixedRow, fixed_rows, subset_notes
 from sparsecert.reproduce.study import Study
+from sparsecert.reproduce.training_log import trained_by
 from sparsecert.schemes import Choice
 
 CHOICES = {
@@ -30,13 +31,12 @@ def patches(study: Study, choices: Sequence[Choice] | None = None) -> tuple[Tabl
 def _table(study: Study, rows: Sequence[FixedRow]) -> Table:
     known = published_patches("patches")
     printed = [row for row in known.rows if row.data == study.data]
-    recipe = study.recipe_of(study.fixed_cell(rows[0].choice))
     notes = (
         "n x n: the share of images certified for the true class against every change of a square patch of so many "
         "pixels, wherever it is put, by the run-off; there is no alpha",
         sentence({name: text for name, text in shared_facts([row.run_off for row in rows]).items() if name != "bound"}),
         *subset_notes(rows),
-        f"trained by the recipe {recipe.name} ({recipe.epochs} epochs)",
+        trained_by(study, [study.fixed_cell(row.choice) for row in rows]),
         *([f"published: {known.source}; {known.about}"] if printed else []),
     )
     headers = ("masks", "forward passes", "pixels retained", "accuracy", *(f"{side} x {side}" for side in SIDES))

@@ -13,7 +13,7 @@ from sparsecert.reports.attack_tables import WATCHED, attack_facts, magnitude
 from sparsecert.reports.attacks import median_magnitude
 from sparsecert.reports.classification import classify
 from sparsecert.reports.comparison import NOT_APPLICABLE, Table, median, percent, sentence, shared
-from sparsecert.reproduce.attacked import ATTACKS, PUBLISHED, Attacked
+from sparsecert.reproduce.attacked import ATTACKS, FRESH, PUBLISHED, Attacked
 from sparsecert.reproduce.plain_classifiers import plain_facts
 from sparsecert.schemes import from_config
 
@@ -30,6 +30,9 @@ CONFIRMED_NOTE = (
     "on our model the search asks the same masks throughout and stops early where a test settles a query; what it "
     "finds is kept only where all copies of fresh masks confirm it"
 )
+
+
+ASKED = {FRESH: ", every query answered by all copies of fresh masks, as in the paper"}
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,10 @@ def table_2(attacked: Attacked, others: Sequence[str] = ()) -> AttackedTable:
     gaps = {name: _gap(attacked, findings) for name, findings in against.items()}
     medians = {model: row.summary.median for model, row in zip(attacked.rows, rows, strict=True)}
     watched = [_watched(name, gap) for name, gap in gaps.items()]
-    tables = [_table(attacked, rows, [*bars(medians.pop(attacked.ours), medians), *watched])]
+    reached = bars(medians.pop(attacked.ours), medians)
+    if FRESH in against:
+        reached += bars(summarise_attack(against[FRESH]).median, medians, " by fresh masks for every query")
+    tables = [_table(attacked, rows, [*reached, *watched])]
     if further:
         tables.append(_table_of_others(attacked, rows, further))
     first = gaps[PUBLISHED]
@@ -183,8 +189,10 @@ def _settings(attacked: Attacked, rows: Sequence[Row]) -> list[str]:
     return [*lines, "; ".join(["networks trained: " + ", ".join(words), *under])]
 
 
-def bars(ours: float, others: dict[str, float]) -> list[str]:
+def bars(ours: float, others: dict[str, float], how: str = "") -> list[str]:
     """The two bars that our median has to reach, the second against those of the others, and whether it does.
+
+    `how` says how ours was measured, where not as in the table.
 
     >>> bars(23.0, {"cnn": 9.0, "binarized": 11.0})[0]
     'bar: our median of 23 is at least 25: MISSED'
@@ -196,7 +204,8 @@ def bars(ours: float, others: dict[str, float]) -> list[str]:
         second: ours > TIMES_THE_BEST_OTHER * others[best],
     }
     return [
-        f"bar: our median of {magnitude(ours)} is {bar}: {'met' if met else 'MISSED'}" for bar, met in reached.items()
+        f"bar: our median of {magnitude(ours)}{how} is {bar}: {'met' if met else 'MISSED'}"
+        for bar, met in reached.items()
     ]
 
 
@@ -213,7 +222,7 @@ def _table_of_others(attacked: Attacked, rows: Sequence[Row], further: dict[str,
     notes = (
         "median of the pixels changed, on the same images as above; -: not measured, or of a model without gradients",
         "nearest of all: for each image, the fewest pixels by any of the attacks of its row",
-        *(f"{name}: {config[name]}" for name in names if config[name] != name),
+        *(f"{name}: {config[name]}{ASKED.get(name, '')}" for name in names if config[name] != name),
     )
     caption = f"{attacked.known.data}: other attacks on the same images, median adversarial attack magnitude"
     return Table(("model", *names, "nearest of all"), tuple(texts), caption, notes)

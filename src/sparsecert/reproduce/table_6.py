@@ -17,6 +17,7 @@ from sparsecert.reproduce.tables import (
     settings,
     subset_notes,
 )
+from sparsecert.reproduce.training_log import trained_by
 
 IMAGENET_CLASSES, PUBLISHED_IMAGES = 1_000, 400
 HEADERS = (
@@ -35,7 +36,6 @@ def table_6(study: Study, keeps: Sequence[int] | None = None) -> Table:
     trained = study.training_set()
     images = "" if trained is None else f", {trained['images']:,} training images"
     data = f"{name} ({classes:,} classes{images})"
-    recipe = study.recipe_of(rows[0].cell)
     apart = f"the measured rows are of {data}, the published ones of ImageNet (1,000 classes): not to be compared"
     notes = (
         *([] if is_imagenet else [apart]),
@@ -45,7 +45,7 @@ def table_6(study: Study, keeps: Sequence[int] | None = None) -> Table:
         settings(rows),
         *same_votes_notes(rows, known),
         *subset_notes(rows),
-        f"trained by the recipe {recipe.name} ({recipe.epochs} epochs)",
+        trained_by(study, [row.cell for row in rows]),
         f"published: {known.source}: {known.about}",
         *known.remarks,
     )

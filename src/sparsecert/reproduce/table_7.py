@@ -11,6 +11,7 @@ from sparsecert.reports.comparison import NOT_APPLICABLE, Table, median, sentenc
 from sparsecert.reproduce.cell import Cell, RandomValuesCell
 from sparsecert.reproduce.study import Study
 from sparsecert.reproduce.tables import ACCURACY_NOTE, accuracy_text, best
+from sparsecert.reproduce.training_log import trained_by
 
 SWEEPS: dict[int, tuple[str, ...]] = {  # kappa by values
     256: ("0.05", "0.1", "0.15", "0.2", "0.3"),
@@ -45,14 +46,13 @@ def table_7(
     random = [_cell(study, kappa, count) for count, sweep in sweeps.items() for kappa in sweep]
     rows = _measured(study, [*ablation, *random])
     of_ours, of_theirs = rows[: len(ablation)], rows[len(ablation) :]
-    recipe = study.recipe_of(ablation[0])
     samples = shared_facts([row.two_sided for row in rows])
     notes = (
         ACCURACY_NOTE + "; from the estimation votes",
         "median: certified for the true class by Corollary 1 or, for random values, by the certificate of Lee et al.; "
         "two-sided: by Corollary 2 or its tight form for random values, on the same votes",
-        f"all are {recipe.model}, trained by the recipe {recipe.name} ({recipe.epochs} epochs); for random values with "
-        "one input channel instead of two, as they have no NULL, and with a draw for each sample",
+        f"all are {study.recipe_of(ablation[0]).model}, {trained_by(study, [*ablation, *random])}; for random values "
+        "with one input channel instead of two, as they have no NULL, and with a draw for each sample",
         "values: an image is rounded to so many; 2 are black and white",
         sentence({name: text for name, text in samples.items() if name != "bound"}),
         _largest("ablation", of_ours),

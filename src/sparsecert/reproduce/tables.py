@@ -12,7 +12,7 @@ from sparsecert.reports.comparison import NOT_APPLICABLE, Table, facts, median, 
 from sparsecert.reproduce.cell import Cell
 from sparsecert.reproduce.design import paper_recipe
 from sparsecert.reproduce.study import Study
-from sparsecert.reproduce.training_log import TrainingLog, duration, training_log
+from sparsecert.reproduce.training_log import TrainingLog, duration, trained_by, training_log
 
 ACCURACY_NOTE = "accuracy: the true class is predicted; in brackets: percent abstained"
 SAME_VOTES_NOTE = (
@@ -190,9 +190,8 @@ def subset_notes(rows: Sequence[Row]) -> list[str]:
 
 def _recipe_notes(study: Study, rows: Sequence[Row]) -> list[str]:
     """How the classifiers were trained, where that is not both the paper's way and the usual one here."""
-    recipe, paper = study.recipe_of(rows[0].cell), paper_recipe(study.data)
-    trained = f"trained by the recipe {recipe.name} ({recipe.epochs} epochs)"
-    if recipe.name != paper:
+    paper, trained = paper_recipe(study.data), trained_by(study, [row.cell for row in rows])
+    if study.recipe_of(rows[0].cell).name != paper:
         return [f"{trained}, which is not the paper's: --recipe {paper} measures that"]
     return [] if rows[0].cell.recipe is None else [f"{trained}, which is the paper's"]
 

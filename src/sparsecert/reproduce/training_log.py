@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sparsecert import records
@@ -38,6 +39,17 @@ def training_log(study: Study, cell: Cell) -> TrainingLog | None:
         return TrainingLog(len(lines), float(lines[-1]["accuracy"]), total)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
         raise InputError(f"{path} is damaged ({error!r}); name another --out folder") from error
+
+
+def trained_by(study: Study, cells: Sequence[Cell]) -> str:
+    """The recipe of these cells and for how many epochs each was trained, in words: as their logs say.
+
+    Where a cell has no log, as many as the study would train it for.
+    """
+    recipe = study.recipe_of(cells[0])
+    logs = (training_log(study, cell) for cell in cells)
+    epochs = sorted({recipe.epochs if log is None else log.epochs for log in logs})
+    return f"trained by the recipe {recipe.name} ({' or '.join(map(str, epochs))} epochs)"
 
 
 def duration(seconds: float | None) -> str:
