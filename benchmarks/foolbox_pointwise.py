@@ -2,7 +2,8 @@
 
 Trains the paper's MNIST network, without ablation, and looks for the fewest changed pixels that fool it. Both attacks
 are given as many restarts, of which the best counts. Foolbox starts each from its own salt-and-pepper noise, the least
-of a thousand draws; ours starts from one draw and renews its noise in rounds, which the published attack does not.
+of a thousand draws. Ours is measured as published, with a start of that kind, and with the rounds in which it then
+renews its noise, which the published attack does not.
 Prints the median and mean number of changed pixels, failures, and how many images each had the network classify. Images
 of one channel only: Foolbox counts the values that differ, which are then the pixels.
 """
@@ -27,6 +28,7 @@ from sparsecert.datasets.dataset import ArrayImages, Dataset
 from sparsecert.errors import InputError
 
 BATCH, RATE = 128, 1e-3
+ROUNDS = 0, 20  # as published, and by default
 
 
 @dataclass(frozen=True)
@@ -90,22 +92,29 @@ def main() -> None:
 def compare(
     model: nn.Module, images: torch.Tensor, labels: torch.Tensor, restarts: int, seed: int, device: torch.device
 ) -> None:
-    ours = by_us(model, images, labels, restarts, seed, device)
-    print(ours.told("sparsecert Pointwise"), flush=True)
     theirs = by_foolbox(model, images, labels, restarts, seed, device)
-    print(theirs.told("Foolbox PointwiseAttack"))
-    no_worse, better = (ours.distances <= theirs.distances).mean(), (ours.distances < theirs.distances).mean()
-    print(f"ours is no worse for {no_worse:.0%} of the images, better for {better:.0%}")
-    met = np.median(ours.distances) <= np.median(theirs.distances)
-    print(f"bar, our median no larger than Foolbox's: {'met' if met else 'MISSED'}")
+    print(theirs.told("Foolbox PointwiseAttack"), flush=True)
+    for rounds in ROUNDS:
+        ours = by_us(model, images, labels, restarts, rounds, seed, device)
+        print(ours.told(f"sparsecert Pointwise, {rounds} rounds"))
+        no_worse, better = (ours.distances <= theirs.distances).mean(), (ours.distances < theirs.distances).mean()
+        print(f"  no worse for {no_worse:.0%} of the images, better for {better:.0%}")
+        met = np.median(ours.distances) <= np.median(theirs.distances)
+        print(f"  bar, our median no larger than Foolbox's: {'met' if met else 'MISSED'}", flush=True)
 
 
 def by_us(
-    model: nn.Module, images: torch.Tensor, labels: torch.Tensor, restarts: int, seed: int, device: torch.device
+    model: nn.Module,
+    images: torch.Tensor,
+    labels: torch.Tensor,
+    restarts: int,
+    rounds: int,
+    seed: int,
+    device: torch.device,
 ) -> Found:
     """All images and restarts side by side."""
     began = time.perf_counter()
-    found: Outcome = Pointwise(restarts=restarts)(Network(model, device), images, labels, seed=seed)
+    found: Outcome = Pointwise(restarts=restarts, rounds=rounds)(Network(model, device), images, labels, seed=seed)
     distances = torch.where(found.distances == NEVER, torch.inf, found.distances.double()).numpy()
     return Found(distances, int(found.queries.sum()), time.perf_counter() - began)
 

@@ -20,7 +20,9 @@ from sparsecert.attacks import (
     Saliency,
     SparseRS,
     UniformNoise,
+    pointwise,
 )
+from sparsecert.attacks.judge import Judge, changed
 from sparsecert.errors import InputError
 from tests.attacks.linear import Linear, made
 
@@ -227,13 +229,40 @@ def test_a_budget_below_the_start_is_searched_within() -> None:
     assert (found.distances <= budget).all()
 
 
-def test_rounds_bring_the_pointwise_attack_nearer_and_never_further() -> None:
-    """To the same start: what chance decides before them is the same."""
+def test_rounds_bring_the_pointwise_attack_nearer_and_never_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the same start, if it is looked for as long: what chance decides before them is the same."""
+    monkeypatch.setattr(pointwise, "LEVELS", pointwise.FEW_LEVELS)
     model, images, labels = made(images=12)
     published, more = (Pointwise(restarts=1, rounds=rounds)(Network(model), images, labels) for rounds in (0, 20))
     assert (more.distances <= published.distances).all()
     assert more.distances.double().mean() < 0.8 * published.distances.double().mean()
     assert (more.queries >= published.queries).all()
+
+
+def test_the_longer_a_start_is_looked_for_the_less_noise_it_has() -> None:
+    """Every start fools the model, and the least noise is the one kept; each level asks about noise of its own."""
+    model, images, labels = made(images=12)
+    noise = {}
+    for levels in (4, pointwise.FEW_LEVELS, pointwise.LEVELS):
+        judge = Judge(Network(model), images, labels, (0.0, 1.0), None)
+        starts, found = pointwise.salted(judge, torch.arange(12), torch.Generator().manual_seed(0), levels)
+        assert found.all()
+        assert (Network(model).answers(starts).labels != labels).all()
+        counts = changed(starts, images).sum(dim=1)
+        assert torch.equal(counts, judge.distances)
+        assert (judge.queries <= levels * pointwise.REPETITIONS).all()
+        noise[levels] = float(counts.double().mean())
+    assert noise[100] < noise[20] < noise[4]
+
+
+def test_where_no_noise_fools_there_is_no_start() -> None:
+    _, images, _ = made(images=3)
+    always = Network(lambda copies: torch.tensor([[0.0, 1.0]]).repeat(len(copies), 1))
+    judge = Judge(always, images, torch.ones(3).long(), (0.0, 1.0), None)
+    starts, found = pointwise.salted(judge, torch.arange(3), torch.Generator().manual_seed(0), levels=5)
+    assert not found.any()
+    assert torch.equal(starts, images)
+    assert judge.queries.tolist() == [5 * pointwise.REPETITIONS] * 3
 
 
 def test_bounds_are_kept() -> None:

@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 from PIL import Image
 
 from sparsecert import datasets, modelfile, records
+from sparsecert.attacks import pointwise
 from sparsecert.cli import cli
 from sparsecert.errors import InputError
 from sparsecert.findings import Finding
@@ -39,8 +40,9 @@ MEASURED = [0, 1, 2, 3, 6]  # the published rows of a kind that is measured here
 
 @pytest.fixture(scope="module", autouse=True)
 def _quick() -> Iterator[None]:
-    """Recipes that learn the sample in a few steps."""
+    """Recipes that learn the sample in a few steps, and noise that is looked for less long."""
     with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(pointwise, "LEVELS", pointwise.FEW_LEVELS)
         for kind, recipe in PLAIN_RECIPES["mnist"].items():
             steps = {"ascent_steps": 2, "ascent_step": 0.1} if recipe.adversarial else {}
             patched.setitem(PLAIN_RECIPES["mnist"], kind, replace(recipe, epochs=4, batch=25, **steps))
