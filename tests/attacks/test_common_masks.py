@@ -116,7 +116,19 @@ def test_few_copies_settle_what_is_clear(trained: Path, digits: Digits) -> None:
     full, asked = quick.answers(images), quick.answers(images, against=labels)
     assert ((asked.labels == labels) == (full.labels == labels)).sum() >= 19
     assert asked.evaluations.float().mean() < 800
-    assert set(asked.evaluations.tolist()) <= {100, 200, 400, 800, 1_600}
+    assert set(asked.evaluations.tolist()) <= {7, 25, 100, 200, 400, 800, 1_600}
+
+
+def test_only_a_failure_is_settled_by_fewer_than_a_sixteenth(trained: Path, digits: Digits) -> None:
+    """An attack goes on from where it succeeded, so that with few copies it would find what suits these."""
+    quick, images, labels = CommonMasks(Smoothed.load(trained), n=1_600), *digits
+    for against in (labels, (labels + 1) % 10):  # answered, and seldom
+        asked = quick.answers(images, against=against)
+        answered = asked.labels == against
+        assert (asked.evaluations[~answered] >= 100).all()
+    assert not answered.all()
+    right = quick.answers(images, against=labels)
+    assert (right.evaluations[right.labels == labels] < 100).any()
 
 
 def test_two_images_in_one_slot_are_refused(trained: Path, digits: Digits) -> None:

@@ -16,7 +16,8 @@ from sparsecert.schemes import ATTACK
 from sparsecert.smoothed import Smoothed
 from sparsecert.votes import Voting
 
-LOOKS = 16, 8, 4, 2, 1  # after n / 16 copies, n / 8, ...
+LOOKS = 256, 64, 16, 8, 4, 2, 1  # after n / 256 copies, n / 64, ...
+TO_BE_FOOLED = 16  # n / 16 copies at least, as an attack goes on from where it succeeded, and would suit few to itself
 
 
 @dataclass
@@ -42,6 +43,7 @@ class CommonMasks(SmoothedDefender):
 
     Where the asker wants to know of one label only (`against`), it is decided after the first n / 16, n / 8, n / 4 or
     n / 2 copies if these settle it: see `settled`, a test that is wrong with probability at most `error` at each look.
+    That the label is answered, so that the attempt failed, may be settled after n / 256 or n / 64.
 
     What an attack finds is tuned to these masks: it has to be judged again by a `SmoothedDefender`, which draws fresh
     ones. For that to go well an attack aims further: with `tie`, within a line of attempts or about one label, a class
@@ -86,6 +88,7 @@ class CommonMasks(SmoothedDefender):
             table = counted(asked.votes[rows, :look], voting.classes)
             own = _leaders(table) if against is None else against.numpy()[left]
             done, answered = self._decided(table, own, look, self.leads if search else self.needs)
+            done &= answered | (look * TO_BE_FOOLED >= self.n)
             places = left[done]
             others = np.where(_leaders(table) == own, ABSTAINS, _leaders(table))
             labels[places] = np.where(answered, own, ABSTAINS if against is None else others)[done]

@@ -45,16 +45,16 @@ def salted(
     """For each of `which`, its image with the least noise found that fools the defender; and whether any did.
 
     The share of pixels set to one of the bounds, each channel by itself, rises in so many levels, with other noise at
-    each, until that fools the defender; then again up to 1.2 times that share, as more noise may change fewer pixels.
-    With 100 levels, and 10 repetitions, this is how Foolbox began the attack when the paper was written.
+    each, until that fools the defender; then again from half that share to 1.2 times it, as a larger share may change
+    fewer pixels. Foolbox begins the attack likewise, from the least of a thousand draws.
     """
     images, slots = judge.images[which], torch.arange(len(which))
     result, fewest = images.clone(), torch.full((len(which),), judge.pixels + 1)
-    most = torch.ones(len(which))  # the share of the last level
+    least, most = torch.zeros(len(which)), torch.ones(len(which))  # the shares between which the levels are
     for _ in range(REPETITIONS):
         left = slots
         for level in range(1, levels + 1):
-            share = most[left] * level / levels
+            share = least[left] + (most - least)[left] * level / levels
             chosen = torch.rand(len(left), judge.pixels, generator=generator) < share[:, None]
             attempts = mixed(images[left], corners(judge, images[left], generator), chosen)
             count = changed(attempts, images[left]).sum(dim=1)
@@ -65,7 +65,7 @@ def salted(
             fooled = nearer[judge.fooled(attempts[nearer], which[asked], asked, onward=True)]
             better = left[fooled]
             result[better], fewest[better] = attempts[fooled], count[fooled]
-            most[better] = (SLACK * share[fooled]).clamp(max=1.0)
+            least[better], most[better] = 0.5 * share[fooled], (SLACK * share[fooled]).clamp(max=1.0)
             left = left[~torch.isin(left, better)]
     return result, fewest <= judge.pixels
 
