@@ -11,12 +11,14 @@ from sparsecert.attacks.defenders import ABSTAINS, Answers, SmoothedDefender
 from sparsecert.attacks.lines import Meeting, check_slots
 from sparsecert.attacks.settled import Bool, Int64, least_leads, settled
 from sparsecert.bounds import charged
+from sparsecert.checks import whole
 from sparsecert.errors import InputError
 from sparsecert.schemes import ATTACK
 from sparsecert.smoothed import Smoothed
 from sparsecert.votes import Voting
 
 LOOKS = 16, 8, 4, 2, 1  # after n / 16 copies, n / 8, ...
+MOST_COPIES = 1 << 20  # all their masks are held in memory
 
 
 @dataclass
@@ -58,6 +60,7 @@ class CommonMasks(SmoothedDefender):
         tie: bool = True,
         copies: int = 128,
     ) -> None:
+        n = whole("n", n, 1, MOST_COPIES, f"{MOST_COPIES} where all queries have the same masks")
         super().__init__(smoothed, n, alpha, seed, copies)
         if not 0 <= error < 0.5:
             raise InputError(f"error must be from 0 (all copies, always) to below 0.5, got {error!r}")
