@@ -144,7 +144,8 @@ class CommonMasks(SmoothedDefender):
         rows = np.arange(len(table))
         others = table[:, :-1].copy()
         others[rows, own] = -1
-        return settled(table[rows, own], others.max(axis=1) + table[:, -1], look, needs, self.error)
+        rival = others.max(axis=1) + table[:, -1]
+        return settled(table[rows, own], rival, look, needs, self.error, rivals=others.shape[1] - 1)
 
     def _learn(self, slots: torch.Tensor, asked: Lines, met: torch.Tensor) -> None:
         """What was found of copies that do not meet the change holds for where the line stands as well."""
