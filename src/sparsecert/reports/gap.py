@@ -164,8 +164,9 @@ def units_of_a_pixel(run: dict[str, Any], scheme: Scheme) -> int:
     """
     groups = np.asarray((run.get("encoding") or {}).get("groups", 0))
     if groups.ndim == 3:
-        return max(len(set(channels)) for channels in groups.reshape(len(groups), -1).T.tolist())
-    return max(1, scheme.units // prod(run["data"]["shape"][1:]))
+        return max(len(np.unique(groups[:, y, x])) for y, x in np.ndindex(*groups.shape[1:]))
+    pixels: int = prod(run["data"]["shape"][1:])
+    return max(1, scheme.units // pixels)
 
 
 def _certificates(records: Records, scheme: Scheme, summary: Summary) -> Iterator[tuple[Record, Certificate | Exact]]:
