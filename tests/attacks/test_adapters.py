@@ -272,8 +272,8 @@ def test_our_pointwise_attack_finds_no_more_pixels_than_foolbox_s(trained: Path,
             return base(NullChannels()(images, whole.expand(len(images), -1)))
 
     images, labels = digits[0][:10], digits[1][:10]
-    common = Plain().eval(), images, labels, 4, 0, torch.device("cpu")
-    ours, theirs = by_us(*common), by_foolbox(*common, together=10)
+    common, device = (Plain().eval(), images, labels, 4), torch.device("cpu")
+    ours, theirs = by_us(*common, 20, 0, device), by_foolbox(*common, 0, device, together=10)
     assert (ours.distances > 0).sum() >= 7
     assert np.isfinite(ours.distances).all()
     assert np.median(ours.distances) <= np.median(theirs.distances)

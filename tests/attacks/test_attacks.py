@@ -265,6 +265,21 @@ def test_where_no_noise_fools_there_is_no_start() -> None:
     assert judge.queries.tolist() == [5 * pointwise.REPETITIONS] * 3
 
 
+def test_a_start_is_never_the_image_itself() -> None:
+    """Half of the noise on a black image is black; of little noise nothing may be left, and that is no query."""
+    images, shown = torch.zeros(3, 1, 6, 6), []
+
+    def counting(attempts: torch.Tensor) -> torch.Tensor:
+        shown.append(attempts.flatten(1).sum(dim=1))
+        return torch.stack((torch.full((len(attempts),), 2.5), attempts.flatten(1).sum(dim=1)), dim=1)
+
+    judge = Judge(Network(counting), images, torch.zeros(3).long(), (0.0, 1.0), None)
+    _, found = pointwise.salted(judge, torch.arange(3), torch.Generator().manual_seed(0), pointwise.LEVELS)
+    assert found.all()
+    assert torch.cat(shown).min() == 1
+    assert int(judge.queries.sum()) == len(torch.cat(shown))
+
+
 def test_bounds_are_kept() -> None:
     model, images, _ = made(images=6)
     found = Pointwise(restarts=2)(

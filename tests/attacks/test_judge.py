@@ -81,6 +81,18 @@ def test_who_is_wrong_about_the_original_is_not_asked_again() -> None:
     assert found.queries.tolist() == [1] * 3
 
 
+def test_an_attempt_that_changes_nothing_is_no_finding() -> None:
+    """The final defender is right about the original: that the cheap one is not must not end the search there."""
+
+    class FromNothing(Brightening):
+        def run(self, judge: Judge, which: torch.Tensor, generator: torch.Generator) -> None:
+            assert judge.fooled(judge.images[which], which).all()
+            super().run(judge, which, generator)
+
+    found = FromNothing()(Counting(0), BLACK, ZERO, final=Counting(5))
+    assert found.distances.tolist() == [5] * 3
+
+
 def test_the_budget_holds_for_what_the_final_defender_confirms() -> None:
     found = Brightening()(Counting(3), BLACK, ZERO, final=Counting(6), budget=5)
     assert found.distances.tolist() == [NEVER] * 3

@@ -219,6 +219,7 @@ def test_unusable_settings_are_refused_before_a_file_is_written(trained: Path, t
         ({"seed": -1}, "seed must be"),
         ({"limit": 0}, "limit must be at least 1"),
         ({"target": replace(smoothed, n=0), **digits}, "n must be a whole number"),
+        ({"target": replace(smoothed, n=10**11), **digits}, "n must be .* and 1048576 where all queries have the same"),
         ({"target": replace(smoothed, alpha=1.0), **digits}, "alpha must be between"),
         ({"target": replace(smoothed, error=-1.0), **digits}, "error must be"),
         ({"target": smoothed}, "the model has 10 classes, made has 2"),

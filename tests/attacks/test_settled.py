@@ -55,6 +55,22 @@ def test_what_is_settled_is_seldom_wrong(share: float, error: float) -> None:
         assert np.mean(done) > 0.1
 
 
+@pytest.mark.parametrize(("own", "rival"), [(1_000, 990), (170, 160)])
+@pytest.mark.parametrize("copies", [625, 1_250])
+def test_many_rivals_of_one_strength_refuse_a_class_no_more_often(own: int, rival: int, copies: int) -> None:
+    """The class leads nine others, who are level, in all of 10,000 votes; of the first ones the best of nine leads it
+    by chance far more often than any single one does.
+    """
+    random, needs = np.random.default_rng(0), np.arange(10_001) // 2 + 1
+    every = [own, *[rival] * 9]
+    votes = random.multivariate_hypergeometric([*every, 10_000 - sum(every)], copies, 20_000)
+    done, answered = settled(votes[:, 0], votes[:, 1:10].max(axis=1), copies, needs, 0.05, rivals=9)
+    assert np.mean(done & ~answered) <= 0.05
+    assert np.mean(done & ~answered) > 0.005
+    alone, _ = settled(votes[:, 0], votes[:, 1], copies, needs, 0.05)
+    assert np.mean(alone) > 0.01
+
+
 def test_a_look_that_could_settle_nothing_stays_open_at_the_brink() -> None:
     needs = least_leads(1_000, Fraction(1, 20))
     own = np.array([round(100 * needs[1_000] / 1_000)])

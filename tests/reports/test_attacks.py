@@ -349,3 +349,17 @@ def test_where_channels_are_units_a_certificate_covers_fewer_pixels() -> None:
     records, greys = certified([AT_12], scheme=grey), made([(2, 1)], scheme=grey)
     (pair,) = gap_of(records, greys, summarise(records)).pairs
     assert pair.proved == certificate.radius
+
+
+def test_where_groups_keep_channels_apart_a_pixel_may_alter_several() -> None:
+    """100 groups in 3 x 10 x 10 entries: each pixel has an entry in three of them, so 6 groups are two pixels."""
+    apart = (np.arange(300) % 100).reshape(10, 10, 3).transpose(2, 0, 1).tolist()
+    encoding = {"kind": "grouped", "encoding": {"kind": "null-channels"}, "groups": apart}
+    records = certified([AT_6], encoding=encoding)
+    data = {**made([]).header.run["data"], "shape": [3, 10, 10]}
+    for distance, broken in ((2, (0,)), (3, ())):
+        findings = made([(distance, 1)], encoding=encoding, data=data)
+        assert gap_of(records, findings, summarise(records)).broken == broken
+    together = {**encoding, "groups": np.arange(100).reshape(10, 10).tolist()}
+    findings = made([(6, 1)], encoding=together, data=data)
+    assert gap_of(certified([AT_6], encoding=together), findings, summarise(records)).broken == (0,)

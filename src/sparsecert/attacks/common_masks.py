@@ -11,6 +11,7 @@ from sparsecert.attacks.defenders import ABSTAINS, Answers, SmoothedDefender
 from sparsecert.attacks.lines import Meeting, check_slots
 from sparsecert.attacks.settled import Bool, Int64, least_leads, settled
 from sparsecert.bounds import charged
+from sparsecert.checks import whole
 from sparsecert.errors import InputError
 from sparsecert.schemes import ATTACK
 from sparsecert.smoothed import Smoothed
@@ -18,6 +19,7 @@ from sparsecert.votes import Voting
 
 LOOKS = 256, 64, 16, 8, 4, 2, 1  # after n / 256 copies, n / 64, ...
 TO_BE_FOOLED = 16  # n / 16 copies at least, as an attack goes on from where it succeeded, and would suit few to itself
+MOST_COPIES = 1 << 20  # all their masks are held in memory
 
 
 @dataclass
@@ -60,6 +62,7 @@ class CommonMasks(SmoothedDefender):
         tie: bool = True,
         copies: int = 128,
     ) -> None:
+        n = whole("n", n, 1, MOST_COPIES, f"{MOST_COPIES} where all queries have the same masks")
         super().__init__(smoothed, n, alpha, seed, copies)
         if not 0 <= error < 0.5:
             raise InputError(f"error must be from 0 (all copies, always) to below 0.5, got {error!r}")
@@ -144,7 +147,8 @@ class CommonMasks(SmoothedDefender):
         rows = np.arange(len(table))
         others = table[:, :-1].copy()
         others[rows, own] = -1
-        return settled(table[rows, own], others.max(axis=1) + table[:, -1], look, needs, self.error)
+        rival = others.max(axis=1) + table[:, -1]
+        return settled(table[rows, own], rival, look, needs, self.error, rivals=others.shape[1] - 1)
 
     def _learn(self, slots: torch.Tensor, asked: Lines, met: torch.Tensor) -> None:
         """What was found of copies that do not meet the change holds for where the line stands as well."""

@@ -58,8 +58,8 @@ class Judge:
 
     An attempt succeeds when the defender does not answer the true label: it answers another, or abstains. Of the
     successful ones within the budget, the one of each image with the fewest changed pixels is kept, and with a `final`
-    those before it. Attempts outside
-    the bounds are refused: they are a mistake of the attack, not a finding.
+    those before it. An attempt that changes nothing is no finding: about the original the first look decides. Attempts
+    outside the bounds are refused: they are a mistake of the attack.
 
     `final`, where given, has the last word, on the originals and on what was found: an image that it is not fooled by
     is no finding, and the next best that fools it is.
@@ -213,7 +213,7 @@ class Judge:
 
     def _keep(self, attempts: torch.Tensor, which: torch.Tensor, fooled: torch.Tensor, said: torch.Tensor) -> None:
         distances = changed(attempts, self.images[which]).sum(dim=1)
-        good = fooled & (distances < self._below[which])
+        good = fooled & (distances > 0) & (distances < self._below[which])
         for place in good.nonzero()[:, 0].tolist():
             image = int(which[place])
             if distances[place] < self._below[image]:

@@ -58,7 +58,7 @@ def salted(
             chosen = torch.rand(len(left), judge.pixels, generator=generator) < share[:, None]
             attempts = mixed(images[left], corners(judge, images[left], generator), chosen)
             count = changed(attempts, images[left]).sum(dim=1)
-            nearer = (count < fewest[left]).nonzero()[:, 0]
+            nearer = ((count > 0) & (count < fewest[left])).nonzero()[:, 0]  # little noise may change nothing
             if not len(nearer):
                 continue
             asked = left[nearer]

@@ -28,13 +28,17 @@ def least_leads(most: int, level: Fraction) -> Int64:
     return needs
 
 
-def settled(own: Int64, rival: Int64, copies: int, needs: Int64, error: float) -> tuple[Bool, Bool]:
+def settled(own: Int64, rival: Int64, copies: int, needs: Int64, error: float, rivals: int = 1) -> tuple[Bool, Bool]:
     """Whether it is settled what all copies will say of a class, and if so, whether they answer it.
 
     own, rival: its votes and those of its strongest rival among the first `copies` of n = len(needs) - 1. Of as many
     votes for the two as n copies would give at this pace, the class needs a certain share to be answered. That its
     share is at the brink of that is tested exactly: settled is where a binomial with that share gives so many votes, or
-    more, with probability at most `error`, or so few, or fewer. At n copies nothing is left open.
+    more, with probability at most `error`, or so few, or fewer, with at most error / rivals. At n copies nothing is
+    left open.
+
+    The strongest of several `rivals` so far may owe that to chance, each as often: hence their number. That the class
+    beats even that one needs no more than `error`, as it then beats the one who is the strongest in the end.
     """
     n, both = len(needs) - 1, own + rival
     if copies == n:
@@ -43,5 +47,5 @@ def settled(own: Int64, rival: Int64, copies: int, needs: Int64, error: float) -
     brink = (needs[ahead] - 0.5) / np.maximum(ahead, 1)
     brink = np.minimum(brink, 1.0)
     answered = (own > 0) & (bdtrc(own - 1, both, brink) <= error)
-    refused = bdtr(own, both, brink) <= error
+    refused = bdtr(own, both, brink) <= error / rivals
     return answered | refused, answered

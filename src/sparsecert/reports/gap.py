@@ -8,6 +8,8 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sparsecert.certificates import Certificate
 from sparsecert.certificates.plurality import Exact
 from sparsecert.errors import InputError
@@ -141,7 +143,7 @@ def gap_of(records: Records, findings: Findings, summary: Summary) -> Gap:
     check_same_vote(records, findings, summary)
     scheme = scheme_from_config(summary.scheme)
     found = {line.example: line for line in findings.lines if line.failed is None}
-    per_pixel = max(1, scheme.units // prod(findings.header.run["data"]["shape"][1:]))  # units; see `RandomValues`
+    per_pixel = units_of_a_pixel(findings.header.run, scheme)
     pairs = []
     for line, certificate in _certificates(records, scheme, summary):
         against = found.get(line.example)
@@ -154,6 +156,17 @@ def gap_of(records: Records, findings: Findings, summary: Summary) -> Gap:
             f"{records.path} and {findings.path} have no image in common; attack images that are certified"
         )
     return Gap(records.path, findings.path, tuple(pairs), summary.exact)
+
+
+def units_of_a_pixel(run: dict[str, Any], scheme: Scheme) -> int:
+    """How many units one changed pixel alters at most: several where its channels are apart, as `RandomValues` and
+    `Grouped` may have them.
+    """
+    groups = np.asarray((run.get("encoding") or {}).get("groups", 0))
+    if groups.ndim == 3:
+        return max(len(np.unique(groups[:, y, x])) for y, x in np.ndindex(*groups.shape[1:]))
+    pixels: int = prod(run["data"]["shape"][1:])
+    return max(1, scheme.units // pixels)
 
 
 def _certificates(records: Records, scheme: Scheme, summary: Summary) -> Iterator[tuple[Record, Certificate | Exact]]:
