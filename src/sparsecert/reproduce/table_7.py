@@ -96,6 +96,7 @@ def _measured(study: Study, cells: Sequence[Cell]) -> list[Measured]:
     for cell in whole:
         every, _ = replace(study, limit=None).records(cell, sampling)
         found[cell] = replace(every, lines=tuple(line for line in every.lines if line.example in asked))
+    study.refuse_two_test_sets([one.path for one in found.values()], making=False)
     rows = []
     with study.bars.rows(len(cells)) as told:
         for cell in cells:
