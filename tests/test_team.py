@@ -147,6 +147,7 @@ def test_processes_with_other_settings_or_nothing_to_do_are_refused(tmp_path: Pa
     ("environment", "device", "message"),
     [
         ({}, "cpu", "WORLD_SIZE is 2 but RANK is not set; start by torchrun, or unset WORLD_SIZE"),
+        ({"WORLD_SIZE": "two"}, "cpu", "WORLD_SIZE must be a whole number, as torchrun sets it, got 'two'; unset it"),
         ({"RANK": "1", "MASTER_ADDR": "127.0.0.1"}, "cpu", "MASTER_PORT is not set"),
         ({**PLACE, "LOCAL_WORLD_SIZE": "2"}, "cuda:0", "device must be cuda where 2 processes .*, got cuda:0"),
         ({**PLACE, "LOCAL_WORLD_SIZE": "2"}, "cuda", "2 processes need a GPU each, there are 1; start fewer"),

@@ -446,6 +446,28 @@ def test_two_writers_refuse_each_other(few: Dataset, tmp_path: Path) -> None:
     assert train(few, QUICK, tmp_path).exists()
 
 
+def test_the_log_is_whole_before_the_model_is_there(
+    few: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run killed between the two has no model, so that it is taken up again; its log would stay short otherwise."""
+    save, seen = Smoothed.save, []
+
+    def saved(self: Smoothed, path: str | Path, **options: Any) -> None:
+        seen.extend(_log(tmp_path))
+        save(self, path, **options)
+
+    monkeypatch.setattr(Smoothed, "save", saved)
+    train(few, QUICK, tmp_path)
+    assert [line["epoch"] for line in seen] == [1, 2]
+
+
+@pytest.mark.parametrize("seconds", [float("nan"), -1.0])
+def test_a_time_between_checkpoints_that_is_none_is_refused(few: Dataset, tmp_path: Path, seconds: float) -> None:
+    with pytest.raises(InputError, match=f"checkpoint_seconds must be a number of at least 0, got {seconds}"):
+        train(few, QUICK, tmp_path / "run", checkpoint_seconds=seconds)
+    assert not (tmp_path / "run").exists()
+
+
 def test_divergence_is_said(few: Dataset, tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match=r"training diverged in epoch 1: the loss is (nan|inf); lower the learning rate"
@@ -500,6 +522,15 @@ def test_a_step_sees_the_random_crops_of_its_epoch(photographs: Dataset) -> None
             assert run.staging is not None
             assert (run.staging.pixels[: len(chosen)].numpy() == expected).all()
             run.step += 1
+
+
+def test_a_batch_beyond_the_data_takes_no_more_memory_than_the_data(photographs: Dataset) -> None:
+    recipe = replace(RECIPES["paper-imagenet"], model="resnet18-cifar", epochs=1, batch=10**15)
+    run = _run(photographs, recipe, scheme=Uniform(256, 100), workers=0)
+    with closing(run):
+        run.prepare()
+        assert run.staging is not None
+        assert len(run.staging.pixels) == run.batch == len(photographs)
 
 
 def test_training_on_a_folder_is_the_same_with_any_workers_and_after_a_stop(

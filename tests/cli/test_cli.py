@@ -345,6 +345,7 @@ MISTAKES = {
     "report asked": (["report", "{certified}", "--top", "2", "--html", "{tmp}/p.html"], "--html does not go with"),
     "report data": (["report", "{certified}", "--data-dir", "{tmp}"], "--data-dir is where --html looks for"),
     "info half": (["info", "--units", "784"], "--units and --keep go together"),
+    "info both": (["info", "{certified}", "--units", "9", "--keep", "3"], "a model says its own scheme; leave out"),
     "info keep": (["info", "--units", "784", "--keep", "900"], "keep must be a whole number between 1 and units (784)"),
     "shard": ([*CERTIFY, "--shard", "3/2", *OUT], "shard must be I/N with 1 <= I <= N, got 3/2"),
     "shard text": ([*CERTIFY, "--shard", "first", *OUT], "shard must be I/N, for example 2/8"),

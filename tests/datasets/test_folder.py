@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import errno
+import io
+import os
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -7,11 +10,11 @@ from typing import Literal
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import ExifTags, Image
 
 from sparsecert.datasets import folder, load
 from sparsecert.datasets.folder import FolderImages
-from sparsecert.datasets.photograph import BadImage
+from sparsecert.datasets.photograph import BadImage, opened
 from sparsecert.errors import InputError
 
 from .made import cmyk_jpeg, write_image
@@ -184,6 +187,74 @@ def test_decompression_bombs_are_refused(
         warnings.simplefilter(filters)
         with pytest.raises(InputError, match=r"bomb\.png is too large to decode safely"):
             one_image(tmp_path / "bomb.png").batch([0])
+
+
+@pytest.mark.parametrize(
+    ("raised", "bad"),
+    [
+        (RuntimeError("Missing or empty image item"), True),  # of Pillow's AVIF
+        (NotImplementedError("Unknown pixel format flags 0"), True),  # of its DDS
+        (OSError(errno.EINVAL, "Invalid argument"), True),  # a damaged offset
+        (OSError(errno.EIO, "Input/output error"), False),
+        (MemoryError(), False),
+    ],
+)
+def test_whatever_a_decoder_raises_names_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: Exception, bad: bool
+) -> None:
+    """Except for want of memory, which is no fault of the file's."""
+
+    def fail(*_: object) -> None:
+        raise raised
+
+    write_image(tmp_path / "odd.png", constant(8, 8))
+    monkeypatch.setattr(Image.Image, "convert", fail)
+    with pytest.raises(MemoryError if isinstance(raised, MemoryError) else InputError) as caught:
+        opened(tmp_path / "odd.png")
+    assert isinstance(caught.value, BadImage) == bad
+    assert "odd.png" in str(caught.value) or isinstance(raised, MemoryError)
+
+
+def test_a_damaged_texture_named_as_a_photograph_is_refused(tmp_path: Path) -> None:
+    """Pillow looks at what a file holds, not at its name."""
+    whole = io.BytesIO()
+    Image.fromarray(constant(8, 8)).save(whole, "DDS")
+    damaged = bytearray(whole.getvalue())
+    damaged[80:84] = bytes(4)  # what kind of pixels follows
+    (tmp_path / "texture.jpg").write_bytes(damaged)
+    with pytest.raises(BadImage, match=r"texture\.jpg cannot be decoded as an image"):
+        opened(tmp_path / "texture.jpg")
+
+
+def test_a_turned_photograph_is_taken_as_it_is_stored(tmp_path: Path) -> None:
+    turned = Image.Exif()
+    turned[ExifTags.Base.Orientation] = 6
+    Image.fromarray(constant(8, 16)).save(tmp_path / "turned.jpeg", exif=turned)
+    assert opened(tmp_path / "turned.jpeg").size == (16, 8)
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "dangling link"])
+def test_what_is_no_file_is_refused_when_the_folder_is_loaded(photos: Path, kind: str) -> None:
+    """Before somebody waits for ever for what comes out of a pipe."""
+    path = photos / "val" / "cat" / "odd.jpg"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(photos / "nowhere.jpg")
+    with pytest.raises(InputError, match=r"val/cat/odd\.jpg is not a file, nor a link to one that is there; remove it"):
+        load(str(photos), "test")
+
+
+def test_links_to_files_and_folders_are_followed(photos: Path) -> None:
+    before = load(str(photos), "test")
+    (photos / "val" / "cat" / "z.JPG").symlink_to(photos / "val" / "cat" / "d.png")
+    (photos / "val" / "dog").rename(photos / "elsewhere")
+    (photos / "val" / "dog").symlink_to(photos / "elsewhere")
+    after = load(str(photos), "test")
+    assert len(after) == len(before) + 1
+    assert after.classes == before.classes
 
 
 def test_strips_are_refused(tmp_path: Path) -> None:

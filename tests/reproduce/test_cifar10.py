@@ -17,6 +17,7 @@ from PIL import Image
 
 from sparsecert import datasets, modelfile, records
 from sparsecert.cli import cli
+from sparsecert.datasets import ArrayImages
 from sparsecert.errors import InputError
 from sparsecert.published import published, published_base_accuracy
 from sparsecert.reproduce import Cell, Quiet, Study
@@ -395,3 +396,25 @@ def test_another_training_set_is_refused(made: tuple[Path, str], tmp_path: Path)
     for text, message in ((json.dumps({**known, "images": 50_000}), "is of another training set"), ("{", "is damaged")):
         path.write_text(text)
         assert message in _refusal("table-3", "--keeps", 25, *SMALL, "--out", tmp_path)
+
+
+def test_records_of_two_test_sets_do_not_stand_side_by_side(
+    made: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one name: neither are more made of the one beside records of the other, nor are such records shown."""
+    folders = [tmp_path / "cifar10" / name for name in ("k25", "k50")]
+    for folder in folders:
+        shutil.copytree(made[0] / "cifar10" / folder.name, folder, ignore=shutil.ignore_patterns("certify*"))
+    load, path = datasets.load, folders[0] / "certify.jsonl"
+    pixels = load("cifar10", "test").images.batch(range(TESTED))
+    others = replace(load("cifar10", "test"), images=ArrayImages(255 - pixels))
+    certify_dataset(Smoothed.load(folders[0]), folders[0], load("cifar10", "test"), path, n0=10, n=60)
+    table = ("table-3", "--keeps", "25,50", *SMALL, "--out", tmp_path)
+    with monkeypatch.context() as changed:
+        changed.setattr(datasets, "load", lambda name, split, *_: others if split == "test" else load(name, split))
+        assert f"{path} is of other test images than the cifar10 that is here" in _refusal(*table)
+    second = folders[1] / "certify.jsonl"
+    certify_dataset(Smoothed.load(folders[1]), folders[1], others, second, n0=10, n=60)
+    assert f"{path} is of other test images than {second}; name another --out folder" in _refusal(*table)
+    second.unlink()
+    assert [row["k"] for row in _rows(*table)] == ["25", "50"]

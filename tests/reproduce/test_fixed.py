@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from sparsecert import records
+from sparsecert import datasets, records
 from sparsecert.cli import main
+from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
 from sparsecert.published import MEDIANS, PATCHES, names, published_medians, published_patches
 from sparsecert.reports import summarise
@@ -95,6 +96,19 @@ def test_records_of_other_settings_are_refused(out: Path, tmp_path: Path) -> Non
     path.write_bytes(b"".join(there.read_bytes().splitlines(keepends=True)[:5]))
     with pytest.raises(InputError, match="holds records but not their model"):
         exact(Study(tmp_path, **SMALL), CHOICES[:1])
+
+
+def test_records_of_two_test_sets_do_not_stand_side_by_side(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    exact(Study(out, **SMALL), CHOICES[:1])
+    load = datasets.load
+
+    def others(name: str, split: str, *_: Any) -> Dataset:
+        data = load(name, split)
+        return replace(data, labels=data.labels[::-1].copy()) if split == "test" else data
+
+    monkeypatch.setattr(datasets, "load", others)
+    with pytest.raises(InputError, match=r"certify-12\.jsonl is of other test images than the cifar10 that is here"):
+        exact(Study(out, **SMALL), [*CHOICES[:1], Choice.parse("lattice-4x1")])
 
 
 def test_random_masks_that_were_measured_are_in_the_figure(out: Path) -> None:

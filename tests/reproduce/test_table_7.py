@@ -64,6 +64,11 @@ def test_both_schemes_stand_beside_what_was_published(made: Path, data: Path) ->
     assert any("published for imagenet: random values 1, ablation 16" in note for note in table["notes"])
 
 
+def test_a_kappa_that_is_written_in_two_ways_is_one_row(made: Path, data: Path) -> None:
+    rows = _table(made, data, "--kappas", "1/10,0.10,0.1")["rows"]
+    assert [row["kappa"] for row in rows if row["scheme"] == "random values"] == ["0.1"]
+
+
 def test_it_is_printed_again_from_the_records_alone(made: Path, data: Path, tmp_path: Path) -> None:
     for path in made.rglob("*.jsonl"):
         target = tmp_path / path.relative_to(made)

@@ -59,6 +59,8 @@ def info(
       sparsecert info --mutual-information --units 784 --kappa 0.1 --keep 75
       sparsecert info --plan imagenet --training-rate 6000 --certifying-rate 40000
     """
+    if model is not None and (plan is not None or units is not None):
+        raise InputError(f"a model says its own scheme; leave out {model}, or leave out --units and --plan")
     if (plan is None) != (training_rate is None) or (plan is None) != (certifying_rate is None):
         raise InputError("--plan, --training-rate and --certifying-rate go together: give all three or none")
     if plan is not None and training_rate is not None and certifying_rate is not None:

@@ -135,10 +135,14 @@ def _class_names(folder: Path) -> tuple[str, ...]:
 
 
 def _image_names(folder: Path) -> list[str]:
-    names = sorted(entry.name for entry in _entries(folder) if entry.name.lower().endswith(SUFFIXES))
-    if not names:
+    """Refuses what bears an image's name but is no file: whoever opened a pipe would wait for ever."""
+    found = [entry for entry in _entries(folder) if entry.name.lower().endswith(SUFFIXES)]
+    if not found:
         raise InputError(f"{folder} holds no images ({', '.join(SUFFIXES)}); remove the folder or fill it")
-    return names
+    for entry in found:
+        if not entry.is_file():
+            raise InputError(f"{entry.path} is not a file, nor a link to one that is there; remove it or rename it")
+    return sorted(entry.name for entry in found)
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
@@ -154,7 +158,10 @@ def _fact(path: str, whole: bool) -> str:
     try:
         if not whole:
             return str(os.stat(path).st_size)  # noqa: PTH116 (a Path for each of a million files takes as long again)
+        digest = hashlib.sha256()
         with open(path, "rb") as file:  # noqa: PTH123
-            return hashlib.sha256(file.read()).hexdigest()
+            while block := file.read(1 << 20):
+                digest.update(block)
+        return digest.hexdigest()
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}; restore it or load the folder again") from error

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import struct
-import zlib
+import errno
 from pathlib import Path
 
 from PIL import Image
@@ -12,8 +11,6 @@ from sparsecert.errors import InputError
 
 # Resizing the shorter side multiplies the longer one: a strip of one pixel's height would fill the memory.
 MAX_ELONGATION = 100
-# What Pillow's decoders are known to raise on damaged files, besides its own UnidentifiedImageError (an OSError).
-DAMAGE = (OSError, SyntaxError, ValueError, EOFError, IndexError, struct.error, zlib.error)
 BOMB = (Image.DecompressionBombError, Image.DecompressionBombWarning)
 
 
@@ -30,8 +27,9 @@ def opened(path: Path) -> Image.Image:
 
     Grey becomes three equal channels, and transparency is dropped. CMYK in a JPEG is stored as the complement of its
     inks, as Adobe's programs do it, with their marker or without: so browsers, Pillow and every loader built on it read
-    it. Red is then (255 - cyan) (255 - black) / 255, and so on. A file that the system cannot read is an InputError;
-    one that it can read but that holds no usable image is a BadImage.
+    it. Red is then (255 - cyan) (255 - black) / 255, and so on. Rows and columns are those of the file, as in ImageNet
+    training elsewhere: a note in it that asks viewers to turn the image (EXIF) is not followed. A file that the system
+    cannot read is an InputError; one that it can read but that holds no usable image is a BadImage.
     """
     try:
         with Image.open(path) as image:
@@ -40,12 +38,12 @@ def opened(path: Path) -> Image.Image:
                 reason = f"has more than 8 bits per channel (mode {image.mode})"
                 raise BadImage(path, reason, "convert it to 8 bits")
             return image.convert("RGB")
-    except InputError:
+    except (InputError, MemoryError):
         raise
     except BOMB as error:
         raise BadImage(path, f"is too large to decode safely ({error})", "shrink or remove it") from error
-    except DAMAGE as error:
-        if isinstance(error, OSError) and error.errno is not None:
+    except Exception as error:  # Pillow's decoders raise almost anything on a damaged file, whatever its name ends in
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # EINVAL: sought before its start
             raise InputError(f"{path} cannot be read ({error.strerror}); restore it or check its disk") from error
         raise BadImage(path, f"cannot be decoded as an image ({error})", "replace or remove it") from error
 

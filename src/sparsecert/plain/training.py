@@ -19,6 +19,7 @@ from sparsecert.plain.recipes import PlainRecipe
 from sparsecert.plain.run import PlainRun
 from sparsecert.training import Progress, Stop
 from sparsecert.training.captured import Captured, one_by_one
+from sparsecert.training.pace import check_between
 from sparsecert.training.run import CHECKPOINT_NAME, finished
 from sparsecert.training.together import TOLD_EVERY, Told
 
@@ -40,6 +41,7 @@ def train_plain(
     resumes from its checkpoint, on the CPU to the same weights; a finished one is left as it is; a folder that holds
     another run is refused.
     """
+    check_between(checkpoint_seconds)
     if data.images.shape != test.images.shape or data.classes != test.classes:
         raise InputError(f"{test.name} has other images or classes than {data.name}, on which the network is trained")
     run, out = PlainRun(data, recipe, seed, torch.device(device)), Path(out)

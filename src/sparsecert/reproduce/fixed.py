@@ -53,7 +53,9 @@ class FixedRow:
 def fixed_rows(study: Study, choices: Sequence[Choice]) -> list[FixedRow]:
     """The classifiers of these sets of masks; what they lack is made."""
     cells = {choice: study.fixed_cell(choice) for choice in choices}
-    _complete(study, [cell for cell in cells.values() if not _is_complete(study, cell)])
+    lacking = [cell for cell in cells.values() if not _is_complete(study, cell)]
+    study.refuse_two_test_sets([_located(study, cell) for cell in cells.values()], making=bool(lacking))
+    _complete(study, lacking)
     rows = []
     with study.bars.rows(len(cells)) as told:
         for choice, cell in cells.items():

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -148,6 +148,8 @@ class Study:
             for cell in dict.fromkeys(cells)
         }
         lacking = {cell: missing for cell, missing in lacking.items() if missing}
+        there = [self._located(cell, kind, sampling) for cell in cells for kind in _kinds(sampling)]
+        self.refuse_two_test_sets(there, making=bool(lacking))
         self._check(list(lacking), sampling)
         for together in self.side_by_side(list(lacking)):
             self.train(together)
@@ -176,6 +178,20 @@ class Study:
             scheme = cell.scheme(self.test.images.shape)
             check_settings(scheme, self.seed, sampling.alpha, n0=sampling.n0, n=sampling.n)
             self.refuse_orphans(cell)
+
+    def refuse_two_test_sets(self, paths: Iterable[Path], making: bool) -> None:
+        """Refuses to show records of different test sets side by side; `making`: more are to be made of the one here.
+
+        A data set's name does not say it all: a second folder may hold the same photographs in another size.
+        """
+        seen = [(path, records.glance(path)) for path in paths if path.is_file()]
+        found = {one[0].run["data"].get("fingerprint"): str(path) for path, one in seen if one is not None}
+        found.pop(None, None)
+        if making and found:
+            found.setdefault(self.test.fingerprint(), f"the {self.test.name} that is here")
+        if len(found) > 1:
+            first, second, *_ = found.values()
+            raise InputError(f"{first} is of other test images than {second}; name another --out folder")
 
     def records(self, cell: Cell, sampling: Sampling) -> tuple[Records, Records | None]:
         """The cell's certify records and, where the sampling predicts, its predict records, which must be there."""

@@ -43,7 +43,8 @@ def table_7(
     printed = next(row for row in known.rows if row.data == study.data)
     sweeps = {values or 256: tuple(kappas)} if kappas is not None else _sweeps(values)
     ablation = [study.cell(keep) for keep in keeps or [printed.keep]]
-    random = [_cell(study, kappa, count) for count, sweep in sweeps.items() for kappa in sweep]
+    asked = [_cell(study, kappa, count) for count, sweep in sweeps.items() for kappa in sweep]
+    random = list({cell.folder: cell for cell in asked}.values())  # 0.1 and 1/10 are one
     rows = _measured(study, [*ablation, *random])
     of_ours, of_theirs = rows[: len(ablation)], rows[len(ablation) :]
     samples = shared_facts([row.two_sided for row in rows])
@@ -96,6 +97,7 @@ def _measured(study: Study, cells: Sequence[Cell]) -> list[Measured]:
     for cell in whole:
         every, _ = replace(study, limit=None).records(cell, sampling)
         found[cell] = replace(every, lines=tuple(line for line in every.lines if line.example in asked))
+    study.refuse_two_test_sets([one.path for one in found.values()], making=False)
     rows = []
     with study.bars.rows(len(cells)) as told:
         for cell in cells:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sized
 from typing import Protocol
 
+from sparsecert.errors import InputError
+
 
 class Length(Protocol):
     """What a recipe of any kind says of the length of a run."""
@@ -40,3 +42,9 @@ class Paced:
     def batch(self) -> int:
         """How many inputs the next step takes: the last of an epoch takes what is left."""
         return min(self.recipe.batch, len(self.data) - self.step % self.epoch_steps * self.recipe.batch)
+
+
+def check_between(checkpoint_seconds: float) -> None:
+    """Refuses a time between checkpoints that is none; with "not a number" there would never be a checkpoint."""
+    if not checkpoint_seconds >= 0:
+        raise InputError(f"checkpoint_seconds must be a number of at least 0, got {checkpoint_seconds}")

@@ -301,8 +301,8 @@ class Run(Paced):
             "training": {"settings": self.settings(), "last_epoch": last},
         }
         smoothed = Smoothed(self.model, self.scheme, self.encoding, classes=len(self.data.classes), facts=facts)
+        self._write_log(out)  # first: once the model is there, nobody comes back to complete the log
         smoothed.save(out / MODEL_NAME, half=half)
-        self._write_log(out)
 
     def _write_log(self, out: Path) -> None:
         write_atomically(out / LOG_NAME, "".join(json.dumps(line) + "\n" for line in self.log).encode())

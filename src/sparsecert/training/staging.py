@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from sparsecert.datasets.folder import FolderImages
 from sparsecert.datasets.stream import Request, Stream
 from sparsecert.datasets.workers import default_workers
+from sparsecert.training.team import told_number
 
 IN_FLIGHT = 2  # copies to a GPU that may be under way: the host is never further ahead of it than that
 
@@ -31,10 +31,10 @@ class Staging:
         requests: Callable[[], Iterable[Request]],
         workers: int | None = None,
     ) -> None:
-        self.pixels = torch.zeros(batch, *images.shape, dtype=torch.uint8, device=device)
+        self.pixels = torch.zeros(min(batch, len(images)), *images.shape, dtype=torch.uint8, device=device)
         self._requests = requests
         if workers is None:
-            workers = default_workers(int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+            workers = default_workers(max(1, told_number("LOCAL_WORLD_SIZE", 1)))
         self._stream = Stream(images, workers, empty=_pinned if device.type == "cuda" else None)
         self._batches: Iterator[NDArray[np.uint8]] | None = None
         self._under_way: deque[tuple[torch.Tensor, torch.cuda.Event]] = deque()

@@ -81,8 +81,8 @@ class Team:
 @contextmanager
 def joined(device: str) -> Iterator[tuple[Team, str]]:
     """This process's team, as torchrun's environment says, and its own device; alone without torchrun."""
-    size = int(os.environ.get("WORLD_SIZE", "1"))
-    if size == 1 or dist.is_initialized():
+    size = told_number("WORLD_SIZE", 1)
+    if size <= 1 or dist.is_initialized():
         yield (Team(dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else Team()), device
         return
     for name in ("RANK", "MASTER_ADDR", "MASTER_PORT"):
@@ -95,6 +95,14 @@ def joined(device: str) -> Iterator[tuple[Team, str]]:
     yield Team(dist.get_rank(), dist.get_world_size()), device
     dist.barrier()  # nobody leaves while another still has messages under way
     dist.destroy_process_group()  # not after a failure here: it might wait for others, who wait for this process
+
+
+def told_number(name: str, otherwise: int) -> int:
+    """What torchrun's environment says under this name."""
+    text = os.environ.get(name, str(otherwise))
+    if not text.isdecimal():
+        raise InputError(f"{name} must be a whole number, as torchrun sets it, got {text!r}; unset it")
+    return int(text)
 
 
 def leave() -> NoReturn:
@@ -110,7 +118,7 @@ def leave() -> NoReturn:
 
 def _own_gpu(device: str) -> str:
     """The GPU of this process, one of as many as there are processes on this machine."""
-    place, processes = int(os.environ.get("LOCAL_RANK", "0")), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    place, processes = told_number("LOCAL_RANK", 0), told_number("LOCAL_WORLD_SIZE", 1)
     if device != "cuda" and processes > 1:
         raise InputError(f"device must be cuda where {processes} processes each take a GPU of their own, got {device}")
     if processes > torch.cuda.device_count():

@@ -20,6 +20,7 @@ from sparsecert.recipes import Recipe
 from sparsecert.schemes import Scheme, Uniform
 from sparsecert.schemes.philox import key_of
 from sparsecert.training.captured import stepper
+from sparsecert.training.pace import check_between
 from sparsecert.training.run import CHECKPOINT_NAME, LOG_NAME, Run, default_encoding, finished
 from sparsecert.training.team import Team
 
@@ -90,6 +91,7 @@ def train_together(
     On the CPU the weights are the same to the bit. On a GPU, where one run's small kernels leave most of the card idle,
     this takes far less time.
     """
+    check_between(checkpoint_seconds)
     for run, _ in runs:
         run.check_fit()
         run.team.check_same(run.settings())
