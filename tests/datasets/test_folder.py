@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import errno
-import io
 import os
 import warnings
 from collections.abc import Callable
@@ -215,15 +214,18 @@ def test_whatever_a_decoder_raises_names_the_file(
     assert "odd.png" in str(caught.value) or isinstance(raised, MemoryError)
 
 
-def test_a_damaged_texture_named_as_a_photograph_is_refused(tmp_path: Path) -> None:
-    """Pillow looks at what a file holds, not at its name."""
-    whole = io.BytesIO()
-    Image.fromarray(constant(8, 8)).save(whole, "DDS")
-    damaged = bytearray(whole.getvalue())
-    damaged[80:84] = bytes(4)  # what kind of pixels follows
-    (tmp_path / "texture.jpg").write_bytes(damaged)
-    with pytest.raises(BadImage, match=r"texture\.jpg cannot be decoded as an image"):
-        opened(tmp_path / "texture.jpg")
+@pytest.mark.parametrize(
+    ("kind", "read"), [("PNG", True), ("GIF", True), ("BMP", True), ("DDS", False), ("EPS", False)]
+)
+def test_what_a_file_holds_decides_how_it_is_read(tmp_path: Path, kind: str, read: bool) -> None:
+    """Whatever its name; kinds that are no photographs are refused, an EPS among them, which runs another program."""
+    Image.fromarray(constant(8, 8)).save(tmp_path / "odd", kind)
+    path = (tmp_path / "odd").rename(tmp_path / "odd.jpg")
+    if read:
+        assert opened(path).size == (8, 8)
+        return
+    with pytest.raises(BadImage, match=r"odd\.jpg cannot be decoded as an image"):
+        opened(path)
 
 
 def test_a_turned_photograph_is_taken_as_it_is_stored(tmp_path: Path) -> None:

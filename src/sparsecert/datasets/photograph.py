@@ -11,6 +11,8 @@ from sparsecert.errors import InputError
 
 # Resizing the shorter side multiplies the longer one: a strip of one pixel's height would fill the memory.
 MAX_ELONGATION = 100
+# A file's name does not decide how it is read: an EPS named .jpg would be handed to another program.
+FORMATS = "JPEG", "PNG", "BMP", "PPM", "WEBP", "TIFF", "GIF"
 BOMB = (Image.DecompressionBombError, Image.DecompressionBombWarning)
 
 
@@ -32,7 +34,7 @@ def opened(path: Path) -> Image.Image:
     cannot read is an InputError; one that it can read but that holds no usable image is a BadImage.
     """
     try:
-        with Image.open(path) as image:
+        with Image.open(path, formats=FORMATS) as image:
             _refuse_extremes(path, *image.size)
             if image.mode.startswith(("I", "F")):
                 reason = f"has more than 8 bits per channel (mode {image.mode})"
