@@ -118,9 +118,14 @@ def trained(data: Dataset, recipe: Recipe, device: torch.device, steps: int) -> 
         run.model.train()
         take_step = stepper([run])
         warm = warm_up(run, steps) if device.type == "cuda" else 1
-        taken = seconds(lambda: take_step([run]), device, steps, warm)
-        shown = sum(size_of(run, step) for step in range(warm, warm + steps))
-    return shown * recipe.copies / (steps * taken), flops
+        shown: list[int] = []
+
+        def step() -> None:
+            shown.append(run.batch)
+            take_step([run])
+
+        taken = seconds(step, device, steps, warm)
+    return sum(shown[warm:]) * recipe.copies / (steps * taken), flops
 
 
 def warm_up(run: Run, steps: int) -> int:
@@ -130,12 +135,6 @@ def warm_up(run: Run, steps: int) -> int:
     """
     ends_within = run.epoch_steps < WARM + steps and len(run.data) % run.recipe.batch
     return 2 * run.epoch_steps + WARM if ends_within else WARM
-
-
-def size_of(run: Run, step: int) -> int:
-    """How many images the batch of that step has."""
-    begin = step % run.epoch_steps * run.recipe.batch
-    return min(run.recipe.batch, len(run.data) - begin)
 
 
 def operations(run: Run) -> int:

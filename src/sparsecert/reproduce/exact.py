@@ -137,9 +137,8 @@ def _figure(data: str, series: Sequence[Series]) -> Figure:
     """Medians, and certified accuracy against as many pixels as the paper's largest median, by forward passes."""
     from matplotlib.figure import Figure
 
-    rho = max(
-        (row.median or 0 for row in published_over_k(data).rows if data == published_over_k(data).data), default=1
-    )
+    known = published_over_k(data)
+    rho = max((row.median or 0 for row in known.rows if known.data == data), default=1)
     figure = Figure(figsize=(10, 4.6), layout="constrained")
     left, right = figure.subplots(1, 2)
     for colour, one in zip(COLOURS, series, strict=False):
