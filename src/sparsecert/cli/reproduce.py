@@ -144,7 +144,7 @@ def reproduce(
 
     MNIST is certified on all test images. CIFAR-10 is on 1,000 evenly spaced ones unless --limit says otherwise
     (--limit 10000: all), Imagenette on 400 drawn at random; a row that has records of more images shows those.
-    All test images are certified for exact and patches, unless --limit says otherwise.
+    All test images are certified for exact and patches, by blocks 1,000, unless --limit says otherwise.
     table-2 attacks 275 evenly spaced images of MNIST; the exit code is 1 if an attack misclassifies one of them within
     its certified radius.
 

@@ -3,7 +3,8 @@
     OUT/mnist/lattice-28x1/model.safetensors   training.jsonl   certify.jsonl
     OUT/mnist/lattice-28x1/certify-500.jsonl   of fewer test images than all
 
-Records are certified by the run-off; by plurality they are certified again from the same rankings.
+Blocks are hundreds of masks, so that unless the study says otherwise so many test images are certified by them:
+`BY_BLOCKS`, evenly spaced. Records are certified by the run-off; by plurality they are certified again from the same rankings.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from sparsecert.errors import InputError
 from sparsecert.exact import Exactly
 from sparsecert.records import Header, Records, compressed
 from sparsecert.reports import Summary, summarise
-from sparsecert.reproduce.cell import Cell, FixedCell
+from sparsecert.reproduce.cell import FixedCell
 from sparsecert.reproduce.study import CERTIFY, Study
 from sparsecert.schemes import Choice, FixedMasks, from_config
+
+BY_BLOCKS = 1_000
 
 
 @dataclass(frozen=True)
@@ -84,16 +87,24 @@ def _complete(study: Study, cells: Sequence[FixedCell]) -> None:
         for each in together:
             smoothed, folder = study.load(each), study.folder(each)
             assert isinstance(smoothed.scheme, FixedMasks)
-            inputs, masks = len(indices_of(study.test, study.limit)), len(smoothed.scheme.table)
+            limit = _limit(study, each)
+            inputs, masks = len(indices_of(study.test, limit)), len(smoothed.scheme.table)
             with study.bars.inputs(each, "certifying", inputs, masks) as told:
                 certify_dataset(
-                    smoothed, folder, study.test, _path(study, each), exactly=Exactly(), limit=study.limit, told=told
+                    smoothed, folder, study.test, _path(study, each), exactly=Exactly(), limit=limit, told=told
                 )
 
 
-def _path(study: Study, cell: Cell) -> Path:
+def _limit(study: Study, cell: FixedCell) -> int | None:
+    """How many test images are certified, if not all."""
+    usual = BY_BLOCKS if cell.choice.kind == "blocks" else None
+    return usual if study.limit is None else study.limit
+
+
+def _path(study: Study, cell: FixedCell) -> Path:
     """The file of all test images bears the kind's name alone."""
-    return study.folder(cell) / f"{CERTIFY}{'' if study.limit is None else f'-{study.limit}'}.jsonl"
+    limit = _limit(study, cell)
+    return study.folder(cell) / f"{CERTIFY}{'' if limit is None else f'-{limit}'}.jsonl"
 
 
 def _located(study: Study, cell: FixedCell) -> Path:
@@ -125,7 +136,8 @@ def _differing(study: Study, cell: FixedCell, header: Header) -> str | None:
     there = {**scheme, "scheme": scheme.get("kind"), "limit": run["data"]["inputs"], "data": run["data"]["name"]}
     there |= {"split": run["data"]["split"], "encoding": run.get("encoding", {}).get("kind")}
     there |= {name: run.get(name) for name in ("rule", "precision", "chosen")}
-    limit = of if study.limit is None else min(study.limit, of)
+    asked = _limit(study, cell)
+    limit = of if asked is None else min(asked, of)
     precision = {} if study.precision is None else {"precision": study.precision}
     wanted: dict[str, Any] = dict(cell.facts)
     wanted |= {"rule": "run-off", "data": study.data, "split": "test", "limit": limit, "chosen": None, **precision}
@@ -137,8 +149,9 @@ def _differing(study: Study, cell: FixedCell, header: Header) -> str | None:
 
 def subset_notes(rows: Sequence[FixedRow]) -> list[str]:
     """How uncertain the numbers are where only some of the test images were certified."""
-    inputs = rows[0].run_off.inputs
-    if inputs >= rows[0].of:
-        return []
-    uncertain = f"a share near one half is uncertain by {50 / inputs**0.5:.1f} points (one standard error)"
-    return [f"{inputs} of the {rows[0].of} test images, evenly spaced: {uncertain}"]
+    some = dict.fromkeys((row.run_off.inputs, row.of) for row in rows if row.run_off.inputs < row.of)
+    return [
+        f"{inputs} of the {of} test images, evenly spaced: a share near one half is uncertain by "
+        f"{50 / inputs**0.5:.1f} points (one standard error)"
+        for inputs, of in some
+    ]

@@ -15,7 +15,7 @@ from sparsecert.schemes import Choice
 
 CHOICES = {
     "mnist": ("bands-2", "bands-4", "bands-6", "blocks-10", "blocks-12"),
-    "cifar10": ("bands-2", "bands-4", "bands-6", "blocks-10", "blocks-12"),
+    "cifar10": ("bands-4", "blocks-12"),
 }
 SIDES = 1, 2, 3, 4, 5, 6, 8, 10
 
@@ -39,16 +39,18 @@ def _table(study: Study, rows: Sequence[FixedRow]) -> Table:
         trained_by(study, [study.fixed_cell(row.choice) for row in rows]),
         *([f"published: {known.source}; {known.about}"] if printed else []),
     )
-    headers = ("masks", "forward passes", "pixels retained", "accuracy", *(f"{side} x {side}" for side in SIDES))
+    sides = (f"{side} x {side}" for side in SIDES)
+    headers = ("masks", "images", "forward passes", "pixels retained", "accuracy", *sides)
     texts = (*(_measured(row) for row in rows), *(_published(row) for row in printed))
     return Table(headers, texts, f"{study.data}: certified accuracy against a patch", notes)
 
 
 def _measured(row: FixedRow) -> tuple[str, ...]:
     shares = (percent(row.run_off.certified_accuracy_at(side) or 0.0) for side in SIDES)
-    return row.name, str(row.masks), row.retained, percent(row.run_off.accuracy), *shares
+    inputs, accuracy = str(row.run_off.inputs), percent(row.run_off.accuracy)
+    return row.name, inputs, str(row.masks), row.retained, accuracy, *shares
 
 
 def _published(row: PublishedPatch) -> tuple[str, ...]:
     shares = (f"{row.certified:.1f}%" if side == row.side else NOT_APPLICABLE for side in SIDES)
-    return "published, best", NOT_APPLICABLE, NOT_APPLICABLE, f"{row.accuracy:.1f}%", *shares
+    return "published, best", *(NOT_APPLICABLE,) * 3, f"{row.accuracy:.1f}%", *shares
