@@ -96,9 +96,7 @@ class WorstCases:
         self.most = min(scheme.units, MOST_EXACT)
         self._made: list[WorstCase] = []
         self._more: Iterator[WorstCase] = (worst_case(law, scheme, rho) for rho, law in enumerate(scheme.laws()))
-        self._making = (
-            Lock()
-        )  # of two threads at once, one might put a smaller rho's case in a larger one's place
+        self._making = Lock()  # of two threads at once, one might put a smaller rho's case in a larger one's place
 
     def __iter__(self) -> Iterator[WorstCase]:
         """For rho = 0, 1, ..., most."""
