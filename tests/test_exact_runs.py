@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from sparsecert import datasets, modelfile, rankings, records
 from sparsecert.attacks import UniformNoise
 from sparsecert.certificates.damage import AlteredUnits
 from sparsecert.certificates.patches import AlteredPatch
 from sparsecert.cli import main
+from sparsecert.encodings import Encoding, Grouped, NullChannels
 from sparsecert.errors import InputError
 from sparsecert.exact import Exactly, certified, elected
 from sparsecert.merging import merge
@@ -27,7 +29,7 @@ from sparsecert.runs import (
     certify_dataset,
     predict_dataset,
 )
-from sparsecert.schemes import FixedMasks, Partition, from_config
+from sparsecert.schemes import Bands, FixedMasks, Lattice, Partition, from_config
 from sparsecert.smoothed import Smoothed
 
 LIMIT, ROWS = 40, 64
@@ -514,3 +516,32 @@ def test_attacks_on_other_models_refuse_a_rule(
         assert _cli("attack", model, *arguments) == 2
         assert message in capsys.readouterr().err
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("scheme", "encoding", "message"),
+    [
+        (Bands(16, 4, 1, rows=True), NullChannels(), "16 x 4 image .* form an image of 8 x 8"),
+        (Lattice(4, 16, 8), NullChannels(), "4 x 16 image .* form an image of 8 x 8"),
+        (Lattice(8, 8, 8), Grouped(NullChannels(), np.arange(64)[::-1].reshape(8, 8).T), "form no image"),
+    ],
+    ids=["bands", "lattice", "groups"],
+)
+def test_a_report_makes_no_patches_of_units_that_are_not_beside_each_other(
+    scheme: FixedMasks, encoding: Encoding, message: str, tmp_path: Path
+) -> None:
+    """The run refuses them. Its records against pixels are sound, and must not become those of patches later."""
+    net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(128, 10))
+    g, model, data = Smoothed(net, scheme, encoding, classes=10), tmp_path / "m.safetensors", datasets.load("digits")
+    g.save(model)
+    with pytest.raises(InputError, match=message):
+        certify_dataset(g, model, data, tmp_path / "patches.jsonl", exactly=Exactly(against="patches"), limit=2)
+    certify_dataset(g, model, data, tmp_path / "pixels.jsonl", exactly=Exactly(against="pixels"), limit=2)
+    found = records.read(tmp_path / "pixels.jsonl")
+    assert summarise(found).against == "pixels"
+    with pytest.raises(InputError, match=message):
+        summarise(found, against="patches")
+
+
+def test_the_image_of_the_masks_is_no_fact_of_its_own_where_it_is_that_of_the_inputs(folders: dict[str, Path]) -> None:
+    assert all("sides" not in _read(folder).header.run for folder in folders.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from threading import Event, Thread, current_thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -49,6 +50,38 @@ def test_counts_are_those_of_a_plain_loop(encoding: Encoding, rows: int | None) 
     assert counts.votes.dtype == np.int64
     assert (counts.votes == expected).all()
     assert (counts.invalid == 0).all()
+
+
+def test_threads_that_vote_at_once_vote_in_eval_mode_to_their_end() -> None:
+    """The first puts a model in training mode into eval mode; it must not take that from the second, which goes on."""
+    model = _model().train()
+    voting = Voting(Ablation(model, SCHEME, NullChannels(), CPU), _inputs(1), rows=8)
+
+    def votes() -> list[list[int]]:
+        found: list[list[int]] = voting.begin(_inputs(), range(5), range(40), seed=7)().votes.tolist()
+        return found
+
+    alone, found, seen = votes(), dict[str, list[list[int]]](), list[bool]()
+    begun, waited = Event(), Event()
+
+    def wait_for_each_other(module: nn.Module, *_: object) -> None:
+        seen.append(module.training)
+        if current_thread() is first:
+            begun.set()
+            waited.wait()
+        else:
+            waited.set()
+            first.join()
+
+    model[3].register_forward_hook(wait_for_each_other)
+    first, second = (Thread(target=lambda name=name: found.update({name: votes()})) for name in ("first", "second"))
+    first.start()
+    begun.wait()
+    second.start()
+    second.join()
+    assert found == {"first": alone, "second": alone}
+    assert not any(seen)
+    assert all(module.training for module in model.modules())
 
 
 def test_every_module_is_given_back_as_it_was() -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
 from math import prod
+from threading import Event, Thread
 
 import pytest
 
 from sparsecert.bounds import Interval
 from sparsecert.certificates import METHODS, corollary_1, corollary_2, lead, majority, random_values
-from sparsecert.certificates.random_values import needed, thresholds, worst_cases
+from sparsecert.certificates.random_values import WorstCase, WorstCases, needed, thresholds, worst_cases
 from sparsecert.counts import Tally
 from sparsecert.errors import InputError
 from sparsecert.schemes import DELTA_BITS, RandomValues, Uniform
@@ -204,3 +206,35 @@ def test_thresholds_are_listed_for_as_many_units_as_there_are(units: int, monkey
     for wrong in (-1, 4):
         with pytest.raises(InputError, match="rho must be a whole number between 0 and 3"):
             needed(scheme, wrong)
+
+
+class Pausing:
+    """Cases one by one; whoever takes the first is held up before it is handed over, and others go on meanwhile."""
+
+    def __init__(self, cases: Iterator[WorstCase]) -> None:
+        self.cases, self.taken = cases, Event()
+
+    def __iter__(self) -> Iterator[WorstCase]:
+        return self
+
+    def __next__(self) -> WorstCase:
+        case, first = next(self.cases), not self.taken.is_set()
+        self.taken.set()
+        if first:
+            Event().wait(0.2)
+        return case
+
+
+def test_threads_that_ask_at_once_get_the_case_of_each_rho() -> None:
+    scheme = RandomValues(6, "0.3", 4)
+    alone, shared = list(WorstCases(scheme)), WorstCases(scheme)
+    shared._more = pausing = Pausing(shared._more)
+    found: dict[str, list[WorstCase]] = {}
+    threads = [Thread(target=lambda name=name: found.update({name: list(shared)})) for name in ("first", "second")]
+    threads[0].start()
+    pausing.taken.wait()
+    threads[1].start()
+    for thread in threads:
+        thread.join()
+    assert found == {"first": alone, "second": alone}
+    assert list(shared) == alone

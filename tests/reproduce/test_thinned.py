@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from math import comb
 
 import pytest
@@ -64,3 +65,10 @@ def test_all_votes_are_the_run_itself(found: Records) -> None:
 def test_more_than_there_are_cannot_be_chosen(found: Records, n0: int, n: int) -> None:
     with pytest.raises(InputError, match=rf"has 5 \+ 10 votes, of which {n0} \+ {n} cannot be chosen"):
         thinned(found, n0, n)
+
+
+def test_votes_that_were_stopped_by_looking_are_refused(found: Records) -> None:
+    run = {**found.header.run, "sampling": {"kind": "sequential"}}
+    stopped = replace(found, header=replace(found.header, run=run))
+    with pytest.raises(InputError, match="took its votes sequentially"):
+        thinned(stopped, 2, 4)

@@ -7,6 +7,7 @@ import base64
 import json
 import re
 from collections.abc import AsyncIterator
+from fractions import Fraction
 from typing import Any
 
 import httpx
@@ -17,6 +18,7 @@ import torch
 from sparsecert import InputError, NullChannels, Smoothed, Uniform
 from sparsecert.encodings import PROTECTED, Grouped
 from sparsecert.service import Limits, Service, serve
+from sparsecert.service.answers import guarantee
 from tests.service.made import SHAPE, asked, image, network, png, post, small
 
 
@@ -347,3 +349,10 @@ def test_the_document_describes_every_path_and_refusal(service: Service) -> None
             assert {"200", "401", "408", "413", "422", "429", "503"} <= set(
                 document["paths"][path]["post"]["responses"]
             )
+
+
+@pytest.mark.parametrize("alpha", [0.05, 1e-9, 1.04e-9, 0.123456789876, 0.5, 1 / 3])
+def test_a_guarantee_promises_no_more_than_alpha_leaves(alpha: float) -> None:
+    said = re.search(r"with probability at least (0\.\d+) over the masks", guarantee(3, "pixels", alpha))
+    assert said is not None
+    assert Fraction(said[1]) == 1 - Fraction(str(alpha))

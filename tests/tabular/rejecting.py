@@ -9,7 +9,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 
 class Rejecting(ClassifierMixin, BaseEstimator):  # type: ignore[misc,unused-ignore]
-    """0 where the first column is shown; else 1 where a 9 is; else -1, which is no class. It takes NaN for NULL."""
+    """0 where the first column is shown; else 1 where a 9 is; else `none`, which is no class. It takes NaN for NULL."""
+
+    def __init__(self, none: float = -1) -> None:
+        self.none = none
 
     def fit(self, rows: Any, labels: Any) -> Rejecting:
         """Learns nothing but the classes."""
@@ -17,8 +20,8 @@ class Rejecting(ClassifierMixin, BaseEstimator):  # type: ignore[misc,unused-ign
         return self
 
     def predict(self, rows: Any) -> Any:
-        """int64[n]."""
-        return np.where(~np.isnan(rows[:, 0]), 0, np.where((rows == 9).any(axis=1), 1, -1))
+        """A number for each."""
+        return np.where(~np.isnan(rows[:, 0]), 0, np.where((rows == 9).any(axis=1), 1, self.none))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -132,6 +132,21 @@ def test_answers_that_are_no_class_count_against_the_leader() -> None:
     assert g.predict_proba(np.full((1, 20), np.nan)).sum() == 0
 
 
+@pytest.mark.parametrize("none", [-1, 2, 0.5, 1 << 16, (1 << 16) + 1, np.nan, np.inf, 1e30], ids=str)
+@pytest.mark.parametrize("most_masks", [100, 0], ids=["exact", "sampled"])
+def test_an_answer_that_is_no_class_is_a_vote_for_nobody(none: float, most_masks: int) -> None:
+    """Whatever it is: not every number that is no class stays one where votes are whole numbers of 16 bits."""
+    row = np.array([[np.nan, 9.0, 0.0, 0.0, 0.0, 0.0]])
+    g = AblatedClassifier(Rejecting(none), keep=2, most_masks=most_masks, n=200, random_state=0)
+    found = g.fit(np.zeros((2, 6)), [0, 1]).certify(row)
+    assert found.counts[0, 0] == g.votes(row)[0, 0] == 0
+    assert g.predict(row) == [1]
+    if g.exact_:  # ten of the fifteen masks see no 9 and vote for nobody
+        assert (found.counts.tolist(), found.answers.tolist(), found.radii.tolist()) == ([[0, 5]], [1], [0])
+    else:
+        assert found.abstained.all()
+
+
 def test_it_abstains_where_the_votes_are_even() -> None:
     rows = np.zeros((2, 40))
     g = AblatedClassifier(Hashed(0.0), keep=20, copies=1, n0=20, n=50, random_state=0).fit(rows, [0, 1])

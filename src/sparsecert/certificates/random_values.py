@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate, count, islice
+from threading import Lock
 
 from sparsecert.bounds.interval import Interval
 from sparsecert.checks import whole
@@ -89,18 +90,20 @@ def worst_case(law: list[int], scheme: RandomValues, rho: int) -> WorstCase:
 
 
 class WorstCases:
-    """The worst case for each rho up to MOST_EXACT, made once, when it is first asked for."""
+    """The worst case for each rho up to MOST_EXACT, made once, when it is first asked for, whatever thread asks."""
 
     def __init__(self, scheme: RandomValues) -> None:
         self.most = min(scheme.units, MOST_EXACT)
         self._made: list[WorstCase] = []
-        self._more = (worst_case(law, scheme, rho) for rho, law in enumerate(scheme.laws()))
+        self._more: Iterator[WorstCase] = (worst_case(law, scheme, rho) for rho, law in enumerate(scheme.laws()))
+        self._making = Lock()  # of two threads at once, one might put a smaller rho's case in a larger one's place
 
     def __iter__(self) -> Iterator[WorstCase]:
         """For rho = 0, 1, ..., most."""
         for rho in range(self.most + 1):
-            if rho == len(self._made):
-                self._made.append(next(self._more))
+            with self._making:
+                if rho == len(self._made):
+                    self._made.append(next(self._more))
             yield self._made[rho]
 
 

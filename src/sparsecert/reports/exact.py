@@ -21,6 +21,7 @@ def exactly_of(records: Records, scheme: Scheme, rule: str | None, against: str 
     """How the votes are certified: as the run did, but for a rule or a kind of attack that is asked for instead.
 
     Of another than the run's, the linear programs are left out: they would take as long again as they took the run.
+    Patches are refused where the masks were made for another image than the inputs' units form.
     """
     run, masks = records.header.run, _fixed(records, scheme)
     certifies = records.header.kind == "certify"
@@ -34,7 +35,9 @@ def exactly_of(records: Records, scheme: Scheme, rule: str | None, against: str 
     seconds = float(run.get("seconds", 0.0)) if same else 0.0
     asked = Exactly(asked.rule, asked.against if certifies else None, seconds)
     if certifies:
-        asked.damage(masks)
+        damage = asked.damage(masks)
+        if "sides" in run:
+            exact.check_damage(damage, masks, run["sides"] and tuple(run["sides"]))
     return asked
 
 

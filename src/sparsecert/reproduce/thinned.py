@@ -8,7 +8,7 @@ import numpy as np
 
 from sparsecert.counts import Tally
 from sparsecert.errors import InputError
-from sparsecert.records import Header, Record, Records
+from sparsecert.records import Header, Record, Records, is_sequential
 
 
 def thinned(found: Records, n0: int, n: int, seed: int = 0) -> Records:
@@ -16,9 +16,11 @@ def thinned(found: Records, n0: int, n: int, seed: int = 0) -> Records:
 
     An input's votes are independent draws of one distribution, so that some of them, chosen without a look at what
     they are, are so too: a certificate from them holds as one from a run with so few samples. What was chosen depends
-    on (seed, example, n0, n) alone.
+    on (seed, example, n0, n) alone. Votes that ended when they looked good are no such draws, and are refused.
     """
     run = found.header.run
+    if is_sequential(found.header):
+        raise InputError(f"{found.path} took its votes sequentially: some of them are no run with fewer; name another")
     if not (1 <= n0 <= run["n0"] and 1 <= n <= run["n"]):
         raise InputError(f"{found.path} has {run['n0']} + {run['n']} votes, of which {n0} + {n} cannot be chosen")
     lines = tuple(_thinned(line, n0, n, seed) for line in found.lines)

@@ -18,7 +18,7 @@ from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
 from sparsecert.records import Writer
 from sparsecert.runs.inputs import Indices, Limit, Shard, choice, indices_of
-from sparsecert.schemes import Scheme
+from sparsecert.schemes import Bands, Blocks, Lattice, Scheme
 from sparsecert.smoothed import Smoothed
 
 
@@ -37,6 +37,7 @@ def facts(
         **model_facts(smoothed, model, data),
         **settings,
         **theorem_facts(smoothed.scheme, settings),
+        **image_facts(smoothed, data, settings),
         "data": data_facts(data, limit),
         **choice(limit, len(data)),
         **part,
@@ -48,6 +49,18 @@ def theorem_facts(scheme: Scheme, settings: dict[str, Any]) -> dict[str, Any]:
     if settings.get("bound") not in METHODS:
         return {}
     return {"certificate": theorem_name(settings["bound"], scheme.config(), settings.get("sampling"))}
+
+
+def image_facts(smoothed: Smoothed, data: Dataset, settings: dict[str, Any]) -> dict[str, Any]:
+    """The height and width of the image that the units form (None: none), where masks were made for another one.
+
+    What is certified of altered pixels holds all the same; but no report may take the masks' patches for the image's.
+    """
+    scheme = smoothed.scheme
+    if "against" not in settings or not isinstance(scheme, Bands | Blocks | Lattice):
+        return {}
+    sides = smoothed.encoding.sides(data.images.shape)
+    return {} if sides == (scheme.height, scheme.width) else {"sides": sides and list(sides)}
 
 
 def check_classes(smoothed: Smoothed, data: Dataset) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import math
 import secrets
 from collections.abc import AsyncIterator, Callable
+from decimal import Decimal
 from typing import Any
 
 import torch
@@ -287,7 +288,8 @@ def guarantee(radius: int | None, against: str, alpha: float | None, proviso: st
     change += proviso
     if alpha is None:
         return f"{change}. This holds always, if the model gives a copy the same scores in any batch."
-    return f"{change}, with probability at least {1 - alpha:.10g} over the masks that were drawn."
+    sure = 1 - Decimal(str(alpha))  # all its digits: a rounded one might promise more
+    return f"{change}, with probability at least {sure} over the masks that were drawn."
 
 
 def _seed(settings: Settings) -> int:

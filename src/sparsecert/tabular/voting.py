@@ -17,6 +17,7 @@ Int64 = npt.NDArray[np.int64]
 
 MOST_VALUES = 1 << 21  # of the ablated copies that are shown to the estimator at once: 16 MiB
 ROWS = 64  # of a task
+NO_CLASS = -1  # the vote of an estimator that rejects what it sees
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,9 @@ class Ablated:
     classes: int
 
     def votes(self, rows: Float, masks: Bool) -> Int64:
-        """int64[b, m]: the class of each row Float[b, columns] through each mask Bool[m, units]."""
+        """int64[b, m]: the class of each row Float[b, columns] through each mask Bool[m, units]; NO_CLASS for any other
+        answer.
+        """
         return np.concatenate([np.empty((0, len(masks)), np.int64), *self._in_batches(rows, masks, self._labels)])
 
     def probabilities(self, rows: Float, masks: Bool) -> Float:
@@ -58,7 +61,8 @@ class Ablated:
         return self.see(each, np.tile(masks, (len(rows), 1)))
 
     def _labels(self, rows: Float, masks: Bool) -> Int64:
-        labels = np.asarray(self.estimator.predict(self._seen(rows, masks)))
+        answers = np.asarray(self.estimator.predict(self._seen(rows, masks)))
+        labels = np.where(np.isin(answers, np.arange(self.classes)), answers, NO_CLASS)  # a NaN is no whole number
         return labels.astype(np.int64).reshape(len(rows), len(masks))
 
     def _shares(self, rows: Float, masks: Bool) -> Float:
