@@ -16,7 +16,7 @@ from sparsecert.errors import InputError
 from sparsecert.published import MEDIANS, PATCHES, names, published_medians, published_patches
 from sparsecert.reports import summarise
 from sparsecert.reports.comparison import median, percent
-from sparsecert.reproduce import Study
+from sparsecert.reproduce import Study, fixed
 from sparsecert.reproduce import exact as exacts
 from sparsecert.reproduce import patches as patched
 from sparsecert.reproduce.exact import exact
@@ -144,6 +144,18 @@ def test_patches_by_the_command_line(out: Path, capsys: pytest.CaptureFixture[st
         row = next(line for line in lines if line.startswith(f"| {name} "))
         assert percent(found.certified_accuracy_at(2) or 0.0) in row
     assert (out / "figures" / "patches-cifar10.png").is_file()
+
+
+def test_blocks_are_asked_about_fewer_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless a limit is given; bands are asked about all, and the table says which row is of how many."""
+    monkeypatch.setattr(fixed, "BY_BLOCKS", 5)
+    choices = [Choice.parse(name) for name in ("bands-3", "blocks-4")]
+    table, _ = patches(Study(tmp_path, data="cifar10"), choices)
+    images = table.headers.index("images")
+    assert [row[images] for row in table.rows] == [str(TESTED), "5", "-"]
+    assert len(records.read(tmp_path / "cifar10" / "bands-3" / "certify.jsonl").lines) == TESTED
+    assert len(records.read(tmp_path / "cifar10" / "blocks-4" / "certify-5.jsonl").lines) == 5
+    assert sum(f"5 of the {TESTED} test images" in note for note in table.notes) == 1
 
 
 def test_each_study_has_its_masks(out: Path) -> None:

@@ -3,8 +3,8 @@
     OUT/mnist/lattice-28x1/model.safetensors   training.jsonl   certify.jsonl
     OUT/mnist/lattice-28x1/certify-500.jsonl   of fewer test images than all
 
-Blocks are hundreds of masks, so that unless the study says otherwise so many test images are certified by them:
-`BY_BLOCKS`, evenly spaced. Records are certified by the run-off; by plurality they are certified again from the same rankings.
+Blocks are hundreds of masks: by them `BY_BLOCKS` evenly spaced test images are certified, if the study says no number.
+Records are certified by the run-off; by plurality they are certified again from the same rankings.
 """
 
 from __future__ import annotations

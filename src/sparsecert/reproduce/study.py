@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sparsecert import datasets, records
 from sparsecert.datasets import Dataset
@@ -43,6 +43,8 @@ CERTIFY, PREDICT = "certify", "predict"
 BASE_NAME, TRAINING_SET_NAME = "base.json", "training-set.json"
 FINGERPRINT = "data fingerprint"
 SIDE_BY_SIDE = "mnist-cnn", "digits-cnn"  # models so small that one of them leaves most of a GPU idle
+
+OneCell = TypeVar("OneCell", bound=Cell)
 
 
 @dataclass
@@ -157,7 +159,7 @@ class Study:
                 for kind in lacking[cell]:
                     self.make(cell, kind, sampling)
 
-    def side_by_side(self, cells: Sequence[Cell]) -> list[list[Cell]]:
+    def side_by_side(self, cells: Sequence[OneCell]) -> list[list[OneCell]]:
         """The cells in the groups that are trained together: small models on a GPU all at once, others one by one."""
         small = all(self.recipe_of(cell).model in SIDE_BY_SIDE for cell in cells)
         at_once = cells and small and self.device.startswith("cuda")
