@@ -125,6 +125,14 @@ def refuse_given(names: Collection[str], why: str) -> None:
             raise InputError(f"{parameter.opts[0]} {why}")
 
 
+def refuse_in_memory(names: Collection[str], data_name: str) -> None:
+    """Refuses options of image folders that are on the command line, where the data set is one held in memory."""
+    from sparsecert.datasets import IN_MEMORY
+
+    if data_name in IN_MEMORY:
+        refuse_given(names, f"is for folders of image files, and {data_name} is held in memory; leave it out")
+
+
 def records_file(out: str | None, model: str, verb: str, data_name: str, part: Shard | None = None) -> str:
     """Where records go: `out`, or beside the model of a run's folder, or a file in runs/ that names model and data."""
     if out is not None:
@@ -140,6 +148,7 @@ def load_data(name: str, split: str, data_dir: str | None, skip_bad: bool) -> Da
     from sparsecert import datasets
     from sparsecert.cli.progress import files_bar
 
+    refuse_in_memory(["skip_bad"], name)
     with files_bar(f"looking for bad files in {split}") as told:
         data = datasets.load(name, split, data_dir, skip_bad, told)
     if data.skipped:
