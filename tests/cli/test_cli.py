@@ -285,6 +285,18 @@ def test_bad_files_are_skipped_where_that_is_asked_for(photos: Path) -> None:
     assert "skipped" not in _sparsecert(*command).stderr
 
 
+def test_what_lies_beside_the_images_is_said_once(photos: Path) -> None:
+    for name in (".hidden", "notes.txt", "labels.csv"):
+        (photos / "train/only" / name).write_text("")
+    passed_over = f"passed over 2 entries of {photos} train, such as only/labels.csv: an image"
+    done = _sparsecert("train", "--data", photos, "--skip-bad", "--keep", 60_000, "--out", photos / "run")
+    assert done.stderr.count("passed over") == done.stderr.count(passed_over) == 1
+    assert "skipped 1 of 2 images" in done.stderr
+    done = _sparsecert("data", "check", photos, "--workers", 0)
+    assert done.stderr.count("passed over") == done.stderr.count(passed_over) == 1
+    assert "passed over" not in _sparsecert("data", "check", photos, "--workers", 0, "--split", "test").stderr
+
+
 TRAIN = ["train", "--data", "digits", "--out", "{tmp}/x"]
 OUT = ["--out", "{tmp}/c"]
 CERTIFY = ["certify", "{trained}", "--data", "digits", "--limit", "2", "--n", "50", "--n0", "10"]

@@ -144,18 +144,27 @@ def records_file(out: str | None, model: str, verb: str, data_name: str, part: S
 
 
 def load_data(name: str, split: str, data_dir: str | None, skip_bad: bool) -> Dataset:
-    """A split of a data set; says what of it was skipped."""
+    """A split of a data set; says what of it was skipped, or was not taken for an image."""
     from sparsecert import datasets
     from sparsecert.cli.progress import files_bar
 
     refuse_in_memory(["skip_bad"], name)
     with files_bar(f"looking for bad files in {split}") as told:
         data = datasets.load(name, split, data_dir, skip_bad, told)
+    say_others(data)
     if data.skipped:
         from sparsecert.datasets.bad_files import skipped_line
 
         click.echo(skipped_line(data), err=True)
     return data
+
+
+def say_others(data: Dataset) -> None:
+    """Says how much lies beside the images of a folder, where anything does."""
+    if data.others:
+        from sparsecert.datasets.folder import others_line
+
+        click.echo(others_line(data), err=True)
 
 
 def chosen(limit: int | None, drawn: bool, seed: int) -> Limit:
