@@ -6,6 +6,7 @@ import json
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -295,6 +296,31 @@ def test_what_lies_beside_the_images_is_said_once(photos: Path) -> None:
     done = _sparsecert("data", "check", photos, "--workers", 0)
     assert done.stderr.count("passed over") == done.stderr.count(passed_over) == 1
     assert "passed over" not in _sparsecert("data", "check", photos, "--workers", 0, "--split", "test").stderr
+
+
+@pytest.mark.parametrize(
+    "command", [("certify", "--n0", 10, "--n", 50), ("predict", "--n", 50), ("attack", "--attack", "noise", "--n", 50)]
+)
+@pytest.mark.parametrize("more", [(), ("--random",)])
+def test_a_limit_above_what_there_is_is_said(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[object, ...], more: tuple[str, ...]
+) -> None:
+    """Of a data set of three; the run is of all of them."""
+    from sparsecert import datasets
+    from sparsecert.datasets.dataset import ArrayImages
+
+    whole = datasets.load("digits")
+    three = replace(whole, images=ArrayImages(whole.images.batch([0, 1, 2])), labels=whole.labels[:3])
+    monkeypatch.setattr(datasets, "load", lambda *arguments: three)
+    verb, *settings = command
+    for limit, said in ((3, ""), (4, "--limit 4 is more than digits test has: all 3 inputs are taken\n")):
+        arguments = [verb, trained, "--data", "digits", *settings, *more, "--device", "cpu"]
+        out = tmp_path / f"{limit}.jsonl"
+        done = CliRunner().invoke(cli, [*map(str, arguments), "--limit", str(limit), "--out", str(out)])
+        assert done.exit_code == 0, done.exception
+        assert [line for line in done.stderr.splitlines(keepends=True) if "--limit" in line] == ([said] if said else [])
+        header, *lines = out.read_text().splitlines()
+        assert json.loads(header)["run"]["data"]["inputs"] == len(lines) == 3
 
 
 TRAIN = ["train", "--data", "digits", "--out", "{tmp}/x"]

@@ -143,8 +143,8 @@ def records_file(out: str | None, model: str, verb: str, data_name: str, part: S
     return str(Path("runs") / f"{path.stem}-{Path(data_name).name}-{verb}.jsonl")
 
 
-def load_data(name: str, split: str, data_dir: str | None, skip_bad: bool) -> Dataset:
-    """A split of a data set; says what of it was skipped, or was not taken for an image."""
+def load_data(name: str, split: str, data_dir: str | None, skip_bad: bool, limit: int | None = None) -> Dataset:
+    """A split of a data set; says what was skipped or not taken for an image, and if it has fewer than `limit`."""
     from sparsecert import datasets
     from sparsecert.cli.progress import files_bar
 
@@ -156,6 +156,8 @@ def load_data(name: str, split: str, data_dir: str | None, skip_bad: bool) -> Da
         from sparsecert.datasets.bad_files import skipped_line
 
         click.echo(skipped_line(data), err=True)
+    if limit is not None and limit > len(data):
+        click.echo(f"--limit {limit:,} is more than {name} {split} has: all {len(data):,} inputs are taken", err=True)
     return data
 
 
