@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
@@ -236,6 +237,21 @@ def test_options_that_do_not_go_together_are_refused(
     assert done.exit_code
     assert message in str(done.exception)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("kappa", ["1e999999999", "1e-999999999", "0." + "1" * 10_000, "1/1" + "0" * 10_000])
+def test_every_command_refuses_at_once_a_kappa_that_no_memory_holds(tmp_path: Path, kappa: str) -> None:
+    out = "--out", tmp_path / "run"
+    for command in (
+        ("train", "--data", "digits", "--kappa", kappa, *out),
+        ("info", "--units", 64, "--kappa", kappa),
+        ("info", "--mutual-information", "--kappa", kappa),
+        ("reproduce", "table-7", "--kappas", kappa, *out),
+    ):
+        done = _sparsecert(*command)
+        assert isinstance(done.exception, InputError)
+        assert re.search(r"kappa must be a number above 0 and at most 1.*, got \S{11,67}$", str(done.exception))
+        assert not (tmp_path / "run").exists()
 
 
 def test_info_prints_the_figures_of_the_discussion() -> None:

@@ -218,6 +218,25 @@ def test_an_image_that_the_model_raises_on_does_not_fail_the_batch(attack: Attac
         attack(Network(lambda shown: shown), images, labels)
 
 
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+def test_an_image_whose_gradients_are_not_finite_is_said_to_have_failed_for_that(wrong: float) -> None:
+    """The answers to it are as they should be; the others are attacked."""
+    model, images, labels = made(images=3)
+
+    def steep(shown: torch.Tensor) -> torch.Tensor:
+        near = ((shown - images[1]).abs().flatten(1).mean(dim=1) < 0.01)[:, None, None, None]
+        passed = shown * 1
+        if passed.requires_grad:
+            passed.register_hook(lambda slopes: torch.where(near, wrong, slopes))
+        return model(passed)
+
+    found = CarliniWagnerL0(steps=10)(Network(steep), images, labels)
+    assert found.failed[0] is found.failed[2] is None
+    assert found.failed[1] is not None
+    assert found.failed[1].startswith("ValueError: the gradients of the model's scores are not finite near the image")
+    assert found.succeeded.tolist() == [True, False, True]
+
+
 def test_a_budget_below_the_start_is_searched_within() -> None:
     """The published use of the attack: a number of pixels is given, and most images can be fooled with so many."""
     model, images, labels = made(images=12)

@@ -6,6 +6,7 @@ import json
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -285,6 +286,43 @@ def test_bad_files_are_skipped_where_that_is_asked_for(photos: Path) -> None:
     assert "skipped" not in _sparsecert(*command).stderr
 
 
+def test_what_lies_beside_the_images_is_said_once(photos: Path) -> None:
+    for name in (".hidden", "notes.txt", "labels.csv"):
+        (photos / "train/only" / name).write_text("")
+    passed_over = f"passed over 2 entries of {photos} train, such as only/labels.csv: an image"
+    done = _sparsecert("train", "--data", photos, "--skip-bad", "--keep", 60_000, "--out", photos / "run")
+    assert done.stderr.count("passed over") == done.stderr.count(passed_over) == 1
+    assert "skipped 1 of 2 images" in done.stderr
+    done = _sparsecert("data", "check", photos, "--workers", 0)
+    assert done.stderr.count("passed over") == done.stderr.count(passed_over) == 1
+    assert "passed over" not in _sparsecert("data", "check", photos, "--workers", 0, "--split", "test").stderr
+
+
+@pytest.mark.parametrize(
+    "command", [("certify", "--n0", 10, "--n", 50), ("predict", "--n", 50), ("attack", "--attack", "noise", "--n", 50)]
+)
+@pytest.mark.parametrize("more", [(), ("--random",)])
+def test_a_limit_above_what_there_is_is_said(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[object, ...], more: tuple[str, ...]
+) -> None:
+    """Of a data set of three; the run is of all of them."""
+    from sparsecert import datasets
+    from sparsecert.datasets.dataset import ArrayImages
+
+    whole = datasets.load("digits")
+    three = replace(whole, images=ArrayImages(whole.images.batch([0, 1, 2])), labels=whole.labels[:3])
+    monkeypatch.setattr(datasets, "load", lambda *arguments: three)
+    verb, *settings = command
+    for limit, said in ((3, ""), (4, "--limit 4 is more than digits test has: all 3 inputs are taken\n")):
+        arguments = [verb, trained, "--data", "digits", *settings, *more, "--device", "cpu"]
+        out = tmp_path / f"{limit}.jsonl"
+        done = CliRunner().invoke(cli, [*map(str, arguments), "--limit", str(limit), "--out", str(out)])
+        assert done.exit_code == 0, done.exception
+        assert [line for line in done.stderr.splitlines(keepends=True) if "--limit" in line] == ([said] if said else [])
+        header, *lines = out.read_text().splitlines()
+        assert json.loads(header)["run"]["data"]["inputs"] == len(lines) == 3
+
+
 TRAIN = ["train", "--data", "digits", "--out", "{tmp}/x"]
 OUT = ["--out", "{tmp}/c"]
 CERTIFY = ["certify", "{trained}", "--data", "digits", "--limit", "2", "--n", "50", "--n0", "10"]
@@ -297,6 +335,11 @@ MISTAKES = {
     "model fit": ([*TRAIN, "--model", "mnist-cnn"], "does not take ablated copies of shape (2, 8, 8)"),
     "seed too large": ([*TRAIN, "--seed", "18446744073709551616"], "seed must be a whole number between 0"),
     "model name": ([*TRAIN, "--model", "x"], "model must be one of"),
+    "train workers": ([*TRAIN, "--workers", "2"], "--workers is for folders of image files, and digits is"),
+    "train skip": ([*TRAIN, "--skip-bad"], "--skip-bad is for folders of image files, and digits is held in memory"),
+    "certify skip": ([*CERTIFY, "--skip-bad", *OUT], "--skip-bad is for folders of image files"),
+    "predict skip": (["predict", "{trained}", "--data", "mnist", "--skip-bad", *OUT], "--skip-bad is for folders"),
+    "attack skip": (["attack", "{trained}", "--data", "cifar10", "--skip-bad", *OUT], "--skip-bad is for folders"),
     "alpha 0": ([*CERTIFY, "--alpha", "0", *OUT], "alpha must be between 0 and 1, both"),
     "alpha 1": ([*CERTIFY, "--alpha", "1", *OUT], "alpha must be between 0 and 1"),
     "alpha text": ([*CERTIFY, "--alpha", "five", *OUT], "'five' is not a valid float"),

@@ -43,6 +43,20 @@ def test_layout_gives_sorted_classes_and_files(photos: Path) -> None:
     assert (train.name, train.mean, train.std) == (str(photos), folder.MEAN, folder.STD)
 
 
+def test_what_lies_beside_the_images_is_named(photos: Path) -> None:
+    assert load(str(photos), "train").others == ()
+    for name in ("dog/z.txt", "dog/deeper/d.png", "cat/notes.txt", "cat/.hidden", ".hidden", "loose.png"):
+        (photos / "train" / name).parent.mkdir(exist_ok=True)
+        (photos / "train" / name).write_bytes(b"")
+    train = load(str(photos), "train")
+    assert train.others == ("loose.png", "cat/notes.txt", "dog/deeper", "dog/z.txt")
+    assert images(train.images).files == ("cat/a.PNG", "cat/b.png", "dog/c.png")
+    line = folder.others_line(train)
+    assert line.startswith(f"passed over 4 entries of {photos} train, such as loose.png: an image lies in a")
+    assert line.endswith("and ends in .jpeg, .jpg, .png, .bmp, .ppm, .webp, .tif or .tiff")
+    assert load(str(photos), "test").others == ()
+
+
 def test_test_folder_is_a_synonym_and_train_may_be_missing(photos: Path) -> None:
     before = load(str(photos), "test").fingerprint()
     (photos / "val").rename(photos / "test")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from fractions import Fraction
 from itertools import product
@@ -159,8 +160,7 @@ def test_kappa_is_what_it_says_and_survives_a_header(kappa: Fraction | float | s
     ("arguments", "message"),
     [
         ((4, "0.25", 4), "kappa must be above 1 / 4"),
-        ((4, "1.5", 4), "at most 1"),
-        ((4, "much", 4), "kappa must be a number such as 0.1 or 1/10, got 'much'"),
+        ((4, "5/4", 4), "kappa must be above 1 / 4, or nothing is kept on purpose, and at most 1: 5/4"),
         ((4, "0.1234567891", 256), "kappa must be a fraction with a denominator of at most 8421504"),
         ((0, "0.5", 4), "units must be a whole number"),
         ((4, "0.9", 1), "values must be a whole number between 2"),
@@ -170,6 +170,31 @@ def test_kappa_is_what_it_says_and_survives_a_header(kappa: Fraction | float | s
 def test_refusals(arguments: tuple[int, str, int], message: str) -> None:
     with pytest.raises(InputError, match=message):
         RandomValues(*arguments)
+
+
+NO_NUMBERS = "much", "nan", "1/0", "1/1e9", "1/10**9", True
+NO_PROBABILITIES = "0", "-0.5", "1.5", 2, float("inf"), "1e99999", "1e-99999", "0e99999"
+TOO_LONG = "0." + "1" * 63, "1/" + "9" * 63, "9" * 65
+
+
+@pytest.mark.parametrize("kappa", [*NO_NUMBERS, *NO_PROBABILITIES, *TOO_LONG])
+def test_what_cannot_be_a_probability_is_refused_before_it_is_made_exact(kappa: float | str) -> None:
+    shown = str(kappa) if len(str(kappa)) < 65 else str(kappa)[:64] + "..."
+    expected = f"such as 0.1 or 1/10, written in at most 64 characters, got {shown}"
+    with pytest.raises(InputError, match=f"kappa must be a number above 0 and at most 1, {re.escape(expected)}$"):
+        RandomValues(4, kappa, 4)
+
+
+def test_a_number_too_long_to_be_written_is_refused() -> None:
+    """Python itself writes no integer of more than 4,300 digits, and 64 characters are enough for any that is taken."""
+    for huge in (10**5000, Fraction(10**5000), Fraction(10**5000 - 1, 10**5000)):
+        with pytest.raises(InputError, match=r"(got|at most 1:) a number of thousands of digits$"):
+            RandomValues(4, huge, 4)
+    with pytest.raises(InputError, match=f"denominator of at most .*, got {'3' * 31}/1{'0' * 31}$"):
+        RandomValues(4, Fraction(int("3" * 31), 10**31), 4)
+    with pytest.raises(InputError, match=f"denominator of at most .*, got {'3' * 32}/1{'0' * 30}\\.\\.\\.$"):
+        RandomValues(4, Fraction(int("3" * 32), 10**32), 4)
+    assert RandomValues(4, "0.5" + "0" * 61, 4).kappa == Fraction(1, 2)
 
 
 def test_the_largest_and_the_least_numbers() -> None:

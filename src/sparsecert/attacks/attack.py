@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
+from typing import ClassVar
 
 import torch
 
@@ -51,8 +52,11 @@ class Outcome:
 class Attack(ABC):
     """Looks for images that differ from given ones in few pixels and fool a defender.
 
-    An attack is its settings; what it draws depends on the seed alone. A subclass writes `run`.
+    An attack is its settings; what it draws depends on the seed alone. A subclass writes `run`, and raises `version`
+    whenever the same settings and seed come to find something else: records begun with another one are not continued.
     """
+
+    version: ClassVar[int] = 1
 
     def __call__(
         self,

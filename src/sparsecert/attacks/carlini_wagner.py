@@ -14,6 +14,10 @@ from sparsecert.attacks.defenders import lead_of, leads
 from sparsecert.attacks.judge import Judge
 from sparsecert.attacks.pointwise import mixed, take_back
 
+NOT_FINITE = (
+    "the gradients of the model's scores are not finite near the image; use an attack that asks for answers alone"
+)
+
 
 @dataclass(frozen=True)
 class CarliniWagnerL0(Attack):
@@ -76,6 +80,8 @@ class CarliniWagnerL0(Attack):
             slopes = judge.gradients(
                 moved.detach(), which, lambda scores: leads(scores, labels).clamp(min=-0.01) * weight
             )
+            if not slopes.isfinite().all():
+                raise ValueError(NOT_FINITE)
             size = (moved - images).square().flatten(1).sum(dim=1)
             fooled = judge.fooled(moved.detach(), which)
             better = fooled & (size.detach() < sizes)

@@ -103,7 +103,7 @@ def attack(
     chosen = attack_named(name, restarts=restarts, rounds=rounds, steps=steps)
     which = options.chosen(limit, drawn, seed)
     out = options.records_file(out, model, f"attack-{name}", data_name)
-    data = options.load_data(data_name, split, data_dir, skip_bad)
+    data = options.load_data(data_name, split, data_dir, skip_bad, limit)
     target = target_of(
         model, data, device, data_dir,
         precision=precision, rows=rows, n=samples, alpha=alpha, error=error, full=full, rule=rule,

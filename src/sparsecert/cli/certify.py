@@ -128,7 +128,7 @@ def certify(
     out = options.records_file(out, model, "certify", data_name, part)
     smoothed = options.load_model(model, device if cluster is None else "cpu", precision, rows)
     exactly = _exactly(smoothed, rule, against, seconds)
-    data = options.load_data(data_name, split, data_dir, skip_bad)
+    data = options.load_data(data_name, split, data_dir, skip_bad, limit)
     n = 10_000 if n is None else n
     copies = options.masks(smoothed) or (n0 + n if plan is None else None)
     with inputs_bar("certifying", options.inputs(data, which, part), copies) as told:

@@ -80,9 +80,11 @@ def check(context: click.Context, name: str, split: str | None, workers: int | N
 
     any_bad = False
     for each in (split,) if split else datasets.splits_of(name, data_dir):
-        images = datasets.load(name, each, data_dir).images
+        found = datasets.load(name, each, data_dir)
+        images = found.images
         if not isinstance(images, FolderImages):
             raise InputError(f"{name} is no image folder; its files are checked whenever it is loaded")
+        options.say_others(found)
         with files_bar(f"checking {each}") as told:
             bad = kept_bad_files(images, workers, told)
         for file, reason in bad.items():

@@ -125,6 +125,14 @@ def refuse_given(names: Collection[str], why: str) -> None:
             raise InputError(f"{parameter.opts[0]} {why}")
 
 
+def refuse_in_memory(names: Collection[str], data_name: str) -> None:
+    """Refuses options of image folders that are on the command line, where the data set is one held in memory."""
+    from sparsecert.datasets import IN_MEMORY
+
+    if data_name in IN_MEMORY:
+        refuse_given(names, f"is for folders of image files, and {data_name} is held in memory; leave it out")
+
+
 def records_file(out: str | None, model: str, verb: str, data_name: str, part: Shard | None = None) -> str:
     """Where records go: `out`, or beside the model of a run's folder, or a file in runs/ that names model and data."""
     if out is not None:
@@ -135,18 +143,30 @@ def records_file(out: str | None, model: str, verb: str, data_name: str, part: S
     return str(Path("runs") / f"{path.stem}-{Path(data_name).name}-{verb}.jsonl")
 
 
-def load_data(name: str, split: str, data_dir: str | None, skip_bad: bool) -> Dataset:
-    """A split of a data set; says what of it was skipped."""
+def load_data(name: str, split: str, data_dir: str | None, skip_bad: bool, limit: int | None = None) -> Dataset:
+    """A split of a data set; says what was skipped or not taken for an image, and if it has fewer than `limit`."""
     from sparsecert import datasets
     from sparsecert.cli.progress import files_bar
 
+    refuse_in_memory(["skip_bad"], name)
     with files_bar(f"looking for bad files in {split}") as told:
         data = datasets.load(name, split, data_dir, skip_bad, told)
+    say_others(data)
     if data.skipped:
         from sparsecert.datasets.bad_files import skipped_line
 
         click.echo(skipped_line(data), err=True)
+    if limit is not None and limit > len(data):
+        click.echo(f"--limit {limit:,} is more than {name} {split} has: all {len(data):,} inputs are taken", err=True)
     return data
+
+
+def say_others(data: Dataset) -> None:
+    """Says how much lies beside the images of a folder, where anything does."""
+    if data.others:
+        from sparsecert.datasets.folder import others_line
+
+        click.echo(others_line(data), err=True)
 
 
 def chosen(limit: int | None, drawn: bool, seed: int) -> Limit:

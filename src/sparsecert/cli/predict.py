@@ -75,7 +75,7 @@ def predict(
     out = options.records_file(out, model, "predict", data_name, part)
     smoothed = options.load_model(model, device if cluster is None else "cpu", precision, rows)
     rule = (rule or "run-off") if options.has_fixed_masks(smoothed) else None
-    data = options.load_data(data_name, split, data_dir, skip_bad)
+    data = options.load_data(data_name, split, data_dir, skip_bad, limit)
     with inputs_bar("predicting", options.inputs(data, which, part), options.masks(smoothed) or n) as told:
         predict_dataset(
             smoothed, model, data, out,

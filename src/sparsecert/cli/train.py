@@ -157,6 +157,7 @@ def train(
         "scheme": None if choice is None else str(choice),
     }
     recipe = replace(recipe, **{name: value for name, value in changed.items() if value is not None})
+    options.refuse_in_memory(["workers"], data_name)
     data = options.load_data(data_name, "train", data_dir, skip_bad)
     encoding = training.default_encoding(data, recipe, encoding_name)
     _, height, width = data.images.shape

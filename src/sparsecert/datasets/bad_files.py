@@ -9,6 +9,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -71,9 +72,7 @@ def without_bad(data: Dataset, told: Told | None = None) -> Dataset:
             f"{bad[file]}; replace them or remove the class"
         )
     left = FolderImages(images.root, tuple(file for file in images.files if file not in bad), images.size)
-    return Dataset(
-        data.name, data.split, left, data.labels[good], data.classes, data.mean, data.std, skipped=tuple(bad)
-    )  # fmt: skip
+    return replace(data, images=left, labels=data.labels[good], skipped=tuple(bad))
 
 
 def kept_bad_files(images: FolderImages, workers: int | None = None, told: Told | None = None) -> dict[str, str]:

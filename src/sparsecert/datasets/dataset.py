@@ -69,7 +69,8 @@ class Dataset:
 
     Guarantees: one int64 label per image, every label within `classes`, and one mean and one standard deviation per
     channel. `mean` and `std` are those of the training split, on the [0, 1] scale, whichever split this is. `skipped`
-    names the files that were left out because they cannot be decoded; they have no number here.
+    names the files that were left out because they cannot be decoded; they have no number here. `others` names what
+    lies in an image folder and is not taken for an image; hidden files are not among them.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Dataset:
     mean: tuple[float, ...]
     std: tuple[float, ...]
     skipped: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.labels.dtype != np.int64 or self.labels.ndim != 1:

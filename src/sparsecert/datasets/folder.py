@@ -101,7 +101,9 @@ def load(root: Path, split: str, size: int = 224, name: str | None = None) -> Da
     unknown = sorted(set(own) - set(classes))
     if unknown:
         raise InputError(f"{folder / unknown[0]} is a class that {root / 'train'} lacks; remove it or add it there")
-    files = {label: _image_names(folder / known) for label, known in enumerate(classes) if known in own}
+    found = {label: _class_folder(folder / known) for label, known in enumerate(classes) if known in own}
+    files = {label: names for label, (names, _) in found.items()}
+    others = [f"{classes[label]}/{name}" for label, (_, rest) in found.items() for name in rest]
     return Dataset(
         name=name or str(root),
         split=split,
@@ -110,7 +112,15 @@ def load(root: Path, split: str, size: int = 224, name: str | None = None) -> Da
         classes=classes,
         mean=MEAN,
         std=STD,
+        others=(*sorted(entry.name for entry in _entries(folder) if not entry.is_dir()), *others),
     )
+
+
+def others_line(data: Dataset) -> str:
+    """How much lies in a folder that is not taken for an image, with an example."""
+    found = f"{len(data.others):,} {'entry' if len(data.others) == 1 else 'entries'} of {data.name} {data.split}"
+    ending = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
+    return f"passed over {found}, such as {data.others[0]}: an image lies in a class folder and ends in {ending}"
 
 
 def has_split(root: Path, split: str) -> bool:
@@ -134,15 +144,20 @@ def _class_names(folder: Path) -> tuple[str, ...]:
     return names
 
 
-def _image_names(folder: Path) -> list[str]:
-    """Refuses what bears an image's name but is no file: whoever opened a pipe would wait for ever."""
-    found = [entry for entry in _entries(folder) if entry.name.lower().endswith(SUFFIXES)]
+def _class_folder(folder: Path) -> tuple[list[str], list[str]]:
+    """The names of its images, sorted, and of what else is there.
+
+    Refuses what bears an image's name but is no file: whoever opened a pipe would wait for ever.
+    """
+    entries = _entries(folder)
+    found = [entry for entry in entries if entry.name.lower().endswith(SUFFIXES)]
     if not found:
         raise InputError(f"{folder} holds no images ({', '.join(SUFFIXES)}); remove the folder or fill it")
     for entry in found:
         if not entry.is_file():
             raise InputError(f"{entry.path} is not a file, nor a link to one that is there; remove it or rename it")
-    return sorted(entry.name for entry in found)
+    images = sorted(entry.name for entry in found)
+    return images, sorted({entry.name for entry in entries}.difference(images))
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:

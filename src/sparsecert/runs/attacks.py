@@ -132,8 +132,11 @@ def attack_dataset(
     }
     rows = target.rows(data)
     target.defenders(seed_of(seed, 0))  # unusable settings are refused before a file is written
-    with Writer(out, Header(ATTACK, run, environment(target.device, target.model, rows))) as writer:
+    made_by = {**environment(target.device, target.model, rows), "attack_version": attack.version}
+    with Writer(out, Header(ATTACK, run, made_by)) as writer:
         check_inputs(writer, indices)
+        if len(writer.done) < len(indices):
+            _check_version(writer, config["name"], attack.version)
         each = GroupAttack(attack, target.resumed(writer), budget, seed, lambda evaluations: told(0, evaluations))
         told(len(writer.done), 0)
         for number, examples in enumerate(groups(indices, size)):
@@ -145,6 +148,17 @@ def attack_dataset(
             fresh = [replace(one, seconds=seconds) for one in found if one.example not in writer.done]
             writer.append(fresh)
             told(len(fresh), 0)
+
+
+def _check_version(writer: Writer, name: str, version: int) -> None:
+    """Refuses to mix what two versions of an attack find. Records of before attacks had versions name none."""
+    begun = writer.header.environment.get("attack_version")
+    if begun != version:
+        there = "a version before 1" if begun is None else f"version {begun}"
+        raise InputError(
+            f"{writer.path} was begun with {there} of the {name} attack, this is version {version}, and what two "
+            "versions find is not mixed; name another file, or finish it with the sparsecert that began it"
+        )
 
 
 def seed_of(seed: int, group: int) -> int:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import torch
 
 MOST_VALUES = 1 << 16  # of images of 16 bits
+MOST_CHARACTERS = 64  # of a written kappa; the finest that can be drawn with takes ten digits
 MOST_EXACT = 256  # radii up to which everything is exact; none above is certified by the tight theorems
 NUMBERS_AT_ONCE = {"cpu": 1 << 17, "cuda": 1 << 24}  # drawn at a time: as many as stay in a cache, or keep a GPU busy
 
@@ -56,12 +57,12 @@ class RandomValues(Scheme):
         exact = _exact(kappa)
         if not Fraction(1, self.values) < exact <= 1:
             raise InputError(
-                f"kappa must be above 1 / {self.values}, or nothing is kept on purpose, and at most 1: {kappa}"
+                f"kappa must be above 1 / {self.values}, or nothing is kept on purpose, and at most 1: {_shown(kappa)}"
             )
         object.__setattr__(self, "kappa", exact)
         if self.size > MOST_UNITS:
             most = MOST_UNITS // (self.values - 1)
-            raise InputError(f"kappa must be a fraction with a denominator of at most {most}, got {exact}")
+            raise InputError(f"kappa must be a fraction with a denominator of at most {most}, got {_shown(exact)}")
 
     @property
     def beta(self) -> Fraction:
@@ -164,11 +165,30 @@ class RandomValues(Scheme):
 
 
 def _exact(kappa: Fraction | float | str) -> Fraction:
-    """The number that was written."""
+    """The number that was written. One too long, too large or too small is refused before it is made exact: the
+    integers of 1e999999999 would fill a memory.
+    """
+    if isinstance(kappa, Fraction):
+        return kappa
     try:
-        return kappa if isinstance(kappa, Fraction) else Fraction(str(kappa))
+        text = str(kappa)
+        if len(text) > MOST_CHARACTERS or ("/" not in text and not 0 < float(text) <= 1):
+            raise ValueError
+        return Fraction(text)
     except (ValueError, ZeroDivisionError) as error:
-        raise InputError(f"kappa must be a number such as 0.1 or 1/10, got {kappa!r}") from error
+        raise InputError(
+            "kappa must be a number above 0 and at most 1, such as 0.1 or 1/10, written in at most "
+            f"{MOST_CHARACTERS} characters, got {_shown(kappa)}"
+        ) from error
+
+
+def _shown(kappa: Fraction | float | str) -> str:
+    """What was written, cut where it is long."""
+    try:
+        text = str(kappa)
+    except ValueError:  # Python writes no integer of more than some thousands of digits
+        return "a number of thousands of digits"
+    return text if len(text) <= MOST_CHARACTERS else text[:MOST_CHARACTERS] + "..."
 
 
 def _power(base: int, exponent: int) -> int:
