@@ -116,6 +116,30 @@ def test_the_shipped_models_vote_as_recorded(keep: int) -> None:
         assert moved <= 20  # bf16 there, fp32 here
 
 
+def test_the_shipped_model_of_fixed_masks_is_that_of_the_records() -> None:
+    """The same file, and of a few inputs again on the CPU, but for rounding, the same votes."""
+    found = records.read(RESULTS / "mnist" / "lattice-28x1" / "certify.jsonl.xz")
+    assert found.header.run["model"]["sha256"] == modelfile.fingerprint("mnist-lattice-28")
+    smoothed = Smoothed.load("mnist-lattice-28")
+    assert smoothed.scheme.config() == found.header.run["scheme"]
+    lines = {line.example: line for line in found.lines}
+    sample = datasets.load("mnist-sample")
+    images = torch.from_numpy(sample.images.batch(range(100))).float() / 255
+    exactly = smoothed.certify_exactly(images)
+    for place in range(100):
+        there = lines[100 * place].votes.votes
+        assert abs(exactly.counts[place] - there).sum() / 2 <= 2  # bf16 there, fp32 here
+    radii = [
+        radius if label == true else -1
+        for radius, label, true in zip(exactly.radii.tolist(), exactly.labels.tolist(), sample.labels, strict=True)
+    ]
+    median, certified = re.findall(
+        r"a median of (\d+) pixels, ([\d.]+)% certified against 8", " ".join(README.split())
+    )[0]
+    assert sorted(radii)[50] == int(median)  # half of the images are at least as robust
+    assert abs(sum(radius >= 8 for radius in radii) - float(certified)) <= 2  # another CPU may round otherwise
+
+
 def _summary(name: str, **changes: str) -> Summary:
     return summarise(records.read(RESULTS / "mnist" / "k45" / f"{name}.jsonl.xz"), **changes)  # type: ignore[arg-type]
 

@@ -477,7 +477,7 @@ def test_a_real_process_shows_no_traceback(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
         f"Error: {tmp_path}/none does not exist; train a model first, for example: sparsecert train --data digits, "
-        "or name one that ships with the package: mnist-k30, mnist-k45"
+        "or name one that ships with the package: mnist-k30, mnist-k45, mnist-lattice-28"
     ]
     assert _sparsecert("nonsense").returncode == 2
     assert "Usage" in _sparsecert().stdout

@@ -82,8 +82,9 @@ def attack(
     """Attack a model by changing few pixels of each image, and record what was found.
 
     MODEL is the model file or run folder of a smoothed classifier or of a plain network, a model that ships with the
-    package (mnist-k45, mnist-k30), or nearest-neighbour. An image is fooled when the model answers another class or
-    abstains. The records hold the changed pixels. A run that was stopped is continued by the same command.
+    package (mnist-k45, mnist-k30, mnist-lattice-28), or nearest-neighbour. An image is fooled when the model answers
+    another class or abstains. The records hold the changed pixels. A run that was stopped is continued by the same
+    command.
 
     Where the model votes by a fixed set of masks (`train --scheme lattice`, ...), it is the vote of all of them that is
     attacked, the one that its exact certificates are of: nothing is sampled, and it never abstains.

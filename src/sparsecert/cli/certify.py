@@ -80,7 +80,7 @@ def certify(
     """Certify a data set and record every input's votes.
 
     MODEL is a model file, the folder of the run that trained it, or a model that ships with the package (mnist-k45,
-    mnist-k30). A run that was stopped is continued by the same command.
+    mnist-k30, mnist-lattice-28). A run that was stopped is continued by the same command.
 
     Of a model that was trained on a table (`train table.csv`), --data is the file of a table: of the one that it was
     trained on, the held-out rows are certified; of any other, all.

@@ -55,7 +55,7 @@ def predict(
     """Predict a data set by vote, abstaining where the two leading classes cannot be told apart.
 
     MODEL is a model file, the folder of the run that trained it, or a model that ships with the package (mnist-k45,
-    mnist-k30). A run that was stopped is continued by the same command.
+    mnist-k30, mnist-lattice-28). A run that was stopped is continued by the same command.
 
     Where the model votes by a fixed set of masks (`train --scheme lattice`, ...), all of them vote: the answer is the
     winner by --rule, and none is left out.

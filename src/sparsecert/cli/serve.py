@@ -51,8 +51,8 @@ def serve(
     """Serve a model over HTTP: predictions, certificates, and a page to try them on.
 
     MODEL is a model file, the folder of the run that trained it, on images or on a table, or a model that ships with
-    the package (mnist-k45, mnist-k30). The page is at /, the description of everything else at /openapi.json. Ctrl-C,
-    or SIGTERM, finishes the requests that were taken and takes no more.
+    the package (mnist-k45, mnist-k30, mnist-lattice-28). The page is at /, the description of everything else at
+    /openapi.json. Ctrl-C, or SIGTERM, finishes the requests that were taken and takes no more.
 
     \b
     Examples:
