@@ -109,7 +109,7 @@ def certify(
       sparsecert certify mnist-k45 --data mnist --ray auto --workers 8
       sparsecert certify mnist-k45 --data mnist --shard 2/8
       sparsecert certify mnist-k45 --data mnist --limit 400 --random
-      sparsecert certify runs/mnist-lattice --data mnist --rule plurality
+      sparsecert certify mnist-lattice-28 --data mnist
       sparsecert certify runs/table-k5 --data table.csv
     """
     if tables.is_table(data_name):
