@@ -82,6 +82,19 @@ def test_a_file_that_is_no_table_with_a_target_says_why(tmp_path: Path, text: st
         split_target(read_frame(tmp_path / "table.csv"), "y")
 
 
+def test_a_text_column_is_read_as_it_is_written_whatever_the_other_rows_hold(tmp_path: Path) -> None:
+    """Else pandas takes a column for whole numbers, or with a gap for fractions, and no value of it is known again."""
+    (tmp_path / "train.csv").write_text("code ,y\n01,a\n2,b\nx,a\n")
+    (tmp_path / "later.csv").write_text("code ,y\n01,a\n2,b\n")
+    (tmp_path / "gap.csv").write_text("code ,y\n01,a\n2,b\n,a\n")
+    features, _ = split_target(read_frame(tmp_path / "train.csv"), "y")
+    columns = Columns.of(features)
+    assert columns.categories == {"code": ("01", "2", "x")}
+    for name, expected in (("later.csv", [0, 1]), ("gap.csv", [0, 1, np.nan])):
+        rows = columns.encode(read_frame(tmp_path / name, text=columns.categories))
+        np.testing.assert_array_equal(rows[:, 0], expected)
+
+
 def test_parquet_gives_the_same_table(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="pyarrow, which reads Parquet, is not installed")
     _frame().to_csv(tmp_path / "table.csv", index=False)

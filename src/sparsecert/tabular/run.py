@@ -152,7 +152,7 @@ def certify_table(
     A run that was stopped is continued.
     """
     loaded = load_table_model(model)
-    features, labels = split_target(read_frame(path), loaded.target)
+    features, labels = split_target(read_frame(path, text=loaded.columns.categories), loaded.target)
     same = _sha256(path) == loaded.table
     chosen = np.flatnonzero(held_out(len(labels), loaded.held_out, loaded.seed)) if same else np.arange(len(labels))
     if limit is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,8 +53,11 @@ class Columns:
         return np.where(np.isfinite(values), values, np.nan)
 
 
-def read_frame(path: str | Path, **settings: Any) -> Any:
-    """A table as a pandas DataFrame, from a CSV file (also compressed) or from Parquet; columns are named by text."""
+def read_frame(path: str | Path, text: Collection[str] = (), **settings: Any) -> Any:
+    """A table as a pandas DataFrame, from a CSV file (also compressed) or from Parquet; columns are named by text.
+
+    The columns `text` of a CSV file are taken as they are written: 01 is not 1, whatever stands in the other rows.
+    """
     pandas, path = import_pandas(), Path(path).expanduser()
     if not path.is_file():
         raise InputError(f"{path} is not a file; name a table: CSV or Parquet")
@@ -63,7 +66,8 @@ def read_frame(path: str | Path, **settings: Any) -> Any:
             frame = pandas.read_parquet(path)
         else:
             _refuse_repeated(path, settings)
-            frame = pandas.read_csv(path, skipinitialspace=True, **settings)
+            written = _as_written(path, text, settings)
+            frame = pandas.read_csv(path, skipinitialspace=True, dtype=written, low_memory=False, **settings)
     except InputError:
         raise
     except ImportError as error:
@@ -82,6 +86,12 @@ def _refuse_repeated(path: Path, settings: dict[str, Any]) -> None:
     if "header" not in settings:
         first = import_pandas().read_csv(path, skipinitialspace=True, header=None, nrows=1, dtype=str, **settings)
         _refuse_equal(path, [str(name).strip() for name in first.iloc[0].dropna()])
+
+
+def _as_written(path: Path, text: Collection[str], settings: dict[str, Any]) -> dict[Any, type]:
+    """The columns of a CSV file that are to be read as text, by the names that they have there."""
+    named = import_pandas().read_csv(path, skipinitialspace=True, nrows=0, **settings).columns if text else ()
+    return {name: str for name in named if str(name).strip() in text}
 
 
 def _refuse_equal(path: Path, names: Iterable[str]) -> None:
