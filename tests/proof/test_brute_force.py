@@ -14,7 +14,7 @@ from itertools import permutations, product
 import pytest
 
 from sparsecert.bounds import Interval
-from sparsecert.certificates import corollary_1, corollary_2
+from sparsecert.certificates import corollary_1, corollary_2, lead, majority
 from sparsecert.certificates.random_values import needed
 from sparsecert.certificates.top_k import Rivals, top_k_radius
 from sparsecert.schemes import FixedMasks, RandomValues
@@ -146,15 +146,46 @@ def test_nothing_that_the_masks_met_may_say_alters_an_election(one: Listed, rule
 def test_no_classifier_of_random_copies_falls_below_half(noise: RandomValues) -> None:
     """Every classifier of two units into two classes, as a set of copies: 2**4, or 2**9."""
     copies = [*product(range(noise.values), repeat=2)]
-
-    def likely(copy: Input, x: Input) -> Fraction:
-        chances = [noise.kappa if a == b else noise.beta for a, b in zip(copy, x, strict=True)]
-        return chances[0] * chances[1]
-
-    of = {x: [likely(copy, x) for copy in copies] for x in copies}
+    of = _chances(noise, copies)
     least = [needed(noise, rho) for rho in range(3)]
     for chosen in product((False, True), repeat=len(copies)):
         p = {x: sum((c for c, inside in zip(of[x], chosen, strict=True) if inside), Fraction(0)) for x in copies}
         for y in copies:
             rho = _apart(copies[0], y)
             assert p[copies[0]] <= least[rho] or p[y] > Fraction(1, 2)
+
+
+def _chances(noise: RandomValues, copies: list[Input]) -> dict[Input, list[Fraction]]:
+    """How likely each copy is, by the input of two units that it is made of."""
+
+    def likely(copy: Input, x: Input) -> Fraction:
+        chances = [noise.kappa if a == b else noise.beta for a, b in zip(copy, x, strict=True)]
+        return chances[0] * chances[1]
+
+    return {x: [likely(copy, x) for copy in copies] for x in copies}
+
+
+@pytest.mark.parametrize("noise", [one for one in NOISES if one.values <= 3], ids=str)
+def test_no_change_within_the_radius_alters_the_likeliest_class_of_random_copies(noise: RandomValues) -> None:
+    """Every classifier of two units of two values into three classes; of three values, some drawn at random.
+
+    By both theorems, from the true probabilities. That one more unit sometimes does alter the class shows that these
+    classifiers are near enough to a tie for a radius that is one too large to be seen.
+    """
+    copies = [*product(range(noise.values), repeat=2)]
+    of, chance, altered = _chances(noise, copies), random.Random(5), set[tuple[int, int]]()
+    some = [tuple(chance.choices(range(CLASSES), k=len(copies))) for _ in range(400)]
+    for labels in product(range(CLASSES), repeat=len(copies)) if noise.values == 2 else some:
+        p = {x: [Fraction(0)] * CLASSES for x in copies}
+        for x in copies:
+            for label, likely in zip(labels, of[x], strict=True):
+                p[x][label] += likely
+        second, first = sorted(p[copies[0]])[-2:]
+        best = p[copies[0]].index(first)
+        for theorem in (majority, lead):
+            radius = theorem(Interval(best, first, second), noise)
+            for y in copies:
+                if any(p[y][other] >= p[y][best] for other in range(CLASSES) if other != best):
+                    altered.add((_apart(copies[0], y), -1 if radius is None else radius))
+    assert all(rho > radius for rho, radius in altered)
+    assert (1, 0) in altered
