@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -359,6 +360,14 @@ def test_the_page_shows_ablation_and_random_values_side_by_side() -> None:
     words = " ".join(PAGE.split())
     assert f"The largest median of random values is the {medians['random values']} of the paper's table." in words
     assert f"Ablation has {medians['ablation']} here" in words
+    here, recipe = (records.read(RESULTS / name / "k45" / "certify.jsonl.xz") for name in ("table-7/mnist", "mnist"))
+    examples = {line.example for line in here.lines}
+    same = replace(recipe, lines=tuple(line for line in recipe.lines if line.example in examples))
+    short, long = (summarise(one, bound="one-sided") for one in (here, same))
+    assert (short.inputs, long.inputs, long.median) == (1_000, 1_000, 8)
+    shares = [f"{100 * (one.certified_accuracy_at(8) or 0):.2f}%" for one in (short, long)]
+    assert "here ({} certified against 8 pixels)".format(*shares) in words
+    assert "have 8 on these 1,000 images too ({1})".format(*shares) in words
 
 
 def test_the_page_of_photographs_shows_the_plan() -> None:
