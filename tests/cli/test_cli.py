@@ -210,6 +210,20 @@ def test_the_help_says_what_belongs_to_sequential_sampling() -> None:
         assert default in text
 
 
+def test_the_help_says_which_certificate_when_what_it_assumes_and_what_it_costs() -> None:
+    text = " ".join(CliRunner().invoke(cli, ["certify", "--help"]).output.split())
+    for row in (
+        "two-sided (default) masks drawn at random at most alpha n0 + n",
+        "exact, run-off train --scheme lattice never one a mask",
+        "exact, plurality --rule plurality never one a mask",
+        "exact, patches train --scheme bands never one a position",
+        "random values train --kappa at most alpha n0 + n",
+    ):
+        assert row in text
+    for assumed in ("same scores in any batch", "in one square", "finitely many values", "named before the votes"):
+        assert assumed in text
+
+
 def test_report_draws_curves(certified: Path, tmp_path: Path) -> None:
     done = _sparsecert("report", certified, certified, "--plot", tmp_path / "curve")
     assert done.returncode == 0, done.stderr

@@ -95,9 +95,13 @@ def certify(
     --sampling sequential  fewer votes               at most alpha  as it needs
     --at-least R           only "is it R or more?"   at most alpha  as it needs
     exact, run-off         train --scheme lattice    never          one a mask
+    exact, plurality       --rule plurality          never          one a mask
     exact, patches         train --scheme bands      never          one a position
     random values          train --kappa             at most alpha  n0 + n
     report --top, --averts, --flags: more questions  at most alpha  none
+    Exact ones assume that a copy gets the same scores in any batch; patches, that
+    what is altered is in one square; random values, finitely many values of each
+    entry; --top, --averts and --flags, a class that is named before the votes.
     Units: pixels, or blocks of them by `train --unit`. More: docs/certificates.md
 
     \b
