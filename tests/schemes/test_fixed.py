@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -136,3 +137,27 @@ def test_what_cannot_be_is_refused() -> None:
             wrong()
     with pytest.raises(InputError, match="lattice partitions into 2 parts"):
         _ = Lattice(4, 4, 2, rounds=50).table
+
+
+@pytest.mark.parametrize(("height", "width"), [(6, 6), (5, 7), (7, 4)])
+def test_a_patch_meets_the_same_share_of_blocks_and_bands_wherever_it_is(height: int, width: int) -> None:
+    """By counting, at every place of every patch, also where it meets all."""
+    least, met_all = min(height, width), 0
+    for size in range(1, least + 1):
+        for scheme in (Blocks(height, width, size), Bands(height, width, size), Bands(height, width, size, rows=True)):
+            images = scheme.table.reshape(-1, height, width)
+            for side in range(1, least + 1):
+                for y in range(height - side + 1):
+                    for x in range(width - side + 1):
+                        met = images[:, y : y + side, x : x + side].any(axis=(1, 2))
+                        assert scheme.patch_delta(side) == Fraction(int(met.sum()), len(met))
+                met_all += scheme.patch_delta(side) == 1
+    assert met_all
+
+
+@pytest.mark.parametrize("side", [0, -1, 6, 1.5, None])
+def test_a_patch_is_as_large_as_fits(side: Any) -> None:
+    for scheme in (Blocks(5, 7, 2), Bands(5, 7, 2)):
+        assert scheme.patch_delta(5) < 1
+        with pytest.raises(InputError, match="side"):
+            scheme.patch_delta(side)

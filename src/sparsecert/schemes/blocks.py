@@ -6,6 +6,7 @@ Levine & Feizi, "(De)Randomized Smoothing for Certifiable Defense against Patch 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,8 @@ class Blocks(FixedMasks):
     """A size x size block is retained, at each of the height * width positions; one that leaves the image at an edge
     goes on at the opposite one, so that every pixel is in size ** 2 masks.
 
-    A patch of m x m pixels meets (size + m - 1) ** 2 of them, or all, where that is more than there are.
+    A patch of m x m pixels meets size + m - 1 of their rows and as many of their columns, or all, where that is more
+    than there are.
     """
 
     height: int
@@ -41,6 +43,12 @@ class Blocks(FixedMasks):
     def units(self) -> int:  # type: ignore[override]
         """Pixels."""
         return self.height * self.width
+
+    def patch_delta(self, side: int) -> Fraction:
+        """Share of the masks that a patch of side x side pixels meets, wherever it is put: no more of them answer
+        otherwise where it is altered.
+        """
+        return _share(self, self.height, side) * _share(self, self.width, side)
 
     def _table(self) -> npt.NDArray[np.bool_]:
         rows, columns = _runs(self.height, self.size), _runs(self.width, self.size)
@@ -75,6 +83,12 @@ class Bands(FixedMasks):
         """Pixels."""
         return self.height * self.width
 
+    def patch_delta(self, side: int) -> Fraction:
+        """Share of the masks that a patch of side x side pixels meets, wherever it is put: no more of them answer
+        otherwise where it is altered.
+        """
+        return _share(self, self.height if self.rows else self.width, side)
+
     def _table(self) -> npt.NDArray[np.bool_]:
         bands = _runs(self.height if self.rows else self.width, self.size)
         shaped = bands[:, :, None] if self.rows else bands[:, None, :]
@@ -90,6 +104,12 @@ def _runs(length: int, size: int) -> npt.NDArray[np.bool_]:
     places = np.arange(length)
     runs: npt.NDArray[np.bool_] = (places[None] - places[:, None]) % length < size
     return runs
+
+
+def _share(scheme: Blocks | Bands, length: int, side: int) -> Fraction:
+    """Of the `length` runs along one axis, the share that holds one of `side` neighbouring places."""
+    side = whole("side", side, 1, min(scheme.height, scheme.width))
+    return Fraction(min(length, scheme.size + side - 1), length)
 
 
 def _check_sides(scheme: Blocks | Bands) -> None:
