@@ -218,6 +218,23 @@ def test_an_image_that_the_model_raises_on_does_not_fail_the_batch(attack: Attac
         attack(Network(lambda shown: shown), images, labels)
 
 
+@pytest.mark.parametrize("attack", ATTACKS, ids=str)
+def test_a_model_that_writes_into_its_images_changes_neither_them_nor_what_is_found(attack: Attack) -> None:
+    """As one does that normalises in place. What it leaves is within the bounds, so that these would not tell."""
+    model, images, labels = made(images=3)
+    before = images.clone()
+
+    def careless(shown: torch.Tensor) -> torch.Tensor:
+        scores = model(shown)
+        shown.zero_()
+        return scores
+
+    found, sound = (attack(Network(kind), images, labels) for kind in (careless, model))
+    assert torch.equal(images, before)
+    assert torch.equal(found.distances, sound.distances)
+    assert torch.equal(found.adversarial, sound.adversarial)
+
+
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
 def test_an_image_whose_gradients_are_not_finite_is_said_to_have_failed_for_that(wrong: float) -> None:
     """The answers to it are as they should be; the others are attacked."""
