@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -262,6 +263,13 @@ def test_the_page_shows_what_the_attacks_found(tmp_path: Path) -> None:
         f"a median of {ours} pixels against k = 45 on MNIST, and {min(others)} to {max(others)} against four" in readme
     )
     assert any("275 of the 10,000 test images" in note for note in shown.notes)
+    (spared,) = (note for note in shown.notes if "for which nothing was found" in note)
+    cnn, binarized = re.findall(r" (\d+) \(true class 8\)", spared)
+    assert f"**Nothing was found** for {cnn} images by the CNN and {binarized} by the binarized one, all of" in words
+    for model in ("cnn", "binarized"):
+        lines = records.read_findings(RESULTS / "mnist" / "attacks" / f"{model}-pointwise.jsonl.xz").lines
+        others = statistics.median(line.distance for line in lines if line.distance is not None)
+        assert f"the median of the others is {others:g} for both" in words
     (watched,) = (note for note in shown.notes if "within the certified radius, pointwise" in note)
     broken, certified = re.findall(r"pointwise: (\d+) of (\d+) certified", watched)[0]
     assert broken == "0"

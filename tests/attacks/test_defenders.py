@@ -77,6 +77,85 @@ def test_an_estimator_is_attacked_through_its_predictions() -> None:
         Estimator(wrong)
 
 
+class _Column(_Rule):
+    """Gives its predictions as a column, and takes rows that are black there for outliers."""
+
+    def predict(self, rows: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+        return np.where(rows[:, :1] == 0, -1, rows[:, :1] > 0.5)
+
+
+class _Scaling(_Rule):
+    """Scales the rows where they are; its probabilities are no numbers."""
+
+    def predict(self, rows: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+        rows -= 0.5
+        return (rows[:, 0] > 0).astype(int)
+
+    def predict_proba(self, rows: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+        return np.full((len(rows), 2), np.nan)
+
+
+def test_an_estimator_may_give_a_column_reject_a_row_or_write_into_the_rows() -> None:
+    rows = torch.tensor([[0.2, 1.0], [0.0, 1.0], [0.7, 0.0]])
+    answers = Estimator(_Column()).answers(rows)
+    assert answers.labels.tolist() == [0, ABSTAINS, 1]
+    assert answers.scores.tolist() == [[1, 0], [0, 0], [0, 1]]
+    before = rows.clone()
+    answers = Estimator(_Scaling()).answers(rows)
+    assert answers.labels.tolist() == [0, 0, 1]
+    assert answers.scores.isneginf().all()
+    assert torch.equal(rows, before)
+
+
+def test_an_estimator_that_predicts_no_class_fails_for_that_image_alone() -> None:
+    class Strange(_Rule):
+        def predict(self, rows: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+            return np.where(rows[:, 1] == 0.25, np.nan, rows[:, 0] > 0.5)
+
+    rows = torch.tensor([[0.2, 0.5], [0.2, 0.25], [0.7, 0.5]])
+    found = Pointwise(restarts=2)(Estimator(Strange()), rows, torch.tensor([0, 0, 1]))
+    assert found.failed == (None, "ValueError: the estimator's classes are 0 to 1, it predicted nan", None)
+    assert found.distances.tolist() == [1, -1, 1]
+
+
+class _Fixed:
+    """Predicts these labels, with such probabilities, whatever it is asked."""
+
+    classes_ = np.array([0, 1])
+
+    def __init__(self, labels: list[int], shape: tuple[int, ...]) -> None:
+        self.labels, self.shape = labels, shape
+
+    def predict(self, rows: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+        return np.array(self.labels)
+
+    def predict_proba(self, rows: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+        return np.zeros(self.shape)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "got"),
+    [
+        (_Fixed([1], (3, 2)), r"\(1,\), \(3, 2\), \(3,\)"),
+        (_Fixed([1, 1, 1], (1, 2)), r"\(3,\), \(1, 2\), \(3,\)"),
+        (_Fixed([1, 1, 1], (3,)), r"\(3,\), \(3,\), \(3,\)"),
+    ],
+)
+def test_answers_of_another_number_than_was_asked_for_are_refused(estimator: _Fixed, got: str) -> None:
+    """One label for all would be compared with each image's."""
+    with pytest.raises(InputError, match=rf"3 images must be answered by labels \(3,\), scores .*, got {got}"):
+        Pointwise(restarts=1)(Estimator(estimator), torch.rand(3, 4), torch.ones(3, dtype=torch.int64))
+
+
+def test_a_model_keeps_to_its_number_of_classes_and_gives_a_tensor() -> None:
+    model, images, labels = made(images=3)
+    growing = Network(lambda shown: model(shown) if torch.equal(shown, images) else torch.zeros(len(shown), 5))
+    with pytest.raises(InputError, match=r"scores \(3, 2\) and evaluations \(3,\), got \(3,\), \(3, 5\)"):
+        Pointwise(restarts=1)(growing, images, labels)
+    with pytest.raises(InputError, match=r"must give a tensor of scores \(images, classes\), got a ndarray"):
+        Network(lambda shown: model(shown).numpy()).answers(images)  # type: ignore[arg-type, return-value]
+
+
 def test_a_smoothed_classifier_answers_as_it_predicts(trained: Path, digits: tuple[torch.Tensor, torch.Tensor]) -> None:
     smoothed, (images, labels) = Smoothed.load(trained), digits
     defender = SmoothedDefender(smoothed, n=200, alpha=0.05, seed=3)

@@ -144,6 +144,27 @@ def test_the_notes_say_how(made: tuple[Path, dict[str, Any]]) -> None:
         assert (made[0] / "figures" / f"table-2-gap.{suffix}").is_file()
 
 
+def test_a_note_counts_the_images_for_which_nothing_was_found(
+    made: tuple[Path, dict[str, Any]], data: Path, tmp_path: Path
+) -> None:
+    """All but the first two of the nearest neighbour's, by hand; where something was found of all, there is none."""
+    shutil.copytree(made[0], tmp_path / "study")
+    for model in MODELS:
+        path = tmp_path / "study" / "mnist" / "attacks" / f"{model}-pointwise-{LIMIT}.jsonl"
+        header, *lines = (json.loads(line) for line in path.read_text().splitlines())
+        for line in lines:
+            wrong = None if model == "k45" else (line["true"] + 1) % 10  # abstentions break no certificate
+            line.update(distance=0, said=wrong, pixels=[], values=[])
+        for line in lines[2:] if model == "nearest-neighbour" else []:
+            line.update(distance=None, said=line["true"])
+        path.write_text("".join(f"{json.dumps(line)}\n" for line in (header, *lines)))
+    again = ["table-2", *SMALL, "--out", tmp_path / "study", "--data-dir", data, "--format", "json"]
+    (table,) = _tables(_run(*again))
+    (note,) = (note for note in table["notes"] if "for which nothing was found" in note)
+    assert note.endswith("infinite in the median: Nearest Neighbor 4 (true class 3, 5, 8)")
+    assert table["rows"][2]["median measured"] == "infinite"
+
+
 def _without_models(out: Path, to: Path) -> Path:
     """A copy of what would be kept of a study: records, compressed, and what is known of plain classifiers."""
     for path in [*out.rglob("*.jsonl"), *out.rglob("plain.json")]:

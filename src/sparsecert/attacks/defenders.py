@@ -90,7 +90,10 @@ class Network(Defender):
     ) -> Answers:
         """Never abstains; a score that is not finite is no answer. The scores are compared in the model's own dtype."""
         with torch.no_grad(), in_eval_mode(self.model):
-            scores = self.model(images.to(self.device)).detach().cpu()
+            scores = self.model(images.to(self.device))
+        if not isinstance(scores, torch.Tensor):
+            raise InputError(f"the model must give a tensor of scores (images, classes), got a {type(scores).__name__}")
+        scores = scores.detach().cpu()
         if scores.ndim != 2 or len(scores) != len(images):
             raise InputError(f"the model must give scores (images, classes), got {tuple(scores.shape)}")
         labels = torch.where(scores.isfinite().all(dim=1), scores.argmax(dim=1), ABSTAINS)
@@ -103,7 +106,10 @@ class Network(Defender):
 
 
 class Estimator(Defender):
-    """A scikit-learn classifier on the flattened images; its classes must be 0, 1, 2, ..."""
+    """A scikit-learn classifier on the flattened images; its classes must be 0, 1, 2, ...
+
+    A label of -1 is no answer, as by scikit-learn's `outlier_label=-1`; any other that is no class is an error.
+    """
 
     def __init__(self, estimator: Any) -> None:
         known = np.asarray(estimator.classes_)
@@ -116,12 +122,22 @@ class Estimator(Defender):
     ) -> Answers:
         """Scores are probabilities where the estimator has them, else 1 for its answer and 0 for the others."""
         rows = images.flatten(1).numpy()
-        labels = torch.from_numpy(np.asarray(self.estimator.predict(rows), dtype=np.int64))
+        labels = self._labels(self.estimator.predict(rows.copy()))  # some estimators scale the rows in place
         if hasattr(self.estimator, "predict_proba"):
-            scores = torch.from_numpy(np.asarray(self.estimator.predict_proba(rows), dtype=np.float32))
+            given = torch.from_numpy(np.asarray(self.estimator.predict_proba(rows.copy()), dtype=np.float32))
+            scores = given.nan_to_num(nan=-torch.inf)
         else:
-            scores = torch.nn.functional.one_hot(labels, self.classes).float()
+            scores = (labels[:, None] == torch.arange(self.classes)).float()
         return Answers(labels, scores, torch.ones(len(images), dtype=torch.int64))
+
+    def _labels(self, predicted: Any) -> torch.Tensor:
+        """int64[b]; a column, as some libraries give, is as good as a row."""
+        said = np.asarray(predicted)
+        said = said[:, 0] if said.ndim == 2 and said.shape[1] == 1 else said
+        strange = ~np.isin(said, np.arange(ABSTAINS, self.classes))
+        if strange.any():
+            raise ValueError(f"the estimator's classes are 0 to {self.classes - 1}, it predicted {said[strange][0]}")
+        return torch.from_numpy(said.astype(np.int64))
 
 
 def refuse_protected(smoothed: Smoothed) -> None:

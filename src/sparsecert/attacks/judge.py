@@ -148,7 +148,7 @@ class Judge:
         """
         attempts = attempts.detach().clone().requires_grad_()
         with torch.enable_grad():
-            reached = goal(self.defender.scores(attempts)).sum()
+            reached = goal(self.defender.scores(attempts.clone())).sum()
         if not reached.requires_grad:
             raise InputError("the model's scores have no gradients; use an attack that asks for answers alone")
         (gradients,) = torch.autograd.grad(reached, attempts)
@@ -205,11 +205,22 @@ class Judge:
         slots: torch.Tensor | None = None,
         against: torch.Tensor | None = None,
     ) -> Answers:
-        """What the defender says, counted."""
-        answers = defender.answers(attempts, slots, against)
+        """What the defender says, counted. It is shown copies: some models write into what they are given."""
+        answers = defender.answers(attempts.clone(), slots, against)
+        self._check(answers, len(attempts))
         self.queries.index_add_(0, which, torch.ones_like(which))
         self.evaluations.index_add_(0, which, answers.evaluations)
         return answers
+
+    def _check(self, answers: Answers, asked: int) -> None:
+        """Refuses answers of another number than was asked for, which would be compared with the wrong labels."""
+        shapes = tuple(tuple(part.shape) for part in (answers.labels, answers.scores, answers.evaluations))
+        classes = self.classes or (shapes[1][1] if len(shapes[1]) == 2 else 0)
+        if shapes != ((asked,), (asked, classes), (asked,)):
+            raise InputError(
+                f"{asked} images must be answered by labels ({asked},), scores ({asked}, {classes or 'classes'}) and "
+                f"evaluations ({asked},), got {', '.join(map(str, shapes))}"
+            )
 
     def _keep(self, attempts: torch.Tensor, which: torch.Tensor, fooled: torch.Tensor, said: torch.Tensor) -> None:
         distances = changed(attempts, self.images[which]).sum(dim=1)

@@ -26,6 +26,7 @@ MEDIAN_NOTE = (
     "median: of the pixels that the nearest image found changes, over all attacked images; 0 where the model is wrong "
     "or abstains as they are, infinite where nothing was found; an abstention counts as a success, as in the paper"
 )
+SPARED = "images for which nothing was found, infinite in the median"
 CONFIRMED_NOTE = (
     "on our model the search asks the same masks throughout and stops early where a test settles a query; what it "
     "finds is kept only where all copies of fresh masks confirm it"
@@ -133,6 +134,7 @@ def _table(attacked: Attacked, rows: Sequence[Row], more: Sequence[str]) -> Tabl
     notes = (
         "accuracy measured: " + _on_how_many(rows),
         MEDIAN_NOTE,
+        *_without_findings(rows),
         *_settings(attacked, rows),
         CONFIRMED_NOTE,
         *more,
@@ -168,6 +170,20 @@ def _on_how_many(rows: Sequence[Row]) -> str:
     if len(set(each.values())) == 1:
         return f"on {rows[0].images:,} test images"
     return "on these numbers of test images: " + ", ".join(f"{name} {images}" for name, images in each.items())
+
+
+def _without_findings(rows: Sequence[Row]) -> list[str]:
+    """For how many images of which classes nothing was found, where there are any: the medians count them as infinite.
+
+    A network that takes all noise for one class leaves the attack no start on the images of that class.
+    """
+    each = []
+    for row in rows:
+        spared = [line.true for line in row.findings.lines if line.failed is None and line.distance is None]
+        if spared:
+            classes = ", ".join(map(str, sorted(set(spared))))
+            each.append(f"{row.printed.printed} {len(spared)} (true class {classes})")
+    return [f"{SPARED}: {', '.join(each)}"] if each else []
 
 
 def _settings(attacked: Attacked, rows: Sequence[Row]) -> list[str]:
