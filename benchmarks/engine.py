@@ -25,9 +25,10 @@ from sparsecert import models
 from sparsecert.ablation import PRECISIONS, Ablation
 from sparsecert.encodings import NullChannels
 from sparsecert.engine import Fused, native_precision, scorer
+from sparsecert.eval_mode import in_eval_mode
 from sparsecert.schemes import ESTIMATION, Uniform
 from sparsecert.smoothed import Smoothed
-from sparsecert.votes import Voting, in_eval_mode, on_device
+from sparsecert.votes import Voting, on_device
 
 SEED = 0
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -16,6 +14,7 @@ from sparsecert.ablation import Ablation
 from sparsecert.counts import Counts
 from sparsecert.engine import Fused, scorer
 from sparsecert.errors import InputError
+from sparsecert.eval_mode import in_eval_mode
 from sparsecert.memory import MOST_ROWS, chunk_rows, counting_outputs
 from sparsecert.schemes import ENUMERATION
 from sparsecert.schemes.philox import as_numbers
@@ -315,7 +314,7 @@ def _checked_scores(ablation: Ablation, copies: torch.Tensor, expected: int | No
     shape = tuple(scores.shape) if isinstance(scores, torch.Tensor) else ()
     if len(shape) != 2 or shape[0] != len(copies) or shape[1] < 2:
         found = shape or type(scores).__name__
-        hint = "; flatten the copies first if it takes features" if len(shape) > 2 else _where_scores_are(scores)
+        hint = "; flatten the copies first if it takes features" if len(shape) > 2 else where_scores_are(scores)
         raise InputError(f"model must return scores of shape ({len(copies)}, classes), classes >= 2, got {found}{hint}")
     if scores.dtype == torch.bool or scores.is_complex():
         raise InputError(f"model must return scores that are real numbers, got {scores.dtype}")
@@ -324,7 +323,7 @@ def _checked_scores(ablation: Ablation, copies: torch.Tensor, expected: int | No
     return scores
 
 
-def _where_scores_are(returned: Any) -> str:
+def where_scores_are(returned: Any) -> str:
     """What to hand over instead of a model whose scores are inside of what it returns."""
     places: list[str] = []
     if hasattr(returned, "logits"):
@@ -345,40 +344,3 @@ def _smaller(rows: int, error: RuntimeError) -> int:
         raise InputError(TOO_LITTLE) from error
     torch.cuda.empty_cache()
     return rows // 2
-
-
-@dataclass
-class InEval:
-    """The modes that a model's submodules had before it was put into eval mode, and how many need it so still."""
-
-    modes: list[tuple[torch.nn.Module, bool]]
-    users: int = 0
-
-
-_in_eval: dict[int, InEval] = {}
-_changing = Lock()
-
-
-@contextmanager
-def in_eval_mode(model: Any) -> Iterator[None]:
-    """Puts every submodule into eval mode and gives each back as it was, whatever happens inside.
-
-    Of several that overlap, in threads, the last to leave gives them back: none goes on with a model in training mode.
-    """
-    if not isinstance(model, torch.nn.Module):
-        yield
-        return
-    with _changing:
-        modes = [(module, module.training) for module in model.modules() if hasattr(module, "training")]
-        here = _in_eval.setdefault(id(model), InEval(modes))
-        here.users += 1
-    try:
-        model.eval()
-        yield
-    finally:
-        with _changing:
-            here.users -= 1
-            if not here.users:
-                del _in_eval[id(model)]
-                for module, training in here.modes:
-                    module.training = training

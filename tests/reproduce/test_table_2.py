@@ -161,7 +161,7 @@ def test_a_note_counts_the_images_for_which_nothing_was_found(
     again = ["table-2", *SMALL, "--out", tmp_path / "study", "--data-dir", data, "--format", "json"]
     (table,) = _tables(_run(*again))
     (note,) = (note for note in table["notes"] if "for which nothing was found" in note)
-    assert note.endswith("infinite in the median: Nearest Neighbor 4 (true class 3, 5, 8)")
+    assert note.endswith("infinite in the median: Nearest Neighbor 4 (true class 3, 5, 8; median of the others 0)")
     assert table["rows"][2]["median measured"] == "infinite"
 
 

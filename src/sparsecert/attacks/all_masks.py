@@ -9,9 +9,10 @@ from torch.utils.checkpoint import checkpoint
 
 from sparsecert.attacks.defenders import Answers, Defender, refuse_protected
 from sparsecert.attacks.lines import Meeting, check_slots
+from sparsecert.eval_mode import in_eval_mode
 from sparsecert.exact import fixed, rule_named
 from sparsecert.smoothed import Smoothed
-from sparsecert.votes import Voting, in_eval_mode
+from sparsecert.votes import Voting
 
 
 @dataclass

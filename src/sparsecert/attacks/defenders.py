@@ -12,9 +12,10 @@ import torch
 
 from sparsecert.encodings import Grouped
 from sparsecert.errors import InputError
+from sparsecert.eval_mode import in_eval_mode
 from sparsecert.schemes import ATTACK
 from sparsecert.smoothed import Smoothed
-from sparsecert.votes import Voting, in_eval_mode
+from sparsecert.votes import Voting, where_scores_are
 from sparsecert.work import finished
 
 ABSTAINS = -1
@@ -92,7 +93,10 @@ class Network(Defender):
         with torch.no_grad(), in_eval_mode(self.model):
             scores = self.model(images.to(self.device))
         if not isinstance(scores, torch.Tensor):
-            raise InputError(f"the model must give a tensor of scores (images, classes), got a {type(scores).__name__}")
+            raise InputError(
+                f"the model must give a tensor of scores (images, classes), got a {type(scores).__name__}"
+                f"{where_scores_are(scores)}"
+            )
         scores = scores.detach().cpu()
         if scores.ndim != 2 or len(scores) != len(images):
             raise InputError(f"the model must give scores (images, classes), got {tuple(scores.shape)}")

@@ -179,10 +179,13 @@ def _without_findings(rows: Sequence[Row]) -> list[str]:
     """
     each = []
     for row in rows:
-        spared = [line.true for line in row.findings.lines if line.failed is None and line.distance is None]
+        lines = [line for line in row.findings.lines if line.failed is None]
+        spared = [line.true for line in lines if line.distance is None]
         if spared:
             classes = ", ".join(map(str, sorted(set(spared))))
-            each.append(f"{row.printed.printed} {len(spared)} (true class {classes})")
+            found = [line.distance for line in lines if line.distance is not None]
+            others = f"; median of the others {median_magnitude(found):g}" if found else ""
+            each.append(f"{row.printed.printed} {len(spared)} (true class {classes}{others})")
     return [f"{SPARED}: {', '.join(each)}"] if each else []
 
 

@@ -65,8 +65,7 @@ def read_frame(path: str | Path, text: Collection[str] = (), **settings: Any) ->
         if path.suffix in (".parquet", ".pq"):
             frame = pandas.read_parquet(path)
         else:
-            _refuse_repeated(path, settings)
-            written = _as_written(path, text, settings)
+            written = {name: str for name in _names(path, settings) if name.strip() in text}
             frame = pandas.read_csv(path, skipinitialspace=True, dtype=written, low_memory=False, **settings)
     except InputError:
         raise
@@ -81,17 +80,17 @@ def read_frame(path: str | Path, text: Collection[str] = (), **settings: Any) ->
     return frame
 
 
-def _refuse_repeated(path: Path, settings: dict[str, Any]) -> None:
-    """Refuses a CSV file that names two columns alike: pandas would rename the second, be it the target again."""
-    if "header" not in settings:
-        first = import_pandas().read_csv(path, skipinitialspace=True, header=None, nrows=1, dtype=str, **settings)
-        _refuse_equal(path, [str(name).strip() for name in first.iloc[0].dropna()])
+def _names(path: Path, settings: dict[str, Any]) -> list[str]:
+    """The names of a CSV file's columns as they are written there; none where it has no line of them.
 
-
-def _as_written(path: Path, text: Collection[str], settings: dict[str, Any]) -> dict[Any, type]:
-    """The columns of a CSV file that are to be read as text, by the names that they have there."""
-    named = import_pandas().read_csv(path, skipinitialspace=True, nrows=0, **settings).columns if text else ()
-    return {name: str for name in named if str(name).strip() in text}
+    Two alike are refused: pandas would rename the second, be it the target again.
+    """
+    if "header" in settings:
+        return []
+    first = import_pandas().read_csv(path, skipinitialspace=True, header=None, nrows=1, dtype=str, **settings)
+    names: list[str] = first.iloc[0].dropna().tolist()
+    _refuse_equal(path, [name.strip() for name in names])
+    return names
 
 
 def _refuse_equal(path: Path, names: Iterable[str]) -> None:
