@@ -18,7 +18,7 @@ import torch
 
 from sparsecert import datasets
 from sparsecert.attacks import CommonMasks, Outcome, Pointwise, SmoothedDefender
-from sparsecert.engine import native_precision
+from sparsecert.devices import native_precision
 from sparsecert.smoothed import Smoothed
 
 SEED = 0

@@ -23,8 +23,9 @@ from benchmarks import plain
 from benchmarks.speed import matrix_rate, sample_images, seconds, synchronise
 from sparsecert import models
 from sparsecert.ablation import PRECISIONS, Ablation
+from sparsecert.devices import native_precision
 from sparsecert.encodings import NullChannels
-from sparsecert.engine import Fused, native_precision, scorer
+from sparsecert.engine import Fused, scorer
 from sparsecert.eval_mode import in_eval_mode
 from sparsecert.schemes import ESTIMATION, Uniform
 from sparsecert.smoothed import Smoothed

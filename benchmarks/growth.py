@@ -21,10 +21,10 @@ from sparsecert import models
 from sparsecert.ablation import PRECISIONS, Ablation
 from sparsecert.certificates import certify_stopped, method_named
 from sparsecert.counts import Tally
+from sparsecert.devices import native_precision
 from sparsecert.encodings import NullChannels
 from sparsecert.encodings.layout import layout_of
 from sparsecert.encodings.shown import copies as chosen_copies
-from sparsecert.engine import native_precision
 from sparsecert.records import Record
 from sparsecert.runs import certify_dataset
 from sparsecert.schemes import ESTIMATION, Uniform

@@ -22,7 +22,7 @@ import torch
 from benchmarks.speed import synchronise
 from sparsecert import datasets
 from sparsecert.datasets.dataset import ArrayImages, Dataset
-from sparsecert.engine import native_precision
+from sparsecert.devices import native_precision
 from sparsecert.recipes import RECIPES, Recipe
 from sparsecert.schemes import ESTIMATION, Uniform
 from sparsecert.smoothed import Smoothed

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.speed import tiled
-from sparsecert.engine import native_precision
+from sparsecert.devices import native_precision
 from sparsecert.runs import Cluster, certify_dataset
 from sparsecert.smoothed import Smoothed
 

@@ -17,6 +17,14 @@ Model = Callable[[torch.Tensor], torch.Tensor]
 PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
+def dtype_of(model: object) -> torch.dtype | None:
+    """The one type of all the model's numbers; None where they differ or there are none."""
+    if not isinstance(model, torch.nn.Module):
+        return None
+    types = {tensor.dtype for tensor in (*model.parameters(), *model.buffers()) if tensor.is_floating_point()}
+    return types.pop() if len(types) == 1 else None
+
+
 @dataclass(frozen=True)
 class Ablation:
     """A model together with the ablated copies it classifies: everything the votes depend on but inputs and chance.

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from sparsecert.ablation import PRECISIONS, Ablation
+from sparsecert import devices
+from sparsecert.ablation import PRECISIONS, Ablation, dtype_of
 from sparsecert.encodings import shown
 from sparsecert.encodings.layout import layout_of
 from sparsecert.models import on_cpu, on_cuda
@@ -17,19 +18,10 @@ Scorer = Callable[[torch.Tensor, torch.Tensor, int, torch.Tensor, torch.Tensor],
 Copies = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 Network = Callable[[torch.Tensor], torch.Tensor]
 
-NEEDED = {torch.bfloat16: (8, 0), torch.float16: (7, 0)}  # compute capability of the first tensor cores for the type
-TRIED = 16  # copies on which the fused form is held against the model
+TRIED = 16  # copies on which the fused form is compared with the model
 ROUNDING = {torch.float32: 1e-3}  # of the largest score: far more than is lost, far less than another function shows
 ROUNDING_OF_HALF = 0.1
 DISAGREES = "the fused form of the model does not give the model's scores on this device; the model itself is used"
-
-
-def native_precision(device: torch.device) -> str:
-    """The fastest precision of forward passes: bf16 where the device multiplies it in hardware, otherwise fp32."""
-    if device.type == "cuda":
-        return "bf16" if _has_tensor_cores_for(torch.bfloat16, device) else "fp32"
-    known = getattr(torch.cpu, "_is_avx512_bf16_supported", None) if device.type == "cpu" else None
-    return "bf16" if known is not None and known() else "fp32"
 
 
 def scorer(ablation: Ablation, first: torch.Tensor) -> Scorer:
@@ -37,23 +29,25 @@ def scorer(ablation: Ablation, first: torch.Tensor) -> Scorer:
 
     `first`, a single input, is what the fused form is tried on before it is trusted.
     """
-    quick = fused(ablation, first.shape[1:])
-    if quick is None:
-        return ablation.scores_of
-    if not agrees(quick, ablation, first):
-        warnings.warn(DISAGREES, stacklevel=3)
-        return ablation.scores_of
-    return quick
+    try:
+        quick = fused(ablation, first.shape[1:])
+        if quick is None:
+            return ablation.scores_of
+        if agrees(quick, ablation, first):
+            return quick
+    except Exception:  # a library or compiler that lacks something; the model itself still runs
+        pass
+    warnings.warn(DISAGREES, stacklevel=3)
+    return ablation.scores_of
 
 
 def fused(ablation: Ablation, shape: Sequence[int]) -> Fused | None:
     """The fused form for inputs of `shape`; None where device, precision, model or encoding have none."""
-    dtype = PRECISIONS[ablation.precision] or _dtype_of(ablation.model)
-    if dtype is not None and ablation.device.type == "cpu" and on_cpu.is_there(dtype):
-        return fused_on_cpu(ablation, shape, dtype)
-    if dtype is not None and _has_tensor_cores_for(dtype, ablation.device):
-        return fused_on_cuda(ablation, shape, dtype)
-    return None
+    dtype = PRECISIONS[ablation.precision] or dtype_of(ablation.model)
+    if dtype is None or dtype not in devices.support(ablation.device).fused:
+        return None
+    fuse = fused_on_cpu if ablation.device.type == "cpu" else fused_on_cuda
+    return fuse(ablation, shape, dtype)
 
 
 def fused_on_cuda(ablation: Ablation, shape: Sequence[int], dtype: torch.dtype) -> Fused | None:
@@ -84,32 +78,13 @@ def fused_on_cpu(ablation: Ablation, shape: Sequence[int], dtype: torch.dtype) -
     )
 
 
-def _dtype_of(model: object) -> torch.dtype | None:
-    """The one type of all the model's numbers; None where they differ or there are none."""
-    if not isinstance(model, torch.nn.Module):
-        return None
-    types = {tensor.dtype for tensor in (*model.parameters(), *model.buffers()) if tensor.is_floating_point()}
-    return types.pop() if len(types) == 1 else None
-
-
-def _has_tensor_cores_for(dtype: torch.dtype, device: torch.device) -> bool:
-    """Whether convolutions of this type run in hardware there, through cuDNN."""
-    if device.type != "cuda" or torch.version.cuda is None or not torch.backends.cudnn.enabled or dtype not in NEEDED:
-        return False
-    return torch.cuda.get_device_capability(device) >= NEEDED[dtype]
-
-
 def agrees(quick: Scorer, ablation: Ablation, first: torch.Tensor) -> bool:
     """Whether the two forms give the same finite scores, but for rounding, to copies of `first` and of noise."""
     noise = torch.rand(first.shape, generator=torch.Generator().manual_seed(0)).to(first)
     draws = torch.arange(TRIED, device=ablation.device)
     which = 2 * draws // TRIED
     arguments = (torch.cat((first, noise)), which, 0, which, draws)
-    plain = ablation.scores_of(*arguments).float()
-    try:
-        others = quick(*arguments)
-    except Exception:  # a library or compiler that lacks something; the model itself still runs
-        return False
+    plain, others = ablation.scores_of(*arguments).float(), quick(*arguments)
     rounding = ROUNDING.get(others.dtype, ROUNDING_OF_HALF)
     finite = torch.isfinite(plain).all(dim=1)
     if not torch.equal(finite, torch.isfinite(others).all(dim=1)):

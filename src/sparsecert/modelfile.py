@@ -15,7 +15,8 @@ from sparsecert.errors import InputError
 from sparsecert.files import write_atomically
 
 KEY = "sparsecert"
-FORMAT = 1
+FORMAT = 2
+READABLE = 1, 2  # of 1, every file says precision fp32, as it was the only default
 MODEL_NAME = "model.safetensors"
 PLAIN = "plain"  # the kind of a network that answers for itself; the file of a smoothed classifier names no kind
 TABLE = "table"  # the kind of one that was trained on a table
@@ -91,9 +92,16 @@ def _header(metadata: dict[str, str], name: str | Path) -> dict[str, Any]:
         header: dict[str, Any] = dict(json.loads(metadata[KEY]))
     except (ValueError, TypeError) as error:
         raise InputError(f"{name} has a damaged header; copy it again or train the model anew") from error
-    if header.get("format") != FORMAT:
-        raise InputError(f"{name} has format {header.get('format')}, this version reads {FORMAT}; update sparsecert")
+    if header.get("format") not in READABLE:
+        known = " and ".join(map(str, READABLE))
+        raise InputError(f"{name} has format {header.get('format')}, this version reads {known}; update sparsecert")
     return header
+
+
+def precision_of(header: dict[str, Any]) -> str:
+    """The precision that the classifier was saved with; `auto` for fp32 in a file of format 1, which chose nothing."""
+    saved: str = header["precision"]
+    return "auto" if header["format"] == 1 and saved == "fp32" else saved
 
 
 def located(path: str | Path) -> Path:

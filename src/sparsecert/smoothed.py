@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from sparsecert import encodings, exact, modelfile, models, schemes
-from sparsecert.ablation import PRECISIONS, Ablation, Model
+from sparsecert import devices, encodings, exact, modelfile, models, schemes
+from sparsecert.ablation import PRECISIONS, Ablation, Model, dtype_of
 from sparsecert.bounds import charged, predicted
 from sparsecert.certificates import method_named
 from sparsecert.certificates.damage import AlteredUnits, Damage
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from foolbox import PyTorchModel
 
 MOST_ROWS = 1 << 24
+AUTO = "auto"
 
 
 class Smoothed:
@@ -46,7 +47,9 @@ class Smoothed:
     `model` maps encoded copies Float[rows, encoding.channels(c), ...] to scores Float[rows, classes]. The guarantee
     asks one thing of it: a row's scores depend on that row alone. Modules are put into eval mode for a call and given
     back as they were. Inputs are Float[b, channels, ...] (or Float[b, features]) and never edited. Everything runs on
-    the device of the model's parameters; `rows` copies at a time, or what the free memory suggests.
+    the device of the model's parameters; `rows` copies at a time, or what the free memory suggests. `precision` is
+    that of the forward passes: "auto" takes bf16 for a module of 32-bit weights on a device that multiplies bf16 in
+    hardware, and otherwise computes the model as it is ("fp32"). A certificate is of the model so computed.
     """
 
     def __init__(
@@ -56,13 +59,11 @@ class Smoothed:
         encoding: Encoding | None = None,
         *,
         classes: int | None = None,
-        precision: str = "fp32",
+        precision: str = AUTO,
         rows: int | None = None,
         facts: dict[str, Any] | None = None,
     ) -> None:
         _check_parts(model, scheme, encoding)
-        if precision not in PRECISIONS:
-            raise InputError(f"precision must be one of {', '.join(PRECISIONS)}, got {precision!r}")
         self.model = model
         self.scheme = scheme
         self.encoding = _usual_encoding(scheme) if encoding is None else encoding
@@ -77,6 +78,19 @@ class Smoothed:
         """Where the model's parameters are; the CPU for a model without any."""
         parameter = _first_parameter(self.model)
         return torch.device("cpu") if parameter is None else parameter.device
+
+    @property
+    def precision(self) -> str:
+        """What forward passes are computed in on the model's device: as requested, or what "auto" takes there."""
+        if self.requested_precision != AUTO:
+            return self.requested_precision
+        return devices.native_precision(self.device) if dtype_of(self.model) == torch.float32 else "fp32"
+
+    @precision.setter
+    def precision(self, requested: str) -> None:
+        if requested not in (AUTO, *PRECISIONS):
+            raise InputError(f"precision must be one of {', '.join((AUTO, *PRECISIONS))}, got {requested!r}")
+        self.requested_precision = requested
 
     def to(self, device: str | torch.device) -> Smoothed:
         """Moves the model to the device, and returns this classifier."""
@@ -291,7 +305,11 @@ class Smoothed:
 
     def voting(self, x: torch.Tensor, classes: int | None = None) -> Voting:
         """The model, looked at with the first of these inputs and ready to vote; refused unless it has `classes`."""
-        ablation = Ablation(self.model, self.scheme, self.encoding, self.device, self.precision)
+        precision, device = self.precision, self.device
+        dtype = PRECISIONS[precision]
+        if dtype is not None and dtype not in devices.support(device).hardware:
+            warnings.warn(f"{precision} is emulated on this {device.type}, which is slower than fp32", stacklevel=4)
+        ablation = Ablation(self.model, self.scheme, self.encoding, device, precision)
         return Voting(ablation, self.check(x)[:1], self.rows, classes or self.classes)
 
     def save(self, path: str | Path, *, half: bool = False) -> None:
@@ -307,7 +325,7 @@ class Smoothed:
             "scheme": self.scheme.config(),
             "encoding": self.encoding.config(),
             "classes": self.classes,
-            "precision": self.precision,
+            "precision": self.requested_precision,
             "architecture": models.architecture_of(self.model),
             "facts": self.facts,
             "half": half,
@@ -365,7 +383,7 @@ class Smoothed:
             tensors = {name: t.float() if t.dtype == torch.float16 else t for name, t in tensors.items()}
         try:
             architecture, classes = header["architecture"], header["classes"]
-            precision, facts = precision or header["precision"], dict(header["facts"])
+            precision, facts = precision or modelfile.precision_of(header), dict(header["facts"])
             scheme, encoding = schemes.from_config(header["scheme"]), encodings.from_config(header["encoding"])
             if model is None and architecture is not None:
                 model = models.build(**architecture)

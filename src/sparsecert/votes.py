@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -310,6 +311,9 @@ def _checked_scores(ablation: Ablation, copies: torch.Tensor, expected: int | No
         raise InputError(TOO_LITTLE) from error
     except Exception as error:
         shape, reason = tuple(copies.shape[1:]), (str(error).splitlines() or [type(error).__name__])[0]
+        if ablation.precision != "fp32" and _takes(replace(ablation, precision="fp32"), copies):
+            where = f"{ablation.precision} on this {ablation.device.type}"
+            raise InputError(f"the model cannot be computed in {where}: {reason}; use precision fp32") from error
         raise InputError(f"the model does not take ablated copies of shape {shape}: {reason}") from error
     shape = tuple(scores.shape) if isinstance(scores, torch.Tensor) else ()
     if len(shape) != 2 or shape[0] != len(copies) or shape[1] < 2:
@@ -321,6 +325,14 @@ def _checked_scores(ablation: Ablation, copies: torch.Tensor, expected: int | No
     if expected is not None and shape[1] != expected:
         raise InputError(f"model returns scores for {shape[1]} classes, expected classes={expected}")
     return scores
+
+
+def _takes(ablation: Ablation, copies: torch.Tensor) -> bool:
+    try:
+        ablation.scores(copies)
+    except Exception:
+        return False
+    return True
 
 
 def where_scores_are(returned: Any) -> str:

@@ -130,7 +130,7 @@ def certify(
     which = options.chosen(limit, drawn, seed)
     cluster = options.cluster(ray, workers, cpus_per_worker, gpus_per_worker, device)
     out = options.records_file(out, model, "certify", data_name, part)
-    smoothed = options.load_model(model, device if cluster is None else "cpu", precision, rows)
+    smoothed = options.load_model(model, device, precision, rows, out, cluster)
     exactly = _exactly(smoothed, rule, against, seconds)
     data = options.load_data(data_name, split, data_dir, skip_bad, limit)
     n = 10_000 if n is None else n

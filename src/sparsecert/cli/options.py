@@ -13,7 +13,7 @@ from sparsecert.errors import InputError
 
 if TYPE_CHECKING:
     from sparsecert.datasets import Dataset
-    from sparsecert.runs import Cluster, Limit, Shard
+    from sparsecert.runs import Cluster, Limit, Shard, Target
     from sparsecert.smoothed import Smoothed
 
 Command = Callable[..., Any]
@@ -97,8 +97,9 @@ gpus_per_worker = click.option(
 )
 device = click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
 precision = click.option(
-    "--precision", type=click.Choice(["fp32", "bf16", "fp16"]),
-    help="Of the forward passes; the certificate is of the model so computed (default: the model's, fp32).",
+    "--precision", type=click.Choice(["auto", "fp32", "bf16", "fp16"]),
+    help="Of the forward passes; the certificate is of the model so computed. auto: bf16 where the device multiplies "
+    "it in hardware, else fp32 (default: the one the model was saved with, usually auto).",
 )  # fmt: skip
 rows = click.option("--rows", type=int, help="Ablated copies per forward pass (default: what the memory suggests).")
 
@@ -221,9 +222,31 @@ def has_fixed_masks(smoothed: Smoothed) -> bool:
     return True
 
 
-def load_model(path: str, device: str, precision: str | None, rows: int | None) -> Smoothed:
-    """The classifier of a model file, on its device."""
+def load_model(
+    path: str,
+    device: str,
+    precision: str | None,
+    rows: int | None,
+    out: str | None = None,
+    cluster: Cluster | None = None,
+) -> Smoothed:
+    """The classifier of a model file, on its device, in the precision of the run that `out` holds, if it holds one.
+
+    Says which precision that is; the workers of a cluster choose their own.
+    """
     from sparsecert.devices import device_named
+    from sparsecert.runs.facts import as_begun
     from sparsecert.smoothed import Smoothed
 
-    return Smoothed.load(path, device=device_named(device), precision=precision, rows=rows)
+    place = device_named(device if cluster is None else "cpu")
+    smoothed = Smoothed.load(path, device=place, precision=precision, rows=rows)
+    if out is not None:
+        smoothed = as_begun(smoothed, out)
+    if cluster is None:
+        say_precision(smoothed)
+    return smoothed
+
+
+def say_precision(model: Smoothed | Target) -> None:
+    """Says in what the forward passes are computed, and where."""
+    click.echo(f"forward passes in {model.precision} on {model.device}", err=True)

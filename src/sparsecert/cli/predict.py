@@ -73,7 +73,7 @@ def predict(
     which = options.chosen(limit, drawn, seed)
     cluster = options.cluster(ray, workers, cpus_per_worker, gpus_per_worker, device)
     out = options.records_file(out, model, "predict", data_name, part)
-    smoothed = options.load_model(model, device if cluster is None else "cpu", precision, rows)
+    smoothed = options.load_model(model, device, precision, rows, out, cluster)
     rule = (rule or "run-off") if options.has_fixed_masks(smoothed) else None
     data = options.load_data(data_name, split, data_dir, skip_bad, limit)
     with inputs_bar("predicting", options.inputs(data, which, part), options.masks(smoothed) or n) as told:

@@ -88,8 +88,7 @@ DATA = {  # the data sets of each target, the usual one first; "photographs": an
     options.seed,
     options.data_dir,
     options.device,
-    click.option("--precision", type=click.Choice(["fp32", "bf16", "fp16"]),
-                 help="Of the forward passes (default: bf16 where the device multiplies it in hardware, else fp32)."),
+    options.precision,
     click.option("--checkpoint-seconds", default=300.0, show_default=True, help="Time between training checkpoints."),
 )  # fmt: skip
 def reproduce(
@@ -175,7 +174,7 @@ def reproduce(
         Path(out),
         data_dir=data_dir,
         device=device,
-        precision=precision,
+        precision=None if precision == "auto" else precision,
         seed=seed,
         recipe=recipe,
         limit=limit,

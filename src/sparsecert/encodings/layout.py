@@ -12,8 +12,8 @@ from dataclasses import dataclass, fields
 
 import torch
 
+from sparsecert import devices
 from sparsecert.encodings.encoding import Encoding
-from sparsecert.schemes.subsets import has_triton
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Layout:
     ) -> torch.Tensor:
         """[rows, height, width, channels] of `dtype`: row r is inputs[which[r]] ablated by masks[r]."""
         flat = inputs.flatten(1).float().contiguous()
-        if masks.is_cuda and has_triton():
+        if masks.is_cuda and devices.support(masks.device).kernels:
             from sparsecert.encodings import layout_triton
 
             filled = layout_triton.filled(self, flat, which, masks, dtype)

@@ -14,15 +14,6 @@ from sparsecert.models.parts import Convolution, Features, Part, Sum
 
 Step = Callable[[torch.Tensor], torch.Tensor]
 
-OPERATIONS = "_convolution_pointwise", "_convolution_pointwise_", "_linear_pointwise", "_reorder_linear_weight"
-
-
-def is_there(dtype: torch.dtype) -> bool:
-    """Whether this torch has the fused operations for numbers of this type."""
-    if dtype not in (torch.float32, torch.bfloat16) or not torch._C._has_mkldnn or not torch.backends.mkldnn.enabled:
-        return False
-    return all(hasattr(torch.ops.mkldnn, name) for name in OPERATIONS)
-
 
 def step(part: Part) -> Step:
     """The part as a function of [rows, channels, height, width] in channels-last memory."""

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import torch
 from torch.nn.functional import linear
 
+from sparsecert import devices
 from sparsecert.models.parts import Convolution, Part, Pool, Sum
-from sparsecert.schemes.subsets import has_triton
 
 Step = Callable[[torch.Tensor], torch.Tensor]
 
@@ -21,7 +21,7 @@ def step(part: Part) -> Step:
         return convolution(part)
     if isinstance(part, Sum):
         return block(part)
-    if isinstance(part, Pool) and has_triton():
+    if isinstance(part, Pool):
         return lambda x: pooled(part, x)
     return part
 
@@ -39,7 +39,7 @@ def convolution(part: Convolution) -> Step:
 def _stem(part: Convolution) -> Step | None:
     out, channels = part.weight.shape[:2]
     fits = part.rectified and part.stride == (1, 1) and part.padding == (0, 0) and out in (16, 32, 64, 128)
-    if not fits or channels > FEW_CHANNELS or not has_triton():
+    if not fits or channels > FEW_CHANNELS or not devices.support(part.weight.device).kernels:
         return None
     from sparsecert.models.stem_triton import Stem
 
@@ -64,7 +64,7 @@ def summing(part: Convolution) -> Callable[[torch.Tensor, torch.Tensor], torch.T
     """relu(convolution + summand): of one place and few channels by a kernel of our own, others by cuDNN."""
     out, channels = part.weight.shape[:2]
     alone = tuple(part.weight.shape[2:]) == (1, 1) and (part.stride, part.padding) == ((1, 1), (0, 0))
-    if alone and channels in (16, 32, 64) and out % 64 == 0 and has_triton():
+    if alone and channels in (16, 32, 64) and out % 64 == 0 and devices.support(part.weight.device).kernels:
         from sparsecert.models.pointwise_triton import Pointwise
 
         return Pointwise(part.weight, part.bias)
@@ -87,10 +87,11 @@ def projection(part: Convolution) -> Step:
 
 
 def pooled(part: Pool, x: torch.Tensor) -> torch.Tensor:
-    """By one kernel that reads each value from memory once."""
+    """By one kernel that reads each value from memory once, where it can be compiled."""
+    channels = x.shape[1]
+    is_laid_out = not channels & (channels - 1) and x.is_contiguous(memory_format=torch.channels_last)
+    if not is_laid_out or not devices.support(x.device).kernels:
+        return part(x)
     from sparsecert.models.pool_triton import pool
 
-    channels = x.shape[1]
-    if channels & (channels - 1) or not x.is_contiguous(memory_format=torch.channels_last):
-        return part(x)
     return pool(x, part.size, part.stride, part.padding)

@@ -209,9 +209,6 @@ class Attacked:
             )
 
     def _target(self, model: str, full: bool) -> Target:
-        import torch
-
-        from sparsecert.engine import native_precision
         from sparsecert.runs import target_of
 
         study, device = self.study, self.study.device
@@ -219,8 +216,7 @@ class Attacked:
         if model != self.ours:
             plain_facts(study, model)
             return target_of(plain_model(study, model), study.test, device, data_dir)
-        precision = study.precision or native_precision(torch.device(device))
-        settings: dict[str, Any] = {"precision": precision, "n": self._n, "alpha": self.known.alpha, "full": full}
+        settings: dict[str, Any] = {"precision": study.precision, "n": self._n, "alpha": self.known.alpha, "full": full}
         return target_of(str(self.model), study.test, device, data_dir, **settings)
 
     def _group(self, target: Target, attack: str, images: int) -> int | None:

@@ -285,13 +285,9 @@ class Study:
         return self._load(self.folder(cell))
 
     def _load(self, model: str | Path) -> Smoothed:
-        import torch
-
-        from sparsecert.engine import native_precision
         from sparsecert.smoothed import Smoothed
 
-        precision = self.precision or native_precision(torch.device(self.device))
-        return Smoothed.load(model, device=self.device, precision=precision)
+        return Smoothed.load(model, device=self.device, precision=self.precision)
 
     def make(self, cell: Cell, kind: str, sampling: Sampling, model: str | Path | None = None) -> None:
         """Makes the cell's records of this kind, or what is missing of them, with its own model or the one named."""

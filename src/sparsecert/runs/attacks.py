@@ -113,6 +113,7 @@ def attack_dataset(
     """
     told = told or (lambda inputs, evaluations: None)
     key_of(seed)
+    target = target.as_begun(out)
     shape, config = data.images.shape, config_of(attack)
     if budget is not None:
         budget = whole("budget", budget, 1, math.prod(shape[1:]), f"the {math.prod(shape[1:])} pixels of an image")

@@ -22,7 +22,7 @@ from sparsecert.models import architecture_of
 from sparsecert.records import Header, Writer
 from sparsecert.runs.connection import connected, described, room
 from sparsecert.runs.crew import Crew
-from sparsecert.runs.facts import check_inputs, facts, rows_of
+from sparsecert.runs.facts import as_begun, check_inputs, facts, rows_of
 from sparsecert.runs.inputs import Limit, Shard, indices_of, unfinished
 from sparsecert.runs.local import Told
 from sparsecert.runs.procedures import Procedure, inputs_at_once
@@ -89,6 +89,7 @@ def record_on_cluster(
     """
     told = told or (lambda inputs, copies: None)
     procedure.check(smoothed.scheme)
+    smoothed = as_begun(smoothed, out)
     run, indices = facts(smoothed, model, data, limit, shard, procedure.settings()), indices_of(data, limit, shard)
     with connected(cluster.address) as ray:
         need = cluster.need(ray.cluster_resources())
@@ -96,7 +97,11 @@ def record_on_cluster(
         job = _job(cluster, need, procedure, smoothed, model, data, run["model"]["sha256"])
         with Crew(ray, need, size, job) as crew:
             first = crew.first()
-            header = Header(procedure.kind, {**run, "device": first.device}, {**first.environment, "workers": size})
+            header = Header(
+                procedure.kind,
+                {**run, "device": first.device, "precision": first.precision},
+                {**first.environment, "workers": size},
+            )
             with Writer(out, header) as writer:
                 check_inputs(writer, indices)
                 rows = rows_of(writer, smoothed.rows)
@@ -149,7 +154,7 @@ def _job(
         model=Path(model).name,
         file=file,
         module=copy.deepcopy(smoothed.model).cpu() if architecture_of(smoothed.model) is None else None,
-        precision=smoothed.precision,
+        precision=smoothed.requested_precision,
         rows=smoothed.rows,
         device=device,
         threads=max(1, int(need["CPU"])),
@@ -163,6 +168,11 @@ def check_worker(header: Header, worker: Ready) -> None:
     if worker.device != header.run["device"]:
         raise InputError(
             f"a worker computes on {worker.device}, the run on {header.run['device']}; say which device all are to use"
+        )
+    if worker.precision != header.run["precision"]:
+        raise InputError(
+            f"a worker computes in {worker.precision}, the run in {header.run['precision']}; say which precision all "
+            "are to use"
         )
     version = worker.environment["sparsecert"]
     if version != sparsecert.__version__:

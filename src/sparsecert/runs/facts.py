@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import platform
 from dataclasses import asdict
 from datetime import datetime, timezone
@@ -12,14 +13,15 @@ import numpy as np
 import torch
 
 import sparsecert
-from sparsecert import modelfile
+from sparsecert import modelfile, records
+from sparsecert.ablation import PRECISIONS
 from sparsecert.certificates import METHODS, theorem_name
 from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
 from sparsecert.records import Writer
 from sparsecert.runs.inputs import Indices, Limit, Shard, choice, indices_of
 from sparsecert.schemes import Bands, Blocks, Lattice, Scheme
-from sparsecert.smoothed import Smoothed
+from sparsecert.smoothed import AUTO, Smoothed
 
 
 def facts(
@@ -42,6 +44,19 @@ def facts(
         **choice(limit, len(data)),
         **part,
     }
+
+
+def as_begun(smoothed: Smoothed, out: str | Path) -> Smoothed:
+    """The classifier in the precision of the run that the file holds, where it holds one and `auto` leaves it open."""
+    if smoothed.requested_precision != AUTO or not Path(out).is_file():
+        return smoothed
+    begun = records.glance(out)
+    precision = None if begun is None else begun[0].run.get("precision")
+    if precision not in PRECISIONS:
+        return smoothed
+    resumed = copy.copy(smoothed)
+    resumed.precision = precision
+    return resumed
 
 
 def theorem_facts(scheme: Scheme, settings: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sparsecert.datasets import Dataset
 from sparsecert.records import Header, Writer
-from sparsecert.runs.facts import check_inputs, environment, facts, rows_of
+from sparsecert.runs.facts import as_begun, check_inputs, environment, facts, rows_of
 from sparsecert.runs.inputs import Limit, Shard, group_of, indices_of, one_ahead, pixels, unfinished
 from sparsecert.runs.procedures import Procedure, computed, inputs_at_once
 from sparsecert.smoothed import Smoothed
@@ -33,6 +33,7 @@ def record_all(
     """
     told = told or (lambda inputs, copies: None)
     procedure.check(smoothed.scheme)
+    smoothed = as_begun(smoothed, out)
     run, indices = facts(smoothed, model, data, limit, shard, procedure.settings()), indices_of(data, limit, shard)
     voting = smoothed.voting(pixels(data, [0]), len(data.classes))
     with Writer(out, Header(procedure.kind, run, environment(smoothed.device, model, voting.rows))) as writer:

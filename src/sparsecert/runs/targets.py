@@ -18,7 +18,7 @@ from sparsecert.exact import fixed
 from sparsecert.plain.defenders import NEAREST_NEIGHBOUR, TRAINED_ON, defender_for
 from sparsecert.plain.files import is_plain
 from sparsecert.records import Writer
-from sparsecert.runs.facts import check_classes, model_facts, rows_of
+from sparsecert.runs.facts import as_begun, check_classes, model_facts, rows_of
 from sparsecert.runs.inputs import pixels
 from sparsecert.schemes import FixedMasks
 from sparsecert.smoothed import Smoothed, check_settings
@@ -40,6 +40,10 @@ class Target(Protocol):
         """Where it is computed."""
 
     @property
+    def precision(self) -> str:
+        """What its forward passes are computed in."""
+
+    @property
     def copies(self) -> int:
         """How many copies of an image a query may take: memory grows with them."""
 
@@ -52,6 +56,9 @@ class Target(Protocol):
 
     def rows(self, data: Dataset) -> int | None:
         """How many ablated copies it classifies at a time, where it does that; refuses a model that does not fit."""
+
+    def as_begun(self, out: str | Path) -> Target:
+        """The same, in the precision of the run that the file holds, where it holds one."""
 
     def resumed(self, writer: Writer) -> Target:
         """The same, computed as the run in that file was begun."""
@@ -72,9 +79,18 @@ class _Ablated:
         """The model's."""
         return self.smoothed.device
 
+    @property
+    def precision(self) -> str:
+        """The classifier's."""
+        return self.smoothed.precision
+
     def rows(self, data: Dataset) -> int:
         """As the free memory suggests, or as asked; refuses a model that does not fit the data."""
         return self.smoothed.voting(pixels(data, [0]), len(data.classes)).rows
+
+    def as_begun(self: AnyAblated, out: str | Path) -> AnyAblated:
+        """See `facts.as_begun`."""
+        return replace(self, smoothed=as_begun(self.smoothed, out))
 
     def resumed(self: AnyAblated, writer: Writer) -> AnyAblated:
         """With the rows of the run's beginning, since rounding may depend on them."""
@@ -170,6 +186,10 @@ class PlainTarget:
         classes = self.defender.answers(pixels(data, [0])).scores.shape[1]
         if classes != len(data.classes):
             raise InputError(f"the model has {classes} classes, {data.name} has {len(data.classes)}")
+
+    def as_begun(self, out: str | Path) -> PlainTarget:
+        """It has one precision."""
+        return self
 
     def resumed(self, writer: Writer) -> PlainTarget:
         """It is as it was."""

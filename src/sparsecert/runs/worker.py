@@ -60,9 +60,10 @@ class Packed:
 
 @dataclass(frozen=True)
 class Ready:
-    """A worker that has loaded the model: the kind of device it computes on, and the environment of its records."""
+    """A worker that has loaded the model: where and in what it computes, and the environment of its records."""
 
     device: str
+    precision: str
     environment: dict[str, Any]
     warnings: tuple[str, ...]
 
@@ -92,7 +93,7 @@ class Worker:
             self._voting = self._smoothed.voting(scaled(job.first[None].copy()), job.classes)
         self._procedure, self._rows = job.procedure, self._voting.rows
         found = environment(self._smoothed.device, job.model, self._rows)
-        return Ready(self._smoothed.device.type, found, tuple(seen))
+        return Ready(self._smoothed.device.type, self._smoothed.precision, found, tuple(seen))
 
     def compute(self, groups: list[Packed], rows: int) -> Answer:
         """The records of these groups; `rows` copies to a forward pass, the same number in the whole run."""

@@ -9,11 +9,9 @@ in m + 1 ways, by which member came last, with the same probability. It needs k 
 
 from __future__ import annotations
 
-from functools import cache
-from importlib.util import find_spec
-
 import torch
 
+from sparsecert import devices
 from sparsecert.schemes.philox import words
 
 
@@ -36,19 +34,13 @@ def floyd(choices: torch.Tensor, units: int) -> torch.Tensor:
 def subsets(seed: int, examples: torch.Tensor, draws: torch.Tensor, units: int, size: int) -> torch.Tensor:
     """Bool[rows, units] with exactly `size` True in each row, a pure function of (seed, example, draw).
 
-    On a CUDA device one kernel draws the same masks, where Triton is there to compile it.
+    On a CUDA device one kernel draws the same masks, where Triton can compile it.
     """
-    if examples.is_cuda and size and has_triton():
+    if examples.is_cuda and size and devices.support(examples.device).kernels:
         from sparsecert.schemes import subsets_triton
 
         return subsets_triton.subsets(seed, examples, draws, units, size)
     return drawn(seed, examples, draws, units, size)
-
-
-@cache
-def has_triton() -> bool:
-    """Whether Triton is there to compile kernels with."""
-    return find_spec("triton") is not None
 
 
 def drawn(seed: int, examples: torch.Tensor, draws: torch.Tensor, units: int, size: int) -> torch.Tensor:

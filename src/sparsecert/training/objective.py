@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.nn.functional import log_softmax
 
+from sparsecert import devices
 from sparsecert.ablation import PRECISIONS
 
 Objective = Callable[[nn.Module, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
@@ -29,7 +30,7 @@ def objective(
     In bf16 on a GPU the network is compiled: its matrix products then run so fast that everything between them would
     take most of the time. (Not where batch norm talks to other processes, which cannot be compiled as a whole.)
     """
-    if precision != "bf16" or device.type != "cuda" or torch.cuda.get_device_capability(device) < (8, 0):
+    if precision != "bf16" or device.type != "cuda" or torch.bfloat16 not in devices.support(device).hardware:
         compiled = False
     make = _compiled if compiled else _plain
     return make(precision, copies, consistency)
