@@ -8,19 +8,19 @@ import pytest
 import torch
 from torch import nn
 
-from sparsecert import datasets, engine, models
+from sparsecert import datasets, devices, engine, models
 from sparsecert.ablation import Ablation
+from sparsecert.devices import Support, native_precision
 from sparsecert.encodings import Encoding, MeanFill, NullChannels, shown
 from sparsecert.encodings.layout import layout_of
-from sparsecert.engine import Fused, fused_on_cuda, native_precision, scorer
-from sparsecert.models import on_cpu
+from sparsecert.engine import Fused, fused_on_cuda, scorer
 from sparsecert.models.folded import folded
 from sparsecert.models.parts import Features
 from sparsecert.models.resnet import Residual
 from sparsecert.schemes import Uniform
 from sparsecert.smoothed import Smoothed
 
-CPU, FLOAT64 = torch.device("cpu"), torch.float64
+CPU, FLOAT64, HALF = torch.device("cpu"), torch.float64, torch.bfloat16
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
 
 
@@ -109,8 +109,7 @@ def test_residual_networks_fold(name: str, size: int, block: int, encoding: Enco
         torch.testing.assert_close(quick(inputs, which, 5, which, draws), expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.skipif(not on_cpu.is_there(torch.float32), reason="this torch has no fused CPU operations")
-@pytest.mark.parametrize(("precision", "rounding"), [("fp32", 1e-5), ("bf16", 0.03)])
+@pytest.mark.parametrize(("precision", "dtype", "rounding"), [("fp32", torch.float32, 1e-5), ("bf16", HALF, 0.03)])
 @pytest.mark.parametrize(
     ("name", "channels", "size"),
     [
@@ -121,7 +120,11 @@ def test_residual_networks_fold(name: str, size: int, block: int, encoding: Enco
         ("resnet50", 3, 64),
     ],
 )
-def test_the_cpu_form_scores_as_the_model(name: str, channels: int, size: int, precision: str, rounding: float) -> None:
+def test_the_cpu_form_scores_as_the_model(
+    name: str, channels: int, size: int, precision: str, dtype: torch.dtype, rounding: float
+) -> None:
+    if dtype not in devices.support(CPU).fused:
+        pytest.skip(f"this torch has no fused operations in {precision} for this CPU")
     for encoding in (NullChannels(), *([MeanFill(0.3)] if channels > 1 else [])):
         model = _settled(models.build(name, encoding.channels(channels), 7))
         ablation = Ablation(model, Uniform(size * size, size), encoding, CPU, precision)
@@ -260,8 +263,9 @@ def test_numbers_without_fused_operations_take_the_model_itself() -> None:
 @pytest.fixture
 def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets the engine fuse on the CPU as on a GPU, by the kernels' twins."""
-    monkeypatch.setattr(engine, "_has_tensor_cores_for", lambda dtype, device: True)
-    monkeypatch.setattr(on_cpu, "is_there", lambda dtype: False)
+    tensor_cores = frozenset({HALF, torch.float16})
+    monkeypatch.setattr(devices, "support", lambda device: Support(tensor_cores, tensor_cores))
+    monkeypatch.setattr(engine, "fused_on_cpu", fused_on_cuda)
 
 
 @pytest.mark.usefixtures("as_on_a_gpu")
@@ -273,7 +277,7 @@ def test_the_fused_form_votes_as_the_plain_one_but_for_rounding(encoding: Encodi
     smoothed = Smoothed(model, Uniform(784, 45), encoding, precision="bf16")
     assert isinstance(smoothed.voting(images)._scores, Fused)
     fused_votes = smoothed.count(images, 0, 300).votes
-    plain = Smoothed(model, Uniform(784, 45), encoding).count(images, 0, 300).votes
+    plain = Smoothed(model, Uniform(784, 45), encoding, precision="fp32").count(images, 0, 300).votes
     assert (fused_votes.sum(axis=1) == 300).all()
     assert abs(plain - fused_votes).sum() / 2 <= 0.05 * plain.sum()
 
@@ -310,7 +314,7 @@ def test_the_engine_votes_as_the_plain_model_but_for_rounding(encoding: Encoding
     for parameter in model.parameters():
         parameter.data *= 2  # untrained scores are all alike; larger weights spread them
     images = torch.rand(5, 1, 28, 28, generator=torch.Generator().manual_seed(0))
-    plain = Smoothed(model, Uniform(784, 200), encoding).count(images, 0, 3_000)
+    plain = Smoothed(model, Uniform(784, 200), encoding, precision="fp32").count(images, 0, 3_000)
     quick = Smoothed(model, Uniform(784, 200), encoding, precision=precision).count(images, 0, 3_000)
     assert (quick.votes.sum(axis=1) == 3_000).all()
     assert abs(plain.votes - quick.votes).sum() / 2 <= 0.02 * plain.votes.sum()
@@ -407,6 +411,7 @@ def test_the_pointwise_kernel_is_convolution_sum_and_relu(channels: int, out: in
     torch.testing.assert_close(found.float(), expected, rtol=0.02, atol=0.02 * float(expected.max()))
 
 
+@pytest.mark.filterwarnings("ignore:bf16 is emulated")
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize("part", ["convolution", "block", "linear"])
 def test_a_nan_inside_the_network_votes_for_nobody_on_the_cpu(precision: str, part: str) -> None:

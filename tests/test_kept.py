@@ -81,7 +81,7 @@ def test_findings_are_whole() -> None:
 
 def test_the_model_file_gives_the_scores_that_it_gave() -> None:
     g = sc.Smoothed.load(KEPT / "uniform.safetensors")
-    assert (g.scheme, g.classes, g.precision) == (sc.Uniform(units=64, keep=16), 10, "fp32")
+    assert (g.scheme, g.classes, g.requested_precision) == (sc.Uniform(units=64, keep=16), 10, "auto")
     images = torch.from_numpy(datasets.load("digits", "test").images.batch([0, 1, 2])).float() / 255
     with torch.no_grad():
         scores = g.model(g.encoding(images, g.scheme.masks(0, 3, 1)[:, 0]))
@@ -135,7 +135,7 @@ def test_a_model_file_of_a_newer_format_is_refused_by_name(tmp_path: Path) -> No
     newer = tmp_path / "newer.safetensors"
     header = {**modelfile.read_header(KEPT / "own.safetensors"), "format": modelfile.FORMAT + 1}
     save_file(load_file(KEPT / "own.safetensors"), newer, metadata={modelfile.KEY: json.dumps(header)})
-    with pytest.raises(sc.InputError, match="has format 2, this version reads 1; update sparsecert"):
+    with pytest.raises(sc.InputError, match="has format 3, this version reads 1 and 2; update sparsecert"):
         sc.Smoothed.load(newer, model=torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 3)))
 
 

@@ -67,7 +67,7 @@ def test_selection_estimation_and_prediction_use_masks_of_their_own(
     """The counts are those of exactly these draws: the guarantee needs selection and estimation to be independent."""
     images, _ = digits
     c, p = g.certify(images, n0=40, n=300, seed=6), g.predict(images, n=200, seed=6)
-    ablation = Ablation(g.model, g.scheme, g.encoding, g.device)
+    ablation = Ablation(g.model, g.scheme, g.encoding, g.device, g.precision)
     for counts, purpose, n in (
         (c.selection, SELECTION, 40),
         (c.estimation, ESTIMATION, 300),
@@ -399,9 +399,9 @@ def test_damaged_and_foreign_files_are_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(sc.InputError, match="was not written by sparsecert"):
         sc.Smoothed.load(path)
     modelfile.write(path, {}, {})
-    header = path.read_bytes().replace(b'\\"format\\": 1', b'\\"format\\": 9')
+    header = path.read_bytes().replace(b'\\"format\\": 2', b'\\"format\\": 9')
     path.write_bytes(header)
-    with pytest.raises(sc.InputError, match="has format 9, this version reads 1"):
+    with pytest.raises(sc.InputError, match="has format 9, this version reads 1 and 2"):
         modelfile.read_header(path)
 
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from sparsecert import threads
+
 if TYPE_CHECKING:
     from sparsecert.encodings import PROTECTED, Grouped, MeanFill, NullChannels, ReplacedValues, blocks_of
     from sparsecert.errors import InputError
@@ -65,6 +67,8 @@ _HOMES = {
     "Uniform": "schemes",
     "blocks_of": "encodings",
 }
+
+threads.prepare()
 
 
 def __getattr__(name: str) -> Any:

@@ -13,7 +13,7 @@ import torch
 from scipy.stats import binom, chisquare
 
 from sparsecert.errors import InputError
-from sparsecert.schemes import ESTIMATION, PREDICTION, SELECTION, TRAINING, Scheme, Uniform, subsets
+from sparsecert.schemes import ESTIMATION, PREDICTION, SELECTION, TRAINING, Scheme, Uniform
 from sparsecert.schemes.philox import philox
 from sparsecert.schemes.subsets import floyd, scaled
 from tests.contracts import SCHEMES
@@ -159,11 +159,3 @@ def test_numbers_may_be_arrays() -> None:
     assert torch.equal(scheme.masks(0, np.array([1, 2]), np.array([3])), scheme.masks(0, [1, 2], [3]))
     assert torch.equal(scheme.masks(0, np.int64(2), np.int64(3)), scheme.masks(0, 2, 3))
     assert scheme.masks(0, [], 4).shape == (0, 4, 8)
-
-
-def test_triton_is_used_where_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    for found in (None, object()):
-        monkeypatch.setattr(subsets, "find_spec", lambda _, found=found: found)
-        subsets.has_triton.cache_clear()
-        assert subsets.has_triton() is (found is not None)
-    subsets.has_triton.cache_clear()
