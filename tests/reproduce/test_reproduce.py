@@ -224,11 +224,22 @@ def test_figure_1_shows_the_labels_of_the_base_classifier(data: Path, made: tupl
 
 
 def test_the_headline_needs_neither_data_nor_training(tmp_path: Path) -> None:
-    done = _reproduce("headline", "--limit", 5, "--n0", 50, "--n", 400, "--out", tmp_path, "--data-dir", tmp_path)
+    """Fixed masks first, then random ones by sequential sampling, or by the numbers of samples asked for."""
+    sample, common = tmp_path / "mnist-sample", ("--limit", 5, "--out", tmp_path, "--data-dir", tmp_path)
+    done = _reproduce("headline", *common)
     assert done.returncode == 0, done.stderr
-    for word in ("96.72% (0.45%)", "median certified robustness, two-sided", "5 inputs", "n = 400"):
-        assert word in done.stdout
-    assert len(records.read(tmp_path / "mnist-sample" / "k45" / "certify.jsonl").lines) == 5
+    exact, sampled = done.stdout.split("MNIST, k = 45")
+    assert {"exact (no alpha)", "5 inputs"} <= {*exact.replace("\n", " ").split(", ")}
+    assert "96.72% (0.45%)" in sampled
+    assert "sparsecert reproduce headline --n0 1000 --n 10000" in sampled
+    assert len(records.read(sample / "lattice-28x1" / "certify.jsonl").lines) == 5
+    run = records.read(sample / "k45" / "certify-sequential.jsonl")
+    assert run.header.run["sampling"]["n0"] == 1_000
+    before = (sample / "k45" / "certify-sequential.jsonl").read_bytes()
+    fixed = _reproduce("headline", *common, "--n0", 50, "--n", 400)
+    assert "median certified robustness, Corollary 1" in fixed.stdout
+    assert len(records.read(sample / "k45" / "certify.jsonl").lines) == 5
+    assert (sample / "k45" / "certify-sequential.jsonl").read_bytes() == before
     names = {path.name for path in (tmp_path / "figures").iterdir()}
     assert names == {"headline.png", "headline.svg", "digits.png", "digits.svg"}
 

@@ -19,7 +19,7 @@ class Bars(Protocol):
         """For the training of these cells together."""
 
     def inputs(
-        self, cell: Cell, verb: str, inputs: int, copies: int
+        self, cell: Cell, verb: str, inputs: int, copies: int | None
     ) -> AbstractContextManager[Callable[[int, int], None]]:
         """For one cell's records."""
 
@@ -42,7 +42,7 @@ class Quiet:
         yield lambda progress: None
 
     @contextmanager
-    def inputs(self, cell: Cell, verb: str, inputs: int, copies: int) -> Iterator[Callable[[int, int], None]]:
+    def inputs(self, cell: Cell, verb: str, inputs: int, copies: int | None) -> Iterator[Callable[[int, int], None]]:
         """Nothing is told."""
         yield lambda inputs, copies: None
 
