@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +21,9 @@ from sparsecert.cli import cli
 from sparsecert.devices import Support
 from sparsecert.engine import Fused, scorer
 from sparsecert.modelfile import precision_of, read, read_header, write
+from sparsecert.recipes import RECIPES
 from sparsecert.runs import certify_dataset
+from sparsecert.training import Run
 
 CPU, BF16, FP32 = torch.device("cpu"), torch.bfloat16, torch.float32
 MACHINES = {
@@ -51,7 +54,7 @@ def _digit() -> torch.Tensor:
     return torch.from_numpy(datasets.load("mnist-sample").images.batch([0])).float() / 255
 
 
-@pytest.mark.filterwarnings("ignore:the fused form of the model", "ignore:bf16 is emulated")
+@pytest.mark.filterwarnings("ignore:the fused form of the model")
 @pytest.mark.parametrize("precision", ["auto", "fp32", "bf16"])
 def test_every_machine_votes_as_the_plain_model(machine: str, precision: str) -> None:
     """Copy by copy, but where two classes are as close as rounding."""
@@ -88,8 +91,8 @@ def test_a_fused_path_is_taken_only_where_the_probe_allows_it(become: Become) ->
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
 def test_one_line_says_that_a_precision_is_emulated(become: Become, precision: str, tmp_path: Path) -> None:
     become("AVX2 only")
-    command = "certify mnist-k45 --data mnist-sample --limit 1 --n0 20 --n 60 --precision"
-    with pytest.warns(UserWarning, match=f"^{precision} is emulated on this cpu, which is slower than fp32$"):
+    command = "certify mnist-k45 --data mnist-sample --limit 1 --n0 20 --n 60 --device cpu --precision"
+    with pytest.warns(UserWarning, match=rf"^{precision} is emulated on this device \(cpu\): fp32 is faster$"):
         result = CliRunner().invoke(cli, [*command.split(), precision, "--out", str(tmp_path / "c.jsonl")])
     assert result.exit_code == 0, result.output
     assert f"forward passes in {precision} on cpu" in result.output
@@ -116,12 +119,12 @@ def test_a_model_that_cannot_be_computed_in_bf16_is_refused_with_the_remedy(beco
 
     become("bf16 in hardware")
     digits = torch.rand(1, 1, 8, 8)
-    with pytest.raises(sc.InputError, match=r"cannot be computed in bf16 on this cpu: .*; use precision fp32"):
+    with pytest.raises(sc.InputError, match=r"computed in bf16 on this device \(cpu\): .*; use precision fp32"):
         sc.Smoothed(Strict(), sc.Uniform(64, 9)).predict(digits, n=20)
     assert sc.Smoothed(Strict(), sc.Uniform(64, 9), precision="fp32").predict(digits, n=20).counts.sum() == 20
 
 
-@pytest.mark.filterwarnings("ignore:the fused form of the model", "ignore:bf16 is emulated")
+@pytest.mark.filterwarnings("ignore:the fused form of the model")
 @pytest.mark.parametrize(("begun", "ended"), [("bf16 in hardware", "AVX2 only"), ("AVX2 only", "bf16 in hardware")])
 def test_a_resumed_run_keeps_the_precision_of_its_header(
     trained: Path, tmp_path: Path, become: Become, begun: str, ended: str
@@ -208,6 +211,24 @@ def test_triton_that_cannot_compile_is_a_warning(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(devices, "find_spec", lambda name: object())
         with pytest.warns(UserWarning, match="Triton cannot compile kernels here"):
             assert devices._has_triton(CPU) is False
+
+
+def test_training_says_that_its_precision_is_emulated(become: Become) -> None:
+    data, recipe = datasets.load("digits", "train"), replace(RECIPES["digits"], precision="bf16")
+    become("AVX2 only")
+    with pytest.warns(UserWarning, match=r"^bf16 is emulated on this device \(cpu\): fp32 is faster$"):
+        Run(data, recipe, sc.Uniform(64, 9), sc.NullChannels(), 0, CPU)
+
+
+def test_a_precision_that_cannot_even_be_emulated_is_refused(become: Become, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lacking(*_: Any) -> torch.Tensor:
+        raise RuntimeError("convolution is not implemented for BFloat16")
+
+    become("nothing is supported")
+    monkeypatch.setattr(devices, "conv2d", lacking)
+    with pytest.raises(sc.InputError, match=r"bf16 cannot be computed on this device \(cpu\): .* BFloat16; use fp32"):
+        sc.Smoothed.load("mnist-k45", precision="bf16").predict(_digit(), n=20)
+    assert sc.Smoothed.load("mnist-k45").predict(_digit(), n=20).counts.sum() == 20
 
 
 def test_every_command_that_computes_takes_auto() -> None:

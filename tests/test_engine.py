@@ -411,7 +411,6 @@ def test_the_pointwise_kernel_is_convolution_sum_and_relu(channels: int, out: in
     torch.testing.assert_close(found.float(), expected, rtol=0.02, atol=0.02 * float(expected.max()))
 
 
-@pytest.mark.filterwarnings("ignore:bf16 is emulated")
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize("part", ["convolution", "block", "linear"])
 def test_a_nan_inside_the_network_votes_for_nobody_on_the_cpu(precision: str, part: str) -> None:

@@ -8,6 +8,7 @@ from functools import cache
 from importlib.util import find_spec
 
 import torch
+from torch.nn.functional import conv2d, linear
 
 from sparsecert.errors import InputError
 
@@ -40,6 +41,20 @@ def support(device: torch.device) -> Support:
 def native_precision(device: torch.device) -> str:
     """The fastest precision of forward passes: bf16 where the device multiplies it in hardware, otherwise fp32."""
     return "bf16" if torch.bfloat16 in support(device).hardware else "fp32"
+
+
+def check_precision(name: str, dtype: torch.dtype | None, device: torch.device) -> None:
+    """Says where a device only emulates this precision, and refuses it where not even that can be computed there."""
+    if dtype is None or dtype in support(device).hardware:
+        return
+    pixel = torch.ones(1, 1, 1, 1, device=device, requires_grad=True)
+    try:
+        with torch.enable_grad(), torch.autocast(device.type, dtype=dtype):
+            linear(conv2d(pixel, pixel).flatten(1), pixel.flatten(1)).sum().backward()  # type: ignore[no-untyped-call]
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"{name} cannot be computed on this device ({device.type}): {reason}; use fp32") from error
+    warnings.warn(f"{name} is emulated on this device ({device.type}): fp32 is faster", stacklevel=5)
 
 
 def device_named(name: str) -> str:

@@ -306,9 +306,7 @@ class Smoothed:
     def voting(self, x: torch.Tensor, classes: int | None = None) -> Voting:
         """The model, looked at with the first of these inputs and ready to vote; refused unless it has `classes`."""
         precision, device = self.precision, self.device
-        dtype = PRECISIONS[precision]
-        if dtype is not None and dtype not in devices.support(device).hardware:
-            warnings.warn(f"{precision} is emulated on this {device.type}, which is slower than fp32", stacklevel=4)
+        devices.check_precision(precision, PRECISIONS[precision], device)
         ablation = Ablation(self.model, self.scheme, self.encoding, device, precision)
         return Voting(ablation, self.check(x)[:1], self.rows, classes or self.classes)
 

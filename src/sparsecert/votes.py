@@ -312,7 +312,7 @@ def _checked_scores(ablation: Ablation, copies: torch.Tensor, expected: int | No
     except Exception as error:
         shape, reason = tuple(copies.shape[1:]), (str(error).splitlines() or [type(error).__name__])[0]
         if ablation.precision != "fp32" and _takes(replace(ablation, precision="fp32"), copies):
-            where = f"{ablation.precision} on this {ablation.device.type}"
+            where = f"{ablation.precision} on this device ({ablation.device.type})"
             raise InputError(f"the model cannot be computed in {where}: {reason}; use precision fp32") from error
         raise InputError(f"the model does not take ablated copies of shape {shape}: {reason}") from error
     shape = tuple(scores.shape) if isinstance(scores, torch.Tensor) else ()

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch.nn.functional import cross_entropy
 
-from sparsecert import modelfile
+from sparsecert import devices, modelfile
+from sparsecert.ablation import PRECISIONS
 from sparsecert.datasets import Dataset
 from sparsecert.datasets.dataset import ArrayImages
 from sparsecert.errors import InputError
@@ -61,6 +62,7 @@ class PlainRun(Paced):
         self.optimizer = torch.optim.Adam(
             self.model.parameters(), lr=self.rate if cuda else 0.0, fused=cuda, capturable=cuda
         )
+        devices.check_precision(self.recipe.precision, PRECISIONS[self.recipe.precision], self.device)
         self.pixels = torch.from_numpy(self.data.images.pixels).to(self.device)
         self.labels = torch.from_numpy(self.data.labels).to(self.device)
         self.order = torch.zeros(len(self.data), dtype=torch.int64, device=self.device)  # of this epoch

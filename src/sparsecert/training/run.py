@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
-from sparsecert import modelfile, models
-from sparsecert.ablation import Ablation
+from sparsecert import devices, modelfile, models
+from sparsecert.ablation import PRECISIONS, Ablation
 from sparsecert.datasets import Dataset
 from sparsecert.datasets.folder import FolderImages
 from sparsecert.datasets.stream import Request
@@ -89,6 +89,7 @@ class Run(Paced):
             nesterov=self.recipe.nesterov,
             fused=cuda,
         )
+        devices.check_precision(self.recipe.precision, PRECISIONS[self.recipe.precision], self.device)
         self.objective = objective(
             self.device, self.recipe.precision, self.recipe.copies, self.recipe.consistency, self.team.size == 1
         )
