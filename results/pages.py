@@ -42,9 +42,10 @@ from sparsecert.schemes import Choice
 
 RESULTS = Path(__file__).resolve().parent
 ROOT = RESULTS.parent
+PAGES = ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))
 START, END = "<!-- results: {} -->", "<!-- end of results -->"
 MARKER = re.compile(rf"^(?:{START.format('(.+)')}|{END})$", re.MULTILINE)
-A_NUMBER = re.compile(r"N/A|[-+\d.,%() ]*(?:e[-+]\d+)?(?: (?:d|h|min|s|pixels))?")
+A_NUMBER = re.compile(r"N/A|[-+\d.,%() ]*(?:e[-+]\d+)?(?:(?:of|to) [\d,]+)?(?: ?(?:d|h|min|s|MiB))?")
 FIXED_EPOCHS = {"mnist": 200, "cifar10": 100}
 PATCH_EPOCHS = {"mnist": 200, "cifar10": None}
 NETWORKS = {
@@ -93,14 +94,14 @@ def blocks_of(page: Path) -> list[Block]:
     return blocks
 
 
-def all_blocks(root: Path = ROOT) -> list[Block]:
+def all_blocks() -> list[Block]:
     """The blocks of all pages; one that no page shows, or that is shown twice, is an error."""
-    found = [block for page in (root / "README.md", *sorted((root / "docs").glob("*.md"))) for block in blocks_of(page)]
-    names = [block.name for block in found]
+    blocks = [block for page in PAGES for block in blocks_of(page)]
+    names = [block.name for block in blocks]
     for name in BLOCKS:
         if names.count(name) != 1:
             raise SystemExit(f"block {name!r} must be in one page, it is in {names.count(name)}")
-    return found
+    return blocks
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -255,7 +256,6 @@ def beyond() -> str:
     ours = rows_of(attacked())[-1]
     imagenette = next(row for row in rows_of(photographs()) if row["k"] == "1000")
     fixed, sequential = summary("certify", "two-sided"), summary("certify-sequential")
-    instead = f"sequential instead of {fixed.mean_samples:,.0f}, medians {sequential.median} and {fixed.median}"
     rows = (
         ("median certified by 28 fixed masks", "MNIST", *by_lattice("mnist", 28)),
         ("median certified by 40 fixed masks", "MNIST", *by_lattice("mnist", 40)),
@@ -273,7 +273,12 @@ def beyond() -> str:
             f"{len(gap().broken)} of {gap().certified}",
             "",
         ),
-        (f"samples an image, k = 45: {instead}", "MNIST", f"{sequential.mean_samples:,.0f}", ""),
+        (
+            f"samples an image, k = 45: sequential, instead of {fixed.mean_samples:,.0f}",
+            "MNIST",
+            f"{sequential.mean_samples:,.0f}",
+            "",
+        ),
         ("accuracy (abstained), k = 1,000", "Imagenette, 224 x 224", imagenette["accuracy"], ""),
         ("median certified, k = 1,000", "Imagenette, 224 x 224", imagenette["median"], ""),
         ("images certified a second on one H200, k = 45", "MNIST", speeds()[0][0], ""),
