@@ -65,24 +65,21 @@ class Block:
 
     page: Path
     name: str
-    start: int
-    end: int
-
-    @property
-    def text(self) -> str:
-        """As the page has it now."""
-        return self.page.read_text()[self.start : self.end].strip()
+    text: str
 
     def write(self, text: str) -> None:
-        """Replaces it."""
-        page = self.page.read_text()
-        self.page.write_text(f"{page[: self.start]}\n\n{text}\n\n{page[self.end :]}")
+        """Puts another text there."""
+        start = START.format(self.name)
+        before, _, rest = self.page.read_text().partition(start)
+        _, _, after = rest.partition(END)
+        self.page.write_text(f"{before}{start}\n\n{text}\n\n{END}{after}")
 
 
 def blocks_of(page: Path) -> list[Block]:
     """The blocks of a page; an unknown name, or a marker without its counterpart, is an error."""
     blocks = []
-    markers = list(MARKER.finditer(page.read_text()))
+    text = page.read_text()
+    markers = list(MARKER.finditer(text))
     for start, end in zip_longest(markers[::2], markers[1::2]):
         if start[1] is None:
             raise SystemExit(f"{page}: {END} closes no block")
@@ -90,7 +87,7 @@ def blocks_of(page: Path) -> list[Block]:
             raise SystemExit(f"{page}: unknown block {start[1]!r}, must be one of {', '.join(sorted(BLOCKS))}")
         if end is None or end[1] is not None:
             raise SystemExit(f"{page}: block {start[1]!r} is not closed by {END}")
-        blocks.append(Block(page, start[1], start.end(), end.start()))
+        blocks.append(Block(page, start[1], text[start.end() : end.start()].strip()))
     return blocks
 
 
@@ -115,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     blocks = [block for block in all_blocks() if block.name in (asked.names or BLOCKS)]
     made = {block: BLOCKS[block.name]() for block in blocks}
     stale = [block for block in blocks if block.text != made[block]]
-    for block in reversed(stale):  # from a page's end, so that the places of the others stay
+    for block in stale:
         print(f"{block.page.relative_to(ROOT)}: {block.name} {'is stale' if asked.check else 'written'}")
         if not asked.check:
             block.write(made[block])
