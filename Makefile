@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: run test bench mutants lint types tests docs dist clean
+.PHONY: run test results bench mutants lint types tests docs dist clean
 
 run: $(VENV)/.ready  ## certify the shipped MNIST images with the shipped model, print the table, draw curve and digits
 	$(BIN)/sparsecert reproduce headline --out runs
@@ -29,6 +29,9 @@ docs: $(VENV)/.ready-test  ## the pages of docs/, as a site in build/site that n
 dist: $(VENV)/.ready-test  ## wheel and source archive, in dist/
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation
+
+results: $(VENV)/.ready  ## the numbers of README.md and docs/, from the records in results/
+	$(BIN)/python results/pages.py
 
 bench: $(VENV)/.ready  ## ratios measured in one run
 	$(BIN)/python -m benchmarks.overhead

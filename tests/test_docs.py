@@ -144,7 +144,7 @@ def test_a_command_that_is_not_understood_is_noticed(words: str) -> None:
 def test_an_example_script_runs(example: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As it is, from another folder; nothing is left behind."""
     runpy.run_path(str(example), run_name="__main__")
-    assert "altered" in capsys.readouterr().out
+    assert capsys.readouterr().out
     assert not [*tmp_path.iterdir()]
 
 

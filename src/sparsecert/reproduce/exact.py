@@ -43,10 +43,11 @@ def exact(study: Study, choices: Sequence[Choice] | None = None) -> tuple[Table,
     rows = fixed_rows(study, [choice.one_of(("lattice", "partition"), "altered pixels") for choice in known])
     series = [*exact_series(rows), *sampled_series(sampled_best(study))]
     path = study.out / "figures" / f"exact-{study.data}"
-    return _table(study, rows), write_figure(lambda: _figure(study.data, series), path)
+    return exact_table(study, rows), write_figure(lambda: _figure(study.data, series), path)
 
 
-def _table(study: Study, rows: Sequence[FixedRow]) -> Table:
+def exact_table(study: Study, rows: Sequence[FixedRow]) -> Table:
+    """What these sets of masks certify, beside the best published median."""
     known = published_medians("partitions")
     printed = known.of(study.data)
     headers = (

@@ -20,15 +20,21 @@ CHOICES = {
 SIDES = 1, 2, 3, 4, 5, 6, 8, 10
 
 
+def choices_of(data: str) -> list[Choice]:
+    """The bands and blocks of the table."""
+    return [Choice.parse(name) for name in CHOICES[data]]
+
+
 def patches(study: Study, choices: Sequence[Choice] | None = None) -> tuple[Table, list[Path]]:
     """The table of these bands and blocks, and their curves; what they lack is trained and certified."""
-    known = [Choice.parse(name) for name in CHOICES[study.data]] if choices is None else choices
+    known = choices_of(study.data) if choices is None else choices
     rows = fixed_rows(study, [choice.one_of(("blocks", "bands"), "an altered patch") for choice in known])
     drawn = write_curves([row.run_off for row in rows], study.out / "figures" / f"patches-{study.data}")
-    return _table(study, rows), drawn
+    return patches_table(study, rows), drawn
 
 
-def _table(study: Study, rows: Sequence[FixedRow]) -> Table:
+def patches_table(study: Study, rows: Sequence[FixedRow]) -> Table:
+    """What these bands and blocks certify, beside what was published."""
     known = published_patches("patches")
     printed = [row for row in known.rows if row.data == study.data]
     notes = (
