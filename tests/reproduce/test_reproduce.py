@@ -237,7 +237,7 @@ def test_the_headline_needs_neither_data_nor_training(tmp_path: Path) -> None:
     assert run.header.run["sampling"]["n0"] == 1_000
     before = (sample / "k45" / "certify-sequential.jsonl").read_bytes()
     fixed = _reproduce("headline", *common, "--n0", 50, "--n", 400)
-    assert "median certified robustness, Corollary 1" in fixed.stdout
+    assert "median certified robustness by Corollary 1" in fixed.stdout
     assert len(records.read(sample / "k45" / "certify.jsonl").lines) == 5
     assert (sample / "k45" / "certify-sequential.jsonl").read_bytes() == before
     names = {path.name for path in (tmp_path / "figures").iterdir()}

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +29,32 @@ BY_BLOCKS = 1_000
 
 @dataclass(frozen=True)
 class FixedRow:
-    """One classifier: the masks that vote, and what is certified by each rule, over `of` test images or some."""
+    """One classifier: the masks that vote, and what is certified by each rule, of all test images or some."""
 
     choice: Choice
-    scheme: FixedMasks
-    run_off: Summary
-    plurality: Summary
-    of: int
+    found: Records
+
+    @cached_property
+    def scheme(self) -> FixedMasks:
+        """The masks."""
+        scheme = from_config(self.found.header.run["scheme"])
+        assert isinstance(scheme, FixedMasks)
+        return scheme
+
+    @cached_property
+    def run_off(self) -> Summary:
+        """What is certified by the run-off."""
+        return summarise(self.found, rule="run-off")
+
+    @cached_property
+    def plurality(self) -> Summary:
+        """What is certified by plurality."""
+        return summarise(self.found, rule="plurality")
+
+    @property
+    def of(self) -> int:
+        """How many test images there are."""
+        return int(self.found.header.run["data"]["of"])
 
     @property
     def name(self) -> str:
@@ -62,16 +82,10 @@ def fixed_rows(study: Study, choices: Sequence[Choice]) -> list[FixedRow]:
     rows = []
     with study.bars.rows(len(cells)) as told:
         for choice, cell in cells.items():
-            rows.append(_row(choice, records.read(_located(study, cell))))
+            rows.append(FixedRow(choice, records.read(_located(study, cell))))
+            rows[-1].run_off  # noqa: B018  certified here, while the bar is shown; by plurality only if asked for
             told()
     return rows
-
-
-def _row(choice: Choice, found: Records) -> FixedRow:
-    scheme = from_config(found.header.run["scheme"])
-    assert isinstance(scheme, FixedMasks)
-    run_off, plurality = (summarise(found, rule=rule) for rule in ("run-off", "plurality"))
-    return FixedRow(choice, scheme, run_off, plurality, int(found.header.run["data"]["of"]))
 
 
 def _complete(study: Study, cells: Sequence[FixedCell]) -> None:
