@@ -176,11 +176,14 @@ def _machine() -> None:
     import scipy
     import torch
 
+    from sparsecert.devices import native_precision
     from sparsecert.modelfile import shipped
 
     click.echo(f"sparsecert {sparsecert.__version__}, Python {platform.python_version()}, torch {torch.__version__}")
-    click.echo(f"numpy {numpy.__version__}, scipy {scipy.__version__}, {torch.get_num_threads()} CPU threads")
+    click.echo(f"numpy {numpy.__version__}, scipy {scipy.__version__}")
+    click.echo(f"cpu, {torch.get_num_threads()} threads, precision auto is {native_precision(torch.device('cpu'))}")
     for number in range(torch.cuda.device_count()):
-        click.echo(f"cuda:{number} {torch.cuda.get_device_name(number)}")
+        precision = native_precision(torch.device("cuda", number))
+        click.echo(f"cuda:{number} {torch.cuda.get_device_name(number)}, precision auto is {precision}")
     click.echo(f"models that ship with the package: {', '.join(shipped())}")
     click.echo("mps available" if torch.backends.mps.is_available() else "mps not available")
