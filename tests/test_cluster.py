@@ -40,6 +40,8 @@ from sparsecert.sequential import Sequential
 from sparsecert.smoothed import Smoothed
 from tests.pages import ROOT, run_page
 
+pytestmark = pytest.mark.check
+
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'sparsecert[ray]'")
 
 FIXED = Certify(20, 200, 0.05, 0, "two-sided")

@@ -33,6 +33,8 @@ from sparsecert.reproduce.tables import Row, best, measured_rows, table
 from sparsecert.schemes import Choice
 from sparsecert.smoothed import Smoothed
 
+pytestmark = pytest.mark.check
+
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
 README = (ROOT / "README.md").read_text()

@@ -30,6 +30,8 @@ from sparsecert.smoothed import Smoothed
 
 from .made import TESTED, TRAINED, use_small_data
 
+pytestmark = pytest.mark.check
+
 KEEPS = [25, 50, 75, 100, 125, 150]
 SMALL = ["--n0", 10, "--n", 60]
 
