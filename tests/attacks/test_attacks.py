@@ -32,17 +32,18 @@ ATTACKS = [
     SparseRS(steps=100),
     Saliency(),
     JSMA(),
-    CarliniWagnerL0(steps=30, rate=0.1),
+    CarliniWagnerL0(steps=10, rate=0.3),
     UniformNoise(restarts=3),
 ]
 BARS = [
-    (SparseRS(steps=3_000), 1.25),
+    (SparseRS(steps=1_500), 1.25),
     (Saliency(), 1.0),
     (JSMA(), 1.25),
     (CarliniWagnerL0(), 1.25),
     (Pointwise(restarts=10), 1.25),
     (Pointwise(restarts=10, rounds=0), 1.75),  # as published, it takes pixels back in random order once
 ]
+SLOW = SparseRS(steps=1_500), CarliniWagnerL0()  # held to their bars on images of three channels alone
 ASKED_ONLY = Pointwise, SparseRS, UniformNoise  # need no gradients
 
 
@@ -68,8 +69,11 @@ def test_what_is_found_fools_the_defender_and_is_as_far_as_said(attack: Attack, 
     assert torch.equal(found.queries, found.evaluations)
 
 
-@pytest.mark.parametrize("channels", [1, 3])
-@pytest.mark.parametrize(("attack", "bar"), BARS, ids=str)
+@pytest.mark.parametrize(
+    ("attack", "bar", "channels"),
+    [(attack, bar, channels) for attack, bar in BARS for channels in (1, 3) if channels == 3 or attack not in SLOW],
+    ids=str,
+)
 def test_attacks_come_near_the_smallest_change(attack: Attack, bar: float, channels: int) -> None:
     model, images, labels = made(images=20, channels=channels)
     least, found = model.least(images), attack(Network(model), images, labels)
