@@ -28,7 +28,7 @@ from sparsecert.errors import InputError
 from tests.attacks.linear import Linear, made
 
 ATTACKS = [
-    Pointwise(restarts=3),
+    Pointwise(restarts=2),
     SparseRS(steps=100),
     Saliency(),
     JSMA(),
@@ -36,14 +36,13 @@ ATTACKS = [
     UniformNoise(restarts=3),
 ]
 BARS = [
-    (SparseRS(steps=1_500), 1.25),
     (Saliency(), 1.0),
     (JSMA(), 1.25),
-    (CarliniWagnerL0(), 1.25),
     (Pointwise(restarts=10), 1.25),
     (Pointwise(restarts=10, rounds=0), 1.75),  # as published, it takes pixels back in random order once
+    pytest.param(SparseRS(steps=3_000), 1.25, marks=pytest.mark.check),
+    pytest.param(CarliniWagnerL0(), 1.25, marks=pytest.mark.check),
 ]
-SLOW = SparseRS(steps=1_500), CarliniWagnerL0()  # held to their bars on images of three channels alone
 ASKED_ONLY = Pointwise, SparseRS, UniformNoise  # need no gradients
 
 
@@ -69,11 +68,8 @@ def test_what_is_found_fools_the_defender_and_is_as_far_as_said(attack: Attack, 
     assert torch.equal(found.queries, found.evaluations)
 
 
-@pytest.mark.parametrize(
-    ("attack", "bar", "channels"),
-    [(attack, bar, channels) for attack, bar in BARS for channels in (1, 3) if channels == 3 or attack not in SLOW],
-    ids=str,
-)
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize(("attack", "bar"), BARS, ids=str)
 def test_attacks_come_near_the_smallest_change(attack: Attack, bar: float, channels: int) -> None:
     model, images, labels = made(images=20, channels=channels)
     least, found = model.least(images), attack(Network(model), images, labels)
