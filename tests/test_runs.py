@@ -205,7 +205,7 @@ def _arguments(trained: Path, out: Path, n: int) -> list[object]:
 
 def test_a_run_killed_by_sigkill_ends_with_the_same_content(trained: Path, tmp_path: Path) -> None:
     killed, straight = tmp_path / "killed.jsonl", tmp_path / "straight.jsonl"
-    starting = command(*_arguments(trained, killed, 1_500))
+    starting = command(*_arguments(trained, killed, 1_000))
     process = subprocess.Popen(starting, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
     while (not killed.exists() or killed.read_bytes().count(b"\n") < 5) and time.monotonic() < deadline:
@@ -214,7 +214,7 @@ def test_a_run_killed_by_sigkill_ends_with_the_same_content(trained: Path, tmp_p
     assert process.wait() == -signal.SIGKILL
     assert 5 <= killed.read_bytes().count(b"\n") < 41
     for out in (killed, straight):
-        assert sparsecert(*_arguments(trained, out, 1_500)).returncode == 0
+        assert sparsecert(*_arguments(trained, out, 1_000)).returncode == 0
     assert _content(killed) == _content(straight)
 
 

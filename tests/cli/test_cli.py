@@ -98,13 +98,14 @@ def test_records_go_beside_the_model_or_into_a_folder_of_its_name(trained: Path,
     run = tmp_path / "run"
     run.mkdir()
     (run / "model.safetensors").write_bytes((trained / "model.safetensors").read_bytes())
-    settings = ["--limit", 2, "--n", 20, "--device", "cpu"]
+    settings = {"predict": [], "certify": ["--n0", 20]}
     for model, data, verb, out in (
         ("run", "digits", "predict", run / "predict.jsonl"),
         ("run/model.safetensors", "digits", "certify", run / "certify.jsonl"),
         ("mnist-k45", "mnist-sample", "certify", tmp_path / "runs" / "mnist-k45-mnist-sample-certify.jsonl"),
     ):
-        done = sparsecert(verb, model, "--data", data, *settings, cwd=tmp_path)
+        more = ["--limit", 2, "--n", 20, "--device", "cpu", *settings[verb]]
+        done = sparsecert(verb, model, "--data", data, *more, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert len(read(out).lines) == 2
     assert read(out).header.environment["model"] == "mnist-k45"
