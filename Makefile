@@ -1,17 +1,30 @@
-# Two commands do everything on a fresh machine: `make run` and `make test`. Each sets itself up.
+# `make run` shows what the package does, `make test` tests it quickly, `make check` completely. Each sets itself up.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # processes that run tests side by side
 JOBS ?= 2
+# tests of what computes the votes, which depends on the CPU
+VOTES := $(addprefix tests/test_,engine.py votes.py smoothed.py capabilities.py)
+PYTEST := $(BIN)/pytest -n $(JOBS) --dist loadfile
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: run test results bench mutants lint types tests docs dist clean
+.PHONY: run test check long-tests other-cpus lint types docs dist results bench mutants clean
 
 run: $(VENV)/.ready  ## certify the shipped MNIST images with the shipped model, print the table, draw curve and digits
 	$(BIN)/sparsecert reproduce headline --out runs
 
-test: lint types docs tests  ## everything that must hold
+test: $(VENV)/.ready-test  ## the quick tests, for every change
+	$(PYTEST)
+
+check: lint types docs test long-tests other-cpus  ## everything that must hold before a change is merged
+
+long-tests: $(VENV)/.ready-test  ## tests that take long or need another program: Ray, a browser, pages, the wheel, studies
+	$(PYTEST) -m 'check and not slow'
+
+other-cpus: $(VENV)/.ready-test  ## the votes, computed as on CPUs with fewer instructions
+	ATEN_CPU_CAPABILITY=default $(PYTEST) $(VOTES)
+	ONEDNN_MAX_CPU_ISA=AVX2 $(PYTEST) $(VOTES)
 
 lint: $(VENV)/.ready-test
 	$(BIN)/ruff check .
@@ -19,9 +32,6 @@ lint: $(VENV)/.ready-test
 
 types: $(VENV)/.ready-test
 	$(BIN)/mypy
-
-tests: $(VENV)/.ready-test
-	$(BIN)/pytest -n $(JOBS) --dist loadfile
 
 docs: $(VENV)/.ready-test  ## the pages of docs/, as a site in build/site that needs nothing from elsewhere
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict

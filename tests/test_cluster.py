@@ -40,6 +40,8 @@ from sparsecert.sequential import Sequential
 from sparsecert.smoothed import Smoothed
 from tests.pages import ROOT, run_page
 
+pytestmark = pytest.mark.check
+
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'sparsecert[ray]'")
 
 FIXED = Certify(20, 200, 0.05, 0, "two-sided")
@@ -313,14 +315,16 @@ MADE = {"sparsecert": "0.1.0", "torch": "2.9", "device_name": "x86_64", "threads
 
 
 def test_a_worker_that_does_not_fit_the_run_is_refused() -> None:
-    header = Header("certify", {"device": "cpu"}, MADE)
-    check_worker(header, Ready("cpu", MADE, ()))
+    header = Header("certify", {"device": "cpu", "precision": "fp32"}, MADE)
+    check_worker(header, Ready("cpu", "fp32", MADE, ()))
     with pytest.raises(InputError, match="a worker computes on cuda, the run on cpu; say which device"):
-        check_worker(header, Ready("cuda", MADE, ()))
+        check_worker(header, Ready("cuda", "fp32", MADE, ()))
+    with pytest.raises(InputError, match="a worker computes in bf16, the run in fp32; say which precision"):
+        check_worker(header, Ready("cpu", "bf16", MADE, ()))
     with pytest.raises(InputError, match=r"a worker has sparsecert 0.0.9, this is .*; install the same there"):
-        check_worker(header, Ready("cpu", {**MADE, "sparsecert": "0.0.9"}, ()))
+        check_worker(header, Ready("cpu", "fp32", {**MADE, "sparsecert": "0.0.9"}, ()))
     with pytest.warns(UserWarning, match=r"a worker has torch 2.8, not 2.9; threads 4, not 1 as the run was begun"):
-        check_worker(header, Ready("cpu", {**MADE, "torch": "2.8", "threads": 4}, ()))
+        check_worker(header, Ready("cpu", "fp32", {**MADE, "torch": "2.8", "threads": 4}, ()))
 
 
 def test_room_is_counted_node_by_node() -> None:

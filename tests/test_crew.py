@@ -50,7 +50,7 @@ class Actor:
         if self.dead:
             raise RayError("killed")
         examples = self.queue.pop(0).examples
-        return Answer(examples, ()) if examples else Ready("cpu", {}, ())
+        return Answer(examples, ()) if examples else Ready("cpu", "fp32", {}, ())
 
 
 class MadeUpRay:

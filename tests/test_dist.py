@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.check
+
 ROOT = Path(__file__).parent.parent
 TOLD = "CHANGELOG.md", "constraints.txt", "mkdocs.yml", "docs", "examples"  # in the source archive alone
 PARTS = "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "NOTICE", "src", *TOLD

@@ -21,6 +21,8 @@ from sparsecert.cli import cli
 from tests.datasets.made import write_image, write_small_mnist
 from tests.pages import COMMANDS, ROOT, blocks_of, run_page, understand
 
+pytestmark = pytest.mark.check
+
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))

@@ -386,7 +386,7 @@ def test_linear_programs_only_enlarge_and_are_told(folders: dict[str, Path], tmp
 def attacked(folders: dict[str, Path]) -> dict[str, Path]:
     """Attacks on the lattice and the bands by the command line, on images that are certified too."""
     common = ("--data", "digits", "--limit", LIMIT, "--rows", ROWS, "--device", "cpu", "--restarts", 1)
-    for name, settings in (("lattice", ["--rounds", 0]), ("bands", ["--attack", "noise"])):
+    for name, settings in (("lattice", ["--rounds", 1]), ("bands", ["--attack", "noise"])):
         assert _cli("attack", folders[name], *common, *settings) == 0
     return {
         "lattice": folders["lattice"] / "attack-pointwise.jsonl",
@@ -416,8 +416,8 @@ def test_an_attack_goes_on_to_the_same_findings(
     folders: dict[str, Path], attacked: dict[str, Path], tmp_path: Path
 ) -> None:
     whole, out = attacked["lattice"].read_bytes(), tmp_path / "attack.jsonl"
-    out.write_bytes(b"".join(whole.splitlines(keepends=True)[:5]))
-    common = ("--data", "digits", "--limit", LIMIT, "--device", "cpu", "--restarts", 1, "--rounds", 0)
+    out.write_bytes(b"".join(whole.splitlines(keepends=True)[:30]))
+    common = ("--data", "digits", "--limit", LIMIT, "--device", "cpu", "--restarts", 1, "--rounds", 1)
     assert _cli("attack", folders["lattice"], *common, "--rule", "run-off", "--out", out) == 0
     first, again = records.read_findings(attacked["lattice"]), records.read_findings(out)
     assert [replace(line, seconds=0.0) for line in first.lines] == [replace(line, seconds=0.0) for line in again.lines]

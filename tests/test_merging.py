@@ -43,18 +43,18 @@ def _content(path: Path) -> list[dict[str, Any]]:
 def test_merged_shards_are_the_run(trained: Path, tmp_path: Path, kind: str, of: int) -> None:
     run, settings = SETTINGS[kind]
     smoothed, data = Smoothed.load(trained, rows=64), datasets.load("digits")
-    run(smoothed, trained, data, tmp_path / "whole.jsonl", limit=50, **settings)
+    run(smoothed, trained, data, tmp_path / "whole.jsonl", limit=20, **settings)
     shards = [tmp_path / f"{index}.jsonl" for index in range(of, 0, -1)]
     for index, path in zip(range(of, 0, -1), shards, strict=True):
-        run(smoothed, trained, data, path, limit=50, shard=Shard(index, of), **settings)
+        run(smoothed, trained, data, path, limit=20, shard=Shard(index, of), **settings)
     merged = merge(shards, tmp_path / "merged.jsonl")
     assert _content(tmp_path / "merged.jsonl") == _content(tmp_path / "whole.jsonl")
     assert merged == read(tmp_path / "merged.jsonl")
     if kind != "predict":
-        assert summarise(merged).inputs == 50
+        assert summarise(merged).inputs == 20
     before, told = (tmp_path / "merged.jsonl").read_bytes(), []
-    run(smoothed, trained, data, tmp_path / "merged.jsonl", limit=50, told=lambda *now: told.append(now), **settings)
-    assert told == [(50, 0)]
+    run(smoothed, trained, data, tmp_path / "merged.jsonl", limit=20, told=lambda *now: told.append(now), **settings)
+    assert told == [(20, 0)]
     assert (tmp_path / "merged.jsonl").read_bytes() == before
 
 

@@ -6,9 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from benchmarks.mutants.equivalents import EQUIVALENTS
 from benchmarks.mutants.mutations import mutants_of
 from benchmarks.mutants.tests_of import LEFT_OUT, TESTS
+
+pytestmark = pytest.mark.check
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "sparsecert"
@@ -47,6 +51,8 @@ def test_the_same_change_made_twice_has_two_names(tmp_path: Path) -> None:
 TRIALS = """
 import sys
 from pathlib import Path
+
+import pytest
 from benchmarks.mutants.mutations import mutants_of
 from benchmarks.mutants import trial
 root = Path(sys.argv[1])

@@ -9,7 +9,7 @@ import pytest
 
 from results import pages
 
-pytestmark = pytest.mark.study
+pytestmark = pytest.mark.check
 
 SLOW = "patches-mnist", "patches-cifar10"  # minutes: hundreds of masks vote on every image
 

@@ -28,6 +28,8 @@ from sparsecert.reproduce.tables import Row, best, measured_rows
 from sparsecert.schemes import Choice
 from sparsecert.smoothed import Smoothed
 
+pytestmark = pytest.mark.check
+
 RESULTS = Path(__file__).parent.parent / "results"
 QUICK = [15, 30, 45]
 KEEPS = [row.keep for row in published("table-1").rows]

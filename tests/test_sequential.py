@@ -53,25 +53,29 @@ class Chance:
     def __init__(self, shares: Sequence[Sequence[float]], seed: int) -> None:
         p = np.array(shares, dtype=np.float64)
         self.shares, self.classes, self.seed = p / p.sum(axis=1, keepdims=True), p.shape[1] - 1, seed
-        self.drawn: dict[tuple[int, int], npt.NDArray[np.int64]] = {}
+        self.drawn: dict[int, npt.NDArray[np.int64]] = {}  # by purpose: [example, draw]
 
     def begin(
         self, inputs: torch.Tensor, examples: Sequence[int], draws: range, seed: int, progress: Any = None
     ) -> Callable[[], Counts]:
         """Each vote is a function of its example and draw alone, as with masks."""
         assert len(inputs) == len(examples)
-        rows = [np.bincount(self._votes(e, draws), minlength=self.classes + 1) for e in examples]
-        return lambda: Counts(np.array(rows)[:, :-1], np.array(rows)[:, -1])
-
-    def _votes(self, example: int, draws: range) -> npt.NDArray[np.int64]:
         purpose, first = divmod(draws.start, ESTIMATION)
-        known = self.drawn.get((example, purpose), np.zeros(0, dtype=np.int64))
-        if len(known) < first + len(draws):
-            generator = np.random.default_rng([self.seed, example, purpose])
-            size = 2 * (first + len(draws))
-            known = np.searchsorted(np.cumsum(self.shares[example])[:-1], generator.random(size), side="right")
-            self.drawn[example, purpose] = known
-        return known[first : first + len(draws)]
+        votes, kinds = self._votes(purpose, first + len(draws)), self.classes + 1
+        votes = votes[list(examples), first : first + len(draws)] + kinds * np.arange(len(examples))[:, None]
+        rows = np.bincount(votes.reshape(-1), minlength=kinds * len(examples)).reshape(-1, kinds)
+        return lambda: Counts(rows[:, :-1], rows[:, -1])
+
+    def _votes(self, purpose: int, most: int) -> npt.NDArray[np.int64]:
+        """The first votes of every example, at least so many: more of them begin with the same."""
+        known = self.drawn.get(purpose)
+        if known is None or known.shape[1] < most:
+            known = np.empty((len(self.shares), max(512, 2 * most)), dtype=np.int64)
+            for example, bounds in enumerate(np.cumsum(self.shares, axis=1)[:, :-1]):
+                chance = np.random.default_rng([self.seed, example, purpose]).random(known.shape[1])
+                known[example] = np.searchsorted(bounds, chance, side="right")
+            self.drawn[purpose] = known
+        return known
 
 
 def _stopped(

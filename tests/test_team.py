@@ -21,6 +21,8 @@ from sparsecert.models.resnet import resnet18_cifar
 from sparsecert.models.synchronised import SynchronisedBatchNorm, synchronise
 from sparsecert.training import Team, joined
 
+pytestmark = pytest.mark.check
+
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}  # sums depend on the number of threads
 TRAIN = ["train", "--data", "digits", "--device", "cpu", "--checkpoint-seconds", "0"]
 PLACE = {"RANK": "1", "LOCAL_RANK": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}

@@ -37,7 +37,7 @@ class Linear:
 
 
 def made(
-    seed: int = 0, images: int = 40, channels: int = 1, size: int = 16, margin: float = 10.0
+    seed: int = 0, images: int = 40, channels: int = 1, size: int = 12, margin: float = 7.0
 ) -> tuple[Linear, torch.Tensor, torch.Tensor]:
     """A classifier, images of both its classes, most of them about `margin` away from the other, and their labels."""
     generator = torch.Generator().manual_seed(seed)

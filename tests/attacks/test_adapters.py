@@ -227,6 +227,7 @@ def _art_attacks() -> dict[str, tuple[Callable[[Any, Any], Any], bool]]:
     }
 
 
+@pytest.mark.check  # importing the toolbox alone takes seconds
 @needs_art
 @pytest.mark.parametrize("name", list(_art_attacks()))
 def test_art_attacks(name: str, trained: Path, digits: Digits, asked: dict[bytes, set[int]]) -> None:
@@ -252,6 +253,7 @@ def test_art_attacks(name: str, trained: Path, digits: Digits, asked: dict[bytes
     _judge_again(smoothed, found[fooled], images[fooled], labels[fooled], fresh)
 
 
+@pytest.mark.check  # importing the toolbox alone takes seconds
 @needs_art
 def test_art_is_told_the_shape_where_no_file_says_it() -> None:
     with pytest.raises(InputError, match="shape must be that of one image"):

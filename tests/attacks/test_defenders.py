@@ -231,7 +231,7 @@ def test_abstaining_is_a_success_of_the_attack() -> None:
 
 
 def test_the_judge_refuses_what_is_out_of_bounds_and_keeps_the_nearest() -> None:
-    model, images, labels = made(images=3)
+    model, images, labels = made(images=3, size=16, margin=10.0)
     judge = Judge(Network(model), images, labels, (0.0, 1.0), None)
     with pytest.raises(ValueError, match="outside"):
         judge.fooled(images[:1] + 2, torch.tensor([0]))

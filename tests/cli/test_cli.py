@@ -1,11 +1,10 @@
-"""The command line, as a person types it: real processes, exit codes, and one clear line for each mistake."""
+"""The command line, as a person types it: exit codes, what is printed, and one clear line for each mistake."""
 
 from __future__ import annotations
 
 import json
 import shlex
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,18 +13,14 @@ from click.testing import CliRunner
 
 from sparsecert.cli import cli
 from sparsecert.records import read
-
-
-def _sparsecert(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "sparsecert", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
+from tests.commands import command, mistakes, sparsecert, sparsecert_process
 
 
 @pytest.fixture(scope="module")
 def certified(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Records of a small run, made by the command line."""
     out = tmp_path_factory.mktemp("cli") / "certify.jsonl"
-    done = _sparsecert("certify", trained, "--data", "digits", "--limit", 30, "--n0", 50, "--n", 500, "--out", out)
+    done = sparsecert("certify", trained, "--data", "digits", "--limit", 30, "--n0", 50, "--n", 500, "--out", out)
     assert done.returncode == 0, done.stderr
     assert "median certified robustness" in done.stdout
     assert f"wrote {out}" in done.stdout
@@ -70,7 +65,7 @@ def test_every_help_text_fits_a_terminal_of_80_columns(command: list[str]) -> No
 def test_train_predict_certify_report(tmp_path: Path) -> None:
     """The README's path, in small, by real processes."""
     run = tmp_path / "a run"
-    trained = _sparsecert("train", "--data", "digits", "--keep", 20, "--epochs", 3, "--out", run)
+    trained = sparsecert_process("train", "--data", "digits", "--keep", 20, "--epochs", 1, "--out", run)
     assert trained.returncode == 0, trained.stderr
     following = shlex.split(trained.stdout.splitlines()[-1])
     assert following == [
@@ -84,10 +79,14 @@ def test_train_predict_certify_report(tmp_path: Path) -> None:
         f"{run}/certify.jsonl",
     ]
     for verb in ("predict", "certify"):
-        done = _sparsecert(verb, run, "--data", "digits", "--limit", 10, "--n", 200, "--out", run / f"{verb}.jsonl")
+        done = sparsecert_process(
+            verb, run, "--data", "digits", "--limit", 10, "--n", 200, "--out", run / f"{verb}.jsonl"
+        )
         assert done.returncode == 0, done.stderr
         assert len(read(run / f"{verb}.jsonl").lines) == 10
-    report = _sparsecert("report", run / "certify.jsonl", "--predictions", run / "predict.jsonl", "--format", "json")
+    report = sparsecert_process(
+        "report", run / "certify.jsonl", "--predictions", run / "predict.jsonl", "--format", "json"
+    )
     found = json.loads(report.stdout)
     assert found["keep"] == 20
     assert found["inputs"] == 10
@@ -99,22 +98,23 @@ def test_records_go_beside_the_model_or_into_a_folder_of_its_name(trained: Path,
     run = tmp_path / "run"
     run.mkdir()
     (run / "model.safetensors").write_bytes((trained / "model.safetensors").read_bytes())
-    settings = ["--limit", 2, "--n", 20, "--device", "cpu"]
+    settings = {"predict": [], "certify": ["--n0", 20]}
     for model, data, verb, out in (
         ("run", "digits", "predict", run / "predict.jsonl"),
         ("run/model.safetensors", "digits", "certify", run / "certify.jsonl"),
         ("mnist-k45", "mnist-sample", "certify", tmp_path / "runs" / "mnist-k45-mnist-sample-certify.jsonl"),
     ):
-        done = _sparsecert(verb, model, "--data", data, *settings, cwd=tmp_path)
+        more = ["--limit", 2, "--n", 20, "--device", "cpu", *settings[verb]]
+        done = sparsecert(verb, model, "--data", data, *more, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert len(read(out).lines) == 2
     assert read(out).header.environment["model"] == "mnist-k45"
 
 
 def test_weights_can_be_stored_in_half_precision(tmp_path: Path) -> None:
-    done = _sparsecert("train", "--data", "digits", "--epochs", 1, "--half", "--out", tmp_path)
+    done = sparsecert("train", "--data", "digits", "--epochs", 1, "--half", "--out", tmp_path)
     assert done.returncode == 0, done.stderr
-    assert json.loads(_sparsecert("info", tmp_path).stdout)["half"] is True
+    assert json.loads(sparsecert("info", tmp_path).stdout)["half"] is True
 
 
 def test_shards_are_merged(trained: Path, certified: Path, tmp_path: Path) -> None:
@@ -123,16 +123,16 @@ def test_shards_are_merged(trained: Path, certified: Path, tmp_path: Path) -> No
     (run / "model.safetensors").write_bytes((trained / "model.safetensors").read_bytes())
     for index in (1, 2):
         settings = ["--limit", 30, "--n0", 50, "--n", 500, "--shard", f"{index}/2"]
-        done = _sparsecert("certify", "run", "--data", "digits", *settings, cwd=tmp_path)
+        done = sparsecert("certify", "run", "--data", "digits", *settings, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert f"wrote run/certify-{index}-of-2.jsonl" in done.stdout
     shards = [run / f"certify-{index}-of-2.jsonl" for index in (1, 2)]
-    done = _sparsecert("records", "merge", *shards, "--out", run / "certify.jsonl")
+    done = sparsecert("records", "merge", *shards, "--out", run / "certify.jsonl")
     assert done.stdout == f"wrote {run}/certify.jsonl: 30 inputs from 2 shards\n", done.stderr
     merged, whole = read(run / "certify.jsonl"), read(certified)
     assert merged.header.run == whole.header.run
     assert [line.votes for line in merged.lines] == [line.votes for line in whole.lines]
-    assert "30" in _sparsecert("report", run / "certify.jsonl").stdout
+    assert "30" in sparsecert("report", run / "certify.jsonl").stdout
 
 
 def test_a_random_subset_is_certified_and_reported(trained: Path, tmp_path: Path) -> None:
@@ -140,20 +140,21 @@ def test_a_random_subset_is_certified_and_reported(trained: Path, tmp_path: Path
 
     settings = ["--data", "digits", "--limit", 5, "--random", "--seed", 4, "--n", 50]
     for verb in ("predict", "certify"):
-        done = _sparsecert(verb, trained, *settings, "--out", tmp_path / f"{verb}.jsonl")
+        done = sparsecert(verb, trained, *settings, "--out", tmp_path / f"{verb}.jsonl")
         assert done.returncode == 0, done.stderr
         assert "chosen at random" in done.stdout
         chosen = [line.example for line in read(tmp_path / f"{verb}.jsonl").lines]
         assert chosen == datasets.load("digits").drawn(5, 4).tolist()
-    report = _sparsecert("report", tmp_path / "certify.jsonl", "--format", "json")
+    report = sparsecert("report", tmp_path / "certify.jsonl", "--format", "json")
     assert json.loads(report.stdout)["chosen"] == "random"
 
 
+@pytest.mark.check
 def test_ray_that_is_not_there_is_one_line(trained: Path, tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="Ray is not installed: pip install 'sparsecert[ray]'")
     certify = ["certify", trained, "--data", "digits", "--out", tmp_path / "c.jsonl"]
     for address, reason in (("127.0.0.1:1", "cannot be reached"), ("nonsense", "cannot be used")):
-        done = _sparsecert(*certify, "--ray", address)
+        done = sparsecert_process(*certify, "--ray", address)
         assert done.returncode == 2
         assert done.stderr.startswith(f"Error: ray {address!r} {reason}: ")
         assert done.stderr.count("\n") == 1
@@ -162,7 +163,7 @@ def test_ray_that_is_not_there_is_one_line(trained: Path, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("form", ["terminal", "markdown", "latex", "csv", "json"])
 def test_report_formats(certified: Path, form: str) -> None:
-    done = _sparsecert("report", certified, "--format", form)
+    done = sparsecert("report", certified, "--format", form)
     assert done.returncode == 0, done.stderr
     assert "two-sided" in done.stdout
     assert "0.05" in done.stdout
@@ -170,7 +171,7 @@ def test_report_formats(certified: Path, form: str) -> None:
 
 def test_report_certifies_again_without_the_model(certified: Path) -> None:
     two, one, strict = (
-        json.loads(_sparsecert("report", certified, "--format", "json", *options).stdout)
+        json.loads(sparsecert("report", certified, "--format", "json", *options).stdout)
         for options in ([], ["--bound", "one-sided"], ["--alpha", "1e-9"])
     )
     assert (two["bound"], one["bound"]) == ("two-sided", "one-sided")
@@ -185,17 +186,17 @@ def test_certify_sequentially_and_report(trained: Path, tmp_path: Path) -> None:
     for name, more in {"settled": [], "asked": ["--at-least", 1]}.items():
         out = tmp_path / f"{name}.jsonl"
         settings = ["--limit", 12, "--sampling", "sequential", "--n0", 50, "--max-samples", 600, *more, "--out", out]
-        done = _sparsecert("certify", trained, "--data", "digits", *settings)
+        done = sparsecert("certify", trained, "--data", "digits", *settings)
         assert done.returncode == 0, done.stderr
         assert "sequential" in done.stdout
         assert f"wrote {out}" in done.stdout
-        found[name] = json.loads(_sparsecert("report", out, "--format", "json").stdout)
+        found[name] = json.loads(sparsecert("report", out, "--format", "json").stdout)
         assert 32 + 96 <= found[name]["mean_samples"] < 600
         assert found[name]["mean_samples"] == sum(line.copies for line in read(out).lines) / 12
         assert (found[name]["n0"], found[name]["n"], found[name]["sampling"]["max_samples"]) == (50, 550, 600)
     assert found["settled"]["answers"] is None
     assert sum(found["asked"]["answers"].values()) == 12
-    strict = _sparsecert("report", tmp_path / "settled.jsonl", "--format", "json", "--alpha", "1e-9")
+    strict = sparsecert("report", tmp_path / "settled.jsonl", "--format", "json", "--alpha", "1e-9")
     assert sum(json.loads(strict.stdout)["certified_accuracy"]) < sum(found["settled"]["certified_accuracy"])
 
 
@@ -225,7 +226,7 @@ def test_the_help_says_which_certificate_when_what_it_assumes_and_what_it_costs(
 
 
 def test_report_draws_curves(certified: Path, tmp_path: Path) -> None:
-    done = _sparsecert("report", certified, certified, "--plot", tmp_path / "curve")
+    done = sparsecert("report", certified, certified, "--plot", tmp_path / "curve")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (tmp_path / "curve.svg").read_text()
@@ -233,35 +234,35 @@ def test_report_draws_curves(certified: Path, tmp_path: Path) -> None:
 
 def test_report_writes_a_page(certified: Path, tmp_path: Path) -> None:
     """With the pictures of inputs, whose data set is built in; what is on the page was also printed."""
-    done = _sparsecert("report", certified, "--alpha", 0.01, "--html", tmp_path / "page.html")
+    done = sparsecert("report", certified, "--alpha", 0.01, "--html", tmp_path / "page.html")
     assert done.returncode == 0, done.stderr
     assert f"wrote {tmp_path / 'page.html'}" in done.stderr
     text = (tmp_path / "page.html").read_text()
-    found = json.loads(_sparsecert("report", certified, "--alpha", 0.01, "--format", "json").stdout)
+    found = json.loads(sparsecert("report", certified, "--alpha", 0.01, "--format", "json").stdout)
     assert f"{100 * found['accuracy']:.2f}%" in text
     assert found["model_sha256"] in text
     assert text.count("<img ") >= 5 * 4
 
 
 def test_info_shows_machine_model_and_scheme(trained: Path) -> None:
-    assert "torch" in _sparsecert("info").stdout
-    header = json.loads(_sparsecert("info", trained).stdout)
+    assert "torch" in sparsecert("info").stdout
+    header = json.loads(sparsecert("info", trained).stdout)
     assert header["architecture"]["name"] == "digits-cnn"
     assert header["scheme"]["keep"] == 16
-    table = _sparsecert("info", "--units", 784, "--keep", 45).stdout.splitlines()
+    table = sparsecert("info", "--units", 784, "--keep", 45).stdout.splitlines()
     assert table[2].split() == ["0", "0.000000", "0.500000", "0.000000"]
     assert table[3].split()[:2] == ["1", f"{45 / 784:.6f}"]
     assert len(table) == 2 + 12
 
 
 def test_data_list_names_what_is_missing(tmp_path: Path) -> None:
-    done = _sparsecert("data", "list", "--data-dir", tmp_path)
+    done = sparsecert("data", "list", "--data-dir", tmp_path)
     assert "digits        1,297 + 500 images, 1 x 8 x 8, 10 classes" in done.stdout
     assert f"mnist was not found in {tmp_path}; run `sparsecert data get mnist --data-dir {tmp_path}`" in done.stdout
 
 
 def test_data_get_of_what_ships_says_so(tmp_path: Path) -> None:
-    done = _sparsecert("data", "get", "digits", "--data-dir", tmp_path)
+    done = sparsecert("data", "get", "digits", "--data-dir", tmp_path)
     assert done.returncode == 0
     assert "ship" in done.stdout
 
@@ -281,35 +282,35 @@ def photos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_data_check_lists_bad_files_and_says_so_by_its_exit_code(photos: Path) -> None:
-    done = _sparsecert("data", "check", photos)
+    done = sparsecert("data", "check", photos)
     assert done.returncode == 1
     bad, *counts = done.stdout.splitlines()
     assert bad.startswith(f"{photos}/train/only/b.png cannot be decoded as an image (")
     assert counts == ["train: 2 files, 1 of them bad", "test: 1 files, 0 of them bad"]
-    done = _sparsecert("data", "check", photos, "--split", "test", "--workers", 0)
+    done = sparsecert("data", "check", photos, "--split", "test", "--workers", 0)
     assert (done.returncode, done.stdout) == (0, "test: 1 files, 0 of them bad\n")
 
 
 def test_bad_files_are_skipped_where_that_is_asked_for(photos: Path) -> None:
     """A run that then stops at another mistake: what is skipped is said before anything is computed."""
     command = ["train", "--data", photos, "--keep", 60_000, "--out", photos / "run"]
-    skipping = _sparsecert(*command, "--skip-bad")
+    skipping = sparsecert(*command, "--skip-bad")
     assert skipping.returncode == 2
     assert "skipped 1 of 2 images that cannot be decoded: only/b.png\n" in skipping.stderr
     assert "Error: keep must be" in skipping.stderr
-    assert "skipped" not in _sparsecert(*command).stderr
+    assert "skipped" not in sparsecert(*command).stderr
 
 
 def test_what_lies_beside_the_images_is_said_once(photos: Path) -> None:
     for name in (".hidden", "notes.txt", "labels.csv"):
         (photos / "train/only" / name).write_text("")
     passed_over = f"passed over 2 entries of {photos} train, such as only/labels.csv: an image"
-    done = _sparsecert("train", "--data", photos, "--skip-bad", "--keep", 60_000, "--out", photos / "run")
+    done = sparsecert("train", "--data", photos, "--skip-bad", "--keep", 60_000, "--out", photos / "run")
     assert done.stderr.count("passed over") == done.stderr.count(passed_over) == 1
     assert "skipped 1 of 2 images" in done.stderr
-    done = _sparsecert("data", "check", photos, "--workers", 0)
+    done = sparsecert("data", "check", photos, "--workers", 0)
     assert done.stderr.count("passed over") == done.stderr.count(passed_over) == 1
-    assert "passed over" not in _sparsecert("data", "check", photos, "--workers", 0, "--split", "test").stderr
+    assert "passed over" not in sparsecert("data", "check", photos, "--workers", 0, "--split", "test").stderr
 
 
 @pytest.mark.parametrize(
@@ -457,10 +458,10 @@ def test_a_mistake_is_one_clear_line_and_exit_code_2(
         main([argument.format(tmp=tmp_path, **places) for argument in arguments])
     captured = capsys.readouterr()
     assert end.value.code == 2
-    assert captured.err.count("\n") == 1, captured.err
-    assert captured.err.startswith("Error: ")
-    assert message in captured.err
-    assert len(captured.err) < 400
+    (said,) = mistakes(captured.err)
+    assert said.startswith("Error: ")
+    assert message in said
+    assert len(said) < 400
     assert captured.out == ""
     assert Path(places["certified"]).read_bytes() == before
     assert not any(tmp_path.iterdir())
@@ -479,19 +480,18 @@ def test_nan_in_an_input_is_one_line_too(trained: Path) -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
 def test_a_report_to_a_full_disk_is_one_line(certified: Path) -> None:
     with Path("/dev/full").open("w") as full:
-        command = [sys.executable, "-m", "sparsecert", "report", str(certified)]
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run(command("report", certified), stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.splitlines()[0] == "Error: [Errno 28] No space left on device"
     assert "Traceback" not in done.stderr
 
 
 def test_a_real_process_shows_no_traceback(tmp_path: Path) -> None:
-    done = _sparsecert("certify", tmp_path / "none", "--data", "digits", "--out", tmp_path / "c.jsonl")
+    done = sparsecert_process("certify", tmp_path / "none", "--data", "digits", "--out", tmp_path / "c.jsonl")
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
         f"Error: {tmp_path}/none does not exist; train a model first, for example: sparsecert train --data digits, "
         "or name one that ships with the package: mnist-k30, mnist-k45, mnist-lattice-28"
     ]
-    assert _sparsecert("nonsense").returncode == 2
-    assert "Usage" in _sparsecert().stdout
+    assert sparsecert_process("nonsense").returncode == 2
+    assert "Usage" in sparsecert_process().stdout

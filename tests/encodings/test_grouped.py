@@ -193,7 +193,7 @@ def test_a_grouped_classifier_is_certified_saved_and_attacked(tmp_path: Any) -> 
     smoothed.save(tmp_path / "model.safetensors")
     again = Smoothed.load(tmp_path / "model.safetensors", model=model)
     assert again.certify(images, n0=100, n=2_000).counts.tolist() == certified.counts.tolist()
-    found = Pointwise(restarts=1, rounds=0)(CommonMasks(smoothed, n=300), images, torch.tensor([0]))
+    found = Pointwise(restarts=1, rounds=1)(CommonMasks(smoothed, n=100), images, torch.tensor([0]))
     assert found.succeeded.all()
     altered = smoothed.encoding.altered(found.adversarial != images).sum()
     assert certified.radii[0] < altered <= found.distances[0]

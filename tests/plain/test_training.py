@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +24,7 @@ from sparsecert.plain.training import Stepper
 from sparsecert.published import ATTACKS, names, published, published_attacks
 from sparsecert.recipes import RECIPES
 from sparsecert.training import Progress, Stop, train
+from tests.commands import sparsecert
 
 CPU = torch.device("cpu")
 
@@ -279,9 +278,8 @@ def test_refusals(few: Dataset, tmp_path: Path) -> None:
 
 
 def test_the_command_line_trains_and_says_how_often_the_network_is_right(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "sparsecert", "train", "--data", "digits", "--plain", "robust"]
-    arguments = ["--epochs", "1", "--batch", "200", "--out", str(tmp_path / "run")]
-    done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
+    arguments = ["--epochs", 1, "--batch", 200, "--out", tmp_path / "run"]
+    done = sparsecert("train", "--data", "digits", "--plain", "robust", *arguments)
     assert done.returncode == 0, done.stderr
     facts = plain.load(tmp_path / "run")[1]["test"]
     assert done.stdout.splitlines() == [

@@ -30,6 +30,8 @@ from sparsecert.smoothed import Smoothed
 
 from .made import TESTED, TRAINED, use_small_data
 
+pytestmark = pytest.mark.check
+
 KEEPS = [25, 50, 75, 100, 125, 150]
 SMALL = ["--n0", 10, "--n", 60]
 
@@ -160,6 +162,7 @@ def test_more_images_with_other_samples_do_not_stand_in_the_way(
     assert _rows("table-3", "--keeps", 25, *SMALL, "--out", out) == before
 
 
+@pytest.mark.filterwarnings("ignore:fp16 is emulated")
 def test_a_row_in_another_precision_says_so(made: tuple[Path, str], tmp_path: Path) -> None:
     out = tmp_path / "study"
     shutil.copytree(made[0], out)

@@ -25,6 +25,8 @@ from sparsecert.reproduce.tables import measured_rows
 from sparsecert.schemes import Choice
 from tests.reproduce.made import TESTED, use_small_data
 
+pytestmark = pytest.mark.check
+
 NAMES = "lattice-8x1", "lattice-8x2"
 CHOICES = [Choice.parse(name) for name in NAMES]
 SMALL: dict[str, Any] = {"data": "cifar10", "limit": 12}

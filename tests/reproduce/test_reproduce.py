@@ -21,6 +21,8 @@ from sparsecert.reproduce import Cell, Study
 from sparsecert.reproduce.figure_1 import base_labels
 from sparsecert.reproduce.tables import best, measured_rows, table
 
+pytestmark = pytest.mark.check
+
 SMALL = {"limit": 6, "epochs": 2, "n0": 20, "n": 100}
 OPTIONS = [f"--{name}={value}" for name, value in SMALL.items()]
 

@@ -32,6 +32,8 @@ from sparsecert.reproduce.study import CERTIFY
 from sparsecert.reproduce.table_2 import bars, table_2
 from sparsecert.runs import adversarial_images, pixels
 
+pytestmark = pytest.mark.check
+
 LIMIT, RESTARTS, N = 6, 1, 60  # of classes 7, 3, 3, 3, 5, 8
 SMALL = ["--limit", LIMIT, "--restarts", RESTARTS, "--n", N, "--group", 4]
 MODELS = ["cnn", "binarized", "nearest-neighbour", "robust", "k45"]

@@ -21,6 +21,8 @@ from sparsecert.reproduce.table_6 import table_6
 
 from .made import PHOTO_CLASSES, use_small_data, write_photographs
 
+pytestmark = pytest.mark.check
+
 KEEPS = [500, 1000, 2000]
 SMALL = ["--n0", 5, "--n", 30]
 TRAINED, TESTED = 6 * PHOTO_CLASSES, 4 * PHOTO_CLASSES

@@ -22,6 +22,8 @@ from sparsecert.reproduce.study import CERTIFY
 from sparsecert.reproduce.table_7 import SWEEPS, table_7
 from sparsecert.schemes import RandomValues
 
+pytestmark = pytest.mark.check
+
 SMALL: dict[str, Any] = {"limit": 4, "epochs": 1, "n0": 10, "n": 60}
 OPTIONS = [f"--{name}={value}" for name, value in SMALL.items()]
 

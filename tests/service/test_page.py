@@ -17,9 +17,12 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 pytest.importorskip("playwright", reason="the page is tested with playwright")
-pytestmark = pytest.mark.skipif(
-    chromium() is None, reason=f"no Chromium: install it, or name one in {VARIABLE}, to test the page in a browser"
-)
+pytestmark = [
+    pytest.mark.check,
+    pytest.mark.skipif(
+        chromium() is None, reason=f"no Chromium: install it, or name one in {VARIABLE}, to test the page in a browser"
+    ),
+]
 LONG = 60_000
 
 

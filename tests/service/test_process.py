@@ -19,6 +19,8 @@ from sparsecert import InputError, Smoothed
 from sparsecert.cli import cli
 from tests.service.running import running
 
+pytestmark = pytest.mark.check
+
 
 def test_it_finishes_what_it_took_and_ends_with_0(
     trained: Path, digits: tuple[torch.Tensor, torch.Tensor], tmp_path: Path
