@@ -36,11 +36,6 @@ def sparsecert(*arguments: object, cwd: Path | None = None) -> Done:
     return Done(command(*arguments), int(end.value.code or 0), out.getvalue(), err.getvalue())
 
 
-def mistakes(stderr: str) -> list[str]:
-    """Its lines on stderr but for the one that says in what precision the model computes."""
-    return [line for line in stderr.splitlines() if not line.startswith("forward passes in ")]
-
-
 def sparsecert_process(*arguments: object, cwd: Path | None = None) -> Done:
     """The same in a process of its own, as a person starts it."""
     return subprocess.run(command(*arguments), capture_output=True, text=True, check=False, cwd=cwd)

@@ -95,7 +95,7 @@ def test_one_line_says_that_a_precision_is_emulated(become: Become, precision: s
     with pytest.warns(UserWarning, match=rf"^{precision} is emulated on this device \(cpu\): fp32 is faster$"):
         result = CliRunner().invoke(cli, [*command.split(), precision, "--out", str(tmp_path / "c.jsonl")])
     assert result.exit_code == 0, result.output
-    assert f"forward passes in {precision} on cpu" in result.output
+    assert f"certifying in {precision} on cpu" in result.output
 
 
 def test_auto_needs_a_module_of_32_bit_weights(become: Become) -> None:

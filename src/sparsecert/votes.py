@@ -299,7 +299,10 @@ def _alike(scores: torch.Tensor, others: torch.Tensor) -> bool:
 
 
 def _seeded_scores(ablation: Ablation, copies: torch.Tensor, expected: int | None, seed: int) -> torch.Tensor:
-    torch.manual_seed(seed)
+    if ablation.device.type == "cpu":  # torch.manual_seed would also queue the seed for every GPU, call by call
+        torch.default_generator.manual_seed(seed)
+    else:
+        torch.manual_seed(seed)
     return _checked_scores(ablation, copies, expected)
 
 

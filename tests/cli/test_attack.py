@@ -16,7 +16,7 @@ from sparsecert import datasets
 from sparsecert.cli import main
 from sparsecert.findings import Finding
 from sparsecert.records import Writer, read, read_findings
-from tests.commands import command, mistakes, sparsecert
+from tests.commands import command, sparsecert
 
 SMALL = ["--data", "digits", "--limit", "6", "--samples", "60", "--device", "cpu"]
 NOISE = ["--attack", "noise", "--restarts", "1", "--group", "2"]
@@ -187,7 +187,7 @@ def test_a_mistake_is_one_clear_line(name: str, run: Path, tmp_path: Path, capsy
     settings = ["--data", "digits", "--device", "cpu", "--out", tmp_path / "a.jsonl"]
     assert _called("attack", run, *settings, *(argument.format(run=run) for argument in arguments)) == 2
     captured = capsys.readouterr()
-    (said,) = mistakes(captured.err)
+    (said,) = captured.err.splitlines()
     assert said.startswith("Error: ")
     assert message in said
     assert captured.out == ""

@@ -109,8 +109,7 @@ def attack(
         model, data, device, data_dir,
         precision=precision, rows=rows, n=samples, alpha=alpha, error=error, full=full, rule=rule,
     ).as_begun(out)  # fmt: skip
-    options.say_precision(target)
-    with attack_bar(options.inputs(data, which, None)) as told:
+    with attack_bar(options.inputs(data, which, None), options.computing("attacking", target)) as told:
         attack_dataset(target, chosen, data, out, budget=budget, seed=seed, limit=which, group=group, told=told)
     click.echo(attack_report([], [summarise_attack(records.read_findings(out))], [], "terminal"))
     click.echo(f"wrote {out}")

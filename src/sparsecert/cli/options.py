@@ -230,23 +230,19 @@ def load_model(
     out: str | None = None,
     cluster: Cluster | None = None,
 ) -> Smoothed:
-    """The classifier of a model file, on its device, in the precision of the run that `out` holds, if it holds one.
-
-    Says which precision that is; the workers of a cluster choose their own.
-    """
+    """The classifier of a model file, on its device, in the precision of the run that `out` holds, if it holds one."""
     from sparsecert.devices import device_named
     from sparsecert.runs.facts import as_begun
     from sparsecert.smoothed import Smoothed
 
     place = device_named(device if cluster is None else "cpu")
     smoothed = Smoothed.load(path, device=place, precision=precision, rows=rows)
-    if out is not None:
-        smoothed = as_begun(smoothed, out)
-    if cluster is None:
-        say_precision(smoothed)
-    return smoothed
+    return smoothed if out is None else as_begun(smoothed, out)
 
 
-def say_precision(model: Smoothed | Target) -> None:
-    """Says in what the forward passes are computed, and where."""
-    click.echo(f"forward passes in {model.precision} on {model.device}", err=True)
+def computing(verb: str, model: Smoothed | Target, cluster: Cluster | None = None) -> str:
+    """The label of a progress bar: in what precision forward passes are computed, and where.
+
+    The workers of a cluster choose their own.
+    """
+    return verb if cluster is not None else f"{verb} in {model.precision} on {model.device}"

@@ -76,7 +76,8 @@ def predict(
     smoothed = options.load_model(model, device, precision, rows, out, cluster)
     rule = (rule or "run-off") if options.has_fixed_masks(smoothed) else None
     data = options.load_data(data_name, split, data_dir, skip_bad, limit)
-    with inputs_bar("predicting", options.inputs(data, which, part), options.masks(smoothed) or n) as told:
+    verb, copies = options.computing("predicting", smoothed, cluster), options.masks(smoothed) or n
+    with inputs_bar(verb, options.inputs(data, which, part), copies) as told:
         predict_dataset(
             smoothed, model, data, out,
             n=n, alpha=alpha, seed=seed, rule=rule, limit=which, shard=part, cluster=cluster, told=told,

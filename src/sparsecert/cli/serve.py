@@ -87,6 +87,7 @@ def serve(
         rows=rows,
     )
     listening = _bound(host, port)
+    click.echo(options.computing("forward passes", smoothed), err=True)
     if token is None and not _is_loopback(host):
         click.echo(f"Warning: {host} is open to others and no token is asked for; see --token-file", err=True)
     _run(uvicorn, service.app, listening)
