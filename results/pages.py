@@ -420,6 +420,16 @@ def pairs(lines: Sequence[tuple[str, ...]]) -> Iterable[tuple[tuple[str, ...], t
     return zip(lines[::2], lines[1::2], strict=True)
 
 
+def busy() -> str:
+    """A CPU run beside another process, by how threads wait."""
+    names = {"default": "torch's default: spin", "sleeping": "ours: sleep", "one thread": "one thread"}
+    lines = found(
+        r"^ *(default|sleeping|one thread): ([\d.]+) s .*, ([\d.]+) s .*, ratio ([\d.]+)$", printed("busy-cpu")
+    )
+    headers = "threads that wait", "idle, s an image", "beside a busy process, s", "ratio"
+    return markdown(headers, ((names[name], *numbers) for name, *numbers in lines))
+
+
 def workers() -> str:
     """Ray on two cores."""
     text = printed("workers-cpu")
@@ -533,6 +543,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     ),
     "networks": networks,
     "memory": memory,
+    "busy": busy,
     "workers": workers,
     "hundred-million": hundred_million,
     # docs/service.md, docs/attacks.md, docs/tables.md, docs/imagenet.md

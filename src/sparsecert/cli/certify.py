@@ -135,9 +135,8 @@ def certify(
     data = options.load_data(data_name, split, data_dir, skip_bad, limit)
     n = 10_000 if n is None else n
     copies = options.masks(smoothed) or (n0 + n if plan is None else None)
-    with inputs_bar(
-        options.computing("certifying", smoothed, cluster), options.inputs(data, which, part), copies
-    ) as told:
+    verb = options.computing("certifying", smoothed, cluster)
+    with inputs_bar(verb, options.inputs(data, which, part), copies) as told:
         certify_dataset(
             smoothed, model, data, out,
             n0=n0, n=n, alpha=alpha, seed=seed, bound=bound, sampling=plan, exactly=exactly,

@@ -118,7 +118,7 @@ def reproduce(
     """Measure the paper's tables and figures again and print them beside the published numbers.
 
     \b
-    headline   MNIST sample: the shipped models, in a minute (no data, no training)
+    headline   MNIST sample: the shipped models (no data, no training)
     table-1    MNIST: accuracy and median robustness for k = 5, 10, ..., 100
     table-2    MNIST: the Pointwise attack on k = 45 and on plain classifiers
     table-3    CIFAR-10: as table-1, for k = 25, 50, ..., 150
