@@ -11,12 +11,8 @@ from results import pages
 
 pytestmark = pytest.mark.check
 
-SLOW = "patches-mnist", "patches-cifar10"  # minutes: hundreds of masks vote on every image
 
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in pages.BLOCKS]
-)
+@pytest.mark.parametrize("name", pages.BLOCKS)
 def test_a_block_is_current(name: str) -> None:
     (block,) = (block for block in pages.all_blocks() if block.name == name)
     assert block.text == pages.BLOCKS[name](), f"stale in {block.page.name}: run `make results`"
