@@ -217,7 +217,8 @@ def test_training_says_that_its_precision_is_emulated(become: Become) -> None:
     data, recipe = datasets.load("digits", "train"), replace(RECIPES["digits"], precision="bf16")
     become("AVX2 only")
     with pytest.warns(UserWarning, match=r"^bf16 is emulated on this device \(cpu\): fp32 is faster$"):
-        Run(data, recipe, sc.Uniform(64, 9), sc.NullChannels(), 0, CPU)
+        run = Run(data, recipe, sc.Uniform(64, 9), sc.NullChannels(), 0, CPU)
+    assert run.recipe.precision == "bf16"  # it is trained as asked all the same
 
 
 def test_a_precision_that_cannot_even_be_emulated_is_refused(become: Become, monkeypatch: pytest.MonkeyPatch) -> None:
