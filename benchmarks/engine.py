@@ -5,11 +5,15 @@ many ablated copies a second each classifies and counts, and their ratio; the fl
 own operations make and its share of the rate of large matrix products; where the time goes; and what share of votes
 differs between fp32 and half precision, on the same copies. The MNIST weights are those that ship; the others are
 random: the time does not depend on them, the share of differing votes does.
+
+With --compiled, on a GPU, also the network alone in half precision, on as many copies as the engine takes to a pass: as
+the engine runs it, by `torch.compile(mode="max-autotune")`, which takes minutes to compile, and as the plain module.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import platform
 import time
 from collections.abc import Callable
@@ -101,6 +105,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--networks", nargs="+", default=[case.name for case in CASES], help="which of them")
     parser.add_argument("--batch", type=int, help="copies a batch of the plain rendering (default: a usual number)")
+    parser.add_argument("--compiled", action="store_true", help="compare with torch.compile too, on a GPU")
     options = parser.parse_args()
     device = torch.device(options.device)
     gpu = device.type == "cuda"
@@ -115,6 +120,8 @@ def main() -> None:
     for case in CASES:
         if case.name in options.networks:
             compare(case, device, half, rates, options.batch)
+            if options.compiled and gpu:
+                compare_networks(case, device, half)
 
 
 def compare(case: Case, device: torch.device, half: str, rates: dict[str, float], asked: int | None) -> None:
@@ -141,6 +148,32 @@ def compare(case: Case, device: torch.device, half: str, rates: dict[str, float]
     if half != "fp32":
         share, count = differing(case, model, images, half, 40_000 if gpu else min(copies, 4_000))
         print(f"{half} against fp32: {share:.3%} of {count:,} votes differ")
+
+
+def compare_networks(case: Case, device: torch.device, half: str) -> None:
+    """The network alone, on the copies of one pass: fused, compiled, and plain in channels-last memory."""
+    dtype = PRECISIONS[half]
+    model, images = case.model().to(device).eval(), case.images(4).to(device)
+    ablation = Ablation(model, Uniform(case.size**2, case.keep), NullChannels(), device, half)
+    voting = Voting(ablation, images[:1])
+    score = voting._scores
+    assert isinstance(score, Fused)
+    which = torch.arange(voting.rows, device=device) * len(images) // voting.rows
+    module = copy.deepcopy(model).to(dtype=dtype, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    compiled: Callable[[torch.Tensor], torch.Tensor] = torch.compile(module, mode="max-autotune")
+    with on_device(device), torch.no_grad():
+        masks = ablation.scheme.masks_at(SEED, which, torch.arange(voting.rows, device=device) + ESTIMATION)
+        laid_out = score.copies(images, which, masks)
+        plain_copies = NullChannels()(images[which], masks).to(dtype=dtype, memory_format=torch.channels_last)
+        compiling = seconds(lambda: compiled(plain_copies), device, times=1, warm=0)
+        times = {
+            "fused": seconds(lambda: score.network(laid_out), device, times=5, warm=2),
+            "compiled": seconds(lambda: compiled(plain_copies), device, times=5, warm=2),
+            "plain module": seconds(lambda: module(plain_copies), device, times=5, warm=2),
+        }
+    rates = ", ".join(f"{name} {voting.rows / taken:,.0f}" for name, taken in times.items())
+    print(f"network alone, {half}, {voting.rows:,} copies a pass, copies/s: {rates}")
+    print(f"  fused / compiled {times['compiled'] / times['fused']:.2f}, after {compiling:.0f} s of compiling")
 
 
 def told(name: str, rate: float, flops: int, most: float) -> float:

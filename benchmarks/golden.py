@@ -1,0 +1,115 @@
+"""Every label and radius that reports compute from the committed records, as a digest per file and question.
+
+    python -m benchmarks.golden            writes results/golden.json
+    python -m benchmarks.golden --check    compares, names what differs, and exits with 1 if anything does
+
+A change of structure must leave all of them as they are: certificates are drawn again from the recorded votes, by every
+bound and rule that fits them, at the run's alpha and at 0.001.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from sparsecert import records
+from sparsecert.errors import InputError
+from sparsecert.records import ATTACK, Records, is_exact, kind_of
+from sparsecert.reports.classification import answers
+from sparsecert.reports.exact import elected, exactly_of
+from sparsecert.reports.facts import facts_of
+from sparsecert.reports.summary import certificates_of
+from sparsecert.schemes import from_config
+
+ROOT = Path(__file__).parent.parent
+GOLDEN = ROOT / "results" / "golden.json"
+BOUNDS, RULES, AGAINST = ("one-sided", "two-sided"), ("run-off", "plurality"), ("pixels", "patches")
+SMALL_ALPHA = 0.001
+
+Answer = tuple[Any, ...]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="compare with results/golden.json and write nothing")
+    check = parser.parse_args().check
+    paths = sorted(path for folder in ("results", "tests/kept") for path in (ROOT / folder).rglob("*.jsonl*"))
+    with ProcessPoolExecutor() as processes:
+        names = [str(path.relative_to(ROOT)) for path in paths]
+        found = {name: known for name, known in zip(names, processes.map(digests, paths), strict=True) if known}
+    if not check:
+        GOLDEN.write_text(json.dumps(found, indent=1) + "\n")
+        print(f"wrote {GOLDEN.relative_to(ROOT)}: {len(found)} files, {sum(map(len, found.values()))} questions")
+        return 0
+    expected = json.loads(GOLDEN.read_text())
+    differing = [
+        f"{name}, {question}: {found.get(name, {}).get(question)}, not {value}"
+        for name, known in expected.items()
+        for question, value in known.items()
+        if found.get(name, {}).get(question) != value
+    ]
+    print(*differing, sep="\n", end="\n" if differing else "")
+    print(f"{sum(map(len, expected.values()))} questions of {len(expected)} files, {len(differing)} differ")
+    return int(bool(differing))
+
+
+def digests(path: Path) -> dict[str, str]:
+    """For each question that the file answers, how many answers there are and their digest, or why there are none."""
+    first = json.loads(records.contents(path).partition(b"\n")[0])
+    if "sparsecert" not in first or first["sparsecert"] != "records":
+        return {}  # a training log
+    if kind_of(path) == ATTACK:
+        lines = records.read_findings(path).lines
+        return {"findings": digest((line.example, line.true, line.distance) for line in lines)}
+    found = records.read(path)
+    return {question: digest(known) for question, known in questions(found)}
+
+
+def digest(known: Iterable[Answer]) -> str:
+    try:
+        lines = sorted(json.dumps(answer) for answer in known)
+    except InputError as refusal:
+        return f"refused: {type(refusal).__name__}"
+    return f"{len(lines)} {hashlib.sha256(chr(10).join(lines).encode()).hexdigest()[:16]}"
+
+
+def questions(found: Records) -> Iterator[tuple[str, Iterable[Answer]]]:
+    if is_exact(found.header):
+        for rule in RULES:
+            for against in AGAINST:
+                yield f"{rule}, {against}", exact_answers(found, rule, against)
+        return
+    for alpha in (found.header.run["alpha"], SMALL_ALPHA):
+        yield f"prediction, alpha {alpha}", predictions(found, alpha)
+        if found.header.kind == "certify":
+            for bound in BOUNDS:
+                yield f"{bound}, alpha {alpha}", sampled_answers(found, bound, alpha)
+
+
+def exact_answers(found: Records, rule: str, against: str) -> Iterator[Answer]:
+    scheme = from_config(found.header.run["scheme"])
+    for line, certificate in elected(found, scheme, exactly_of(found, scheme, rule, against)):
+        yield line.example, certificate.label, certificate.radius
+
+
+def sampled_answers(found: Records, bound: str, alpha: float) -> Iterator[Answer]:
+    facts = facts_of(found, alpha, bound)
+    scheme = from_config(facts["scheme"])
+    for line, certificate in certificates_of(found, scheme, facts["alpha"], facts["bound"]):
+        yield line.example, certificate.label, certificate.radius
+
+
+def predictions(found: Records, alpha: float) -> Iterator[Answer]:
+    scheme = from_config(found.header.run["scheme"])
+    for line, label in answers(found, scheme, alpha):
+        yield line.example, label
+
+
+if __name__ == "__main__":
+    sys.exit(main())
