@@ -160,7 +160,8 @@ def compare_networks(case: Case, device: torch.device, half: str) -> None:
     assert isinstance(score, Fused)
     which = torch.arange(voting.rows, device=device) * len(images) // voting.rows
     module = copy.deepcopy(model).to(dtype=dtype, memory_format=torch.channels_last)  # type: ignore[call-overload]
-    compiled: Callable[[torch.Tensor], torch.Tensor] = torch.compile(module, mode="max-autotune")
+    torch.compiler.reset()  # or it would expect shapes to go on changing
+    compiled: Callable[[torch.Tensor], torch.Tensor] = torch.compile(module, mode="max-autotune", dynamic=False)
     with on_device(device), torch.no_grad():
         masks = ablation.scheme.masks_at(SEED, which, torch.arange(voting.rows, device=device) + ESTIMATION)
         laid_out = score.copies(images, which, masks)

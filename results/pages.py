@@ -371,6 +371,17 @@ def engine() -> str:
     return markdown(headers, rows)
 
 
+def compiled() -> str:
+    """The engine's networks beside those that `torch.compile` makes."""
+    lines = found(
+        r"^([\w-]+), k = (?:.*\n)+?network alone, bf16, ([\d,]+) copies a pass, copies/s: "
+        r"fused ([\d,]+), compiled ([\d,]+), plain module ([\d,]+)\n  fused / compiled ([\d.]+)",
+        printed("engine-compiled-h200"),
+    )
+    headers = "the network alone, copies a second", "copies a pass", "engine", "compiled", "plain module", "ratio"
+    return markdown(headers, ((NETWORKS[name], *numbers) for name, *numbers in lines))
+
+
 def networks() -> str:
     """The same as images a second."""
     headers = "", "H200, bf16: copies a second", "share of the matrix rate", "1,000 + 10,000 samples, images a second"
@@ -523,6 +534,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     # docs/scaling.md
     "rates": rates,
     "engine": engine,
+    "compiled": compiled,
     "samples": lambda: growth(
         rf"^n = +([\d,]+): {COPIES}, (\S+) s an image",
         *("n", "H200, copies a second", "seconds an image", "two cores, copies a second", "seconds an image"),
