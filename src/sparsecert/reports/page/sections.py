@@ -59,20 +59,12 @@ class Numbers:
 
 
 @dataclass(frozen=True)
-class Certified:
-    """Certified accuracy against rho, the runs overlaid, and the same as a table."""
+class Curves:
+    """Accuracy against rho, drawn and as tables; `alarms` name certificates that an attack broke."""
 
-    chart: CurvesChart
-    table: Table
-
-
-@dataclass(frozen=True)
-class Attacked:
-    """Accuracy under attack; `alarms` name certificates that an attack broke."""
-
-    alarms: Sequence[str]
     charts: Sequence[CurvesChart]
     tables: Sequence[Table]
+    alarms: Sequence[str] = ()
 
 
 def headline(summaries: Sequence[Summary], attacks: Sequence[AttackSummary]) -> list[Numbers]:
@@ -202,8 +194,8 @@ def _notes(runs: Sequence[Run], names: Sequence[str]) -> list[str]:
     return notes
 
 
-def certified_curves(summaries: Sequence[Summary]) -> Certified | None:
-    """The curves of all runs that certify; None if there are none."""
+def certified_curves(summaries: Sequence[Summary]) -> Curves | None:
+    """Certified accuracy, the runs overlaid; None if no run certifies."""
     certifying = [summary for summary in summaries if summary.kind == "certify"]
     table = accuracy_table(certifying)
     if table is None:
@@ -215,8 +207,8 @@ def certified_curves(summaries: Sequence[Summary]) -> Certified | None:
     title = "certified accuracy against the radius, curve by curve as listed"
     caption = "Share of inputs certified for their true class. Dots: medians; dotted line: one half."
     radius = radius_name(certifying)
-    chart = CurvesChart(title, caption, radius, curves)
-    return Certified(chart, replace(table, caption=f"Certified accuracy by {radius}"))
+    table = replace(table, caption=f"Certified accuracy by {radius}")
+    return Curves([CurvesChart(title, caption, radius, curves)], [table])
 
 
 def histograms(runs: Sequence[Run], outcomes: Sequence[Sequence[Outcome]]) -> list[BarsChart]:
@@ -302,17 +294,17 @@ def _one_by_class(run: Run, every: list[Outcome], names: Sequence[str]) -> Table
     return Table(("class", "inputs", "accuracy", "abstained", *certified), tuple(rows), "By true class", notes)
 
 
-def attacked(attacks: Sequence[AttackSummary], gaps: Sequence[Gap], rhos: Sequence[int]) -> Attacked | None:
+def attacked(attacks: Sequence[AttackSummary], gaps: Sequence[Gap], rhos: Sequence[int]) -> Curves | None:
     """The curves under attack, beside certificates of the same images if there are any; None without attacks."""
     if not attacks:
         return None
     tables = [rho_table(attacks, rhos)]
     if not gaps:
-        return Attacked([], [_alone(attacks)], tables)
+        return Curves([_alone(attacks)], tables)
     known = {attack.path: attack for attack in attacks}
     names = attack_labels([known[gap.attack] for gap in gaps])
     charts = [_gap(gap, name) for gap, name in zip(gaps, names, strict=True)]
-    return Attacked(list(filter(None, map(alarm, gaps))), charts, [gap_table(gaps), *tables])
+    return Curves(charts, [gap_table(gaps), *tables], alarms=list(filter(None, map(alarm, gaps))))
 
 
 def _gap(gap: Gap, name: str) -> CurvesChart:
@@ -331,11 +323,9 @@ def _gap(gap: Gap, name: str) -> CurvesChart:
 
 
 def _alone(attacks: Sequence[AttackSummary]) -> CurvesChart:
-    curves = [
-        Curve(
-            f"{name}: median {magnitude(attack.median)}", attack.accuracy_under_attack, attack.accuracy_under_attack[-1]
-        )
-        for attack, name in zip(attacks, attack_labels(attacks), strict=True)
-    ]
+    curves = []
+    for attack, name in zip(attacks, attack_labels(attacks), strict=True):
+        shares = attack.accuracy_under_attack
+        curves.append(Curve(f"{name}: median {magnitude(attack.median)}", shares, shares[-1]))
     caption = "Share of images that no change of up to rho pixels was found for, abstentions counting as fooled."
     return CurvesChart("accuracy under attack against rho", caption, CHANGED, curves)
