@@ -123,7 +123,7 @@ def _galleries(
 
 
 def _rendered(**shown: Any) -> str:
-    """The template filled in. Everything is escaped; a name that the template lacks is an error."""
+    """Fills in the template: all text is escaped, and a name that the template uses but is not given is an error."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
