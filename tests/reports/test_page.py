@@ -31,7 +31,6 @@ from sparsecert.reports.page.charts import whole_ticks
 from sparsecert.reports.page.examples import chosen
 from sparsecert.reports.page.outcomes import by_class, outcomes
 from sparsecert.reports.page.sections import radius_bars
-from sparsecert.reports.page.style import DARK, LIGHT, LINE_COLOURS, TEXT_COLOURS
 from sparsecert.runs import certify_dataset, predict_dataset
 from sparsecert.schemes import ESTIMATION, PREDICTION, Lattice, Uniform
 
@@ -40,6 +39,8 @@ from .made import ABSTAINED, AT_0, AT_4, AT_6, AT_12, N0, N, certified, header, 
 VOID = {"img", "meta"}
 VOTES = [AT_12, AT_6, AT_4, AT_0, ABSTAINED, AT_6]
 TRUE = [0, 0, 1, 0, 0, 2]
+TEXT_COLOURS = {"text", "quiet", "link", "alarm"}
+LINE_COLOURS = {"right", "wrong", "abstained", *(f"s{place}" for place in range(7))}
 
 
 class Read(HTMLParser):
@@ -248,7 +249,7 @@ def test_ticks_are_few_and_whole() -> None:
 def test_the_curve_is_drawn_where_the_numbers_are() -> None:
     run = made()
     found = read(run)
-    (line,) = [one for one in found.all("polyline") if one["class"] == "curve s0"]
+    (line,) = [one for one in found.all("polyline") if one["class"] == "curve s0 d0"]
     points = [tuple(map(float, pair.split(","))) for pair in str(line["points"]).split()]
     top, bottom = 10.0, 212.0  # where 100% and 0% are drawn
     heights = [(bottom - y) / (bottom - top) for _, y in points]
@@ -276,6 +277,16 @@ def test_several_runs_are_overlaid_and_what_they_share_is_said_once() -> None:
     assert found.pairs()["alpha"] == "0.05"
     assert found.texts("h3").count("k = 9") == 2  # its histogram, its pictures
     assert found.pairs()["seed"] == "7"
+
+
+def test_every_curve_looks_different() -> None:
+    runs = [made(scheme={"kind": "uniform", "units": 100, "keep": keep}, path=f"{keep}.jsonl") for keep in range(2, 11)]
+    found = read(*runs)
+    (style,) = found.texts("style")
+    curves = [str(one["class"]) for one in found.all("polyline")]
+    assert len(set(curves)) == len(runs)
+    assert curves == [str(one["class"]) for one in found.all("line") if str(one["class"]).startswith("curve")]
+    assert all(f".{name} {{" in style for curve in curves for name in curve.split())
 
 
 def test_predictions_give_the_accuracy_of_classes_too() -> None:
@@ -315,12 +326,13 @@ def test_a_broken_certificate_is_loud() -> None:
     assert any(text.startswith("NOT SOUND") for text in found.texts("p"))
 
 
-HOSTILE = """<script>alert("1")</script>'&amp;<img src=x onerror=alert(1)>"""
+HOSTILE = """<script>alert("1")</script>'&amp;<img src=x onerror=alert(1)>{{ 7 * 7 }}{% endif %}"""
 
 
 def test_what_records_say_is_never_markup() -> None:
     changes = {"path": f"runs/{HOSTILE}.jsonl", "precision": HOSTILE, "device": HOSTILE}
     data = {**header().run["data"], "name": HOSTILE, "split": HOSTILE, "fingerprint": HOSTILE, "inputs": 6}
+    data["class_names"] = [HOSTILE] * 3
     run = made(data=data, model={"sha256": HOSTILE}, **changes)
     for runs in ([run], [run, made(path=HOSTILE)]):
         text = page(runs)
@@ -328,7 +340,11 @@ def test_what_records_say_is_never_markup() -> None:
         _check_self_contained(found)
         assert "<script" not in text
         assert "<img" not in text
+        assert HOSTILE in found.texts("th")
+        assert any(HOSTILE in text for text in found.texts("li"))
         assert any(HOSTILE in piece for _, piece in found.pieces)
+    labels = [str(chart["aria-label"]) for chart in found.all("svg") if "aria-label" in chart]
+    assert any(HOSTILE in label for label in labels)  # of several runs: a name tells them apart
 
 
 def test_odd_file_names_can_be_written(tmp_path: Path) -> None:
@@ -481,9 +497,14 @@ def _luminance(colour: str) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-@pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
-def test_colours_stand_out_from_the_ground(colours: dict[str, str]) -> None:
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_colours_stand_out_from_the_ground(mode: str) -> None:
     """The contrast that WCAG 2.1 asks for: 4.5 to 1 for text, 3 to 1 for what charts are read by."""
+    (style,) = read(made()).texts("style")
+    blocks = re.findall(r":root \{(.*?)\}", style, re.DOTALL)[:2]
+    light, dark = (dict(re.findall(r"--(\w+): (#[0-9a-f]{6});", block)) for block in blocks)
+    colours = light if mode == "light" else dark
+    assert colours.keys() == TEXT_COLOURS | LINE_COLOURS | {"ground", "raised", "line"}
     for ground in ("ground", "raised"):
         for names, least in ((TEXT_COLOURS, 4.5), (LINE_COLOURS, 3.0)):
             for name in names:

@@ -6,6 +6,7 @@ import base64
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import sparsecert
 from sparsecert.datasets import Dataset
@@ -17,11 +18,9 @@ from sparsecert.reports.attacks import AttackSummary
 from sparsecert.reports.comparison import facts, labels, sentence, shared
 from sparsecert.reports.gap import Gap
 from sparsecert.reports.page import sections
-from sparsecert.reports.page.examples import examples, in_words
+from sparsecert.reports.page.examples import Gallery, gallery
 from sparsecert.reports.page.images import class_names, data_of
-from sparsecert.reports.page.markup import Html, joined, section, tag
 from sparsecert.reports.page.outcomes import Outcome, Run, outcomes
-from sparsecert.reports.page.style import style_sheet
 from sparsecert.reports.summary import Summary
 
 __all__ = ["Run", "page", "write_page"]
@@ -71,16 +70,19 @@ def page(
     data = _data(runs, data_dir)
     names = [class_names(run.records.header, _known(one)) for run, one in zip(runs, data, strict=True)]
     headers = [(findings.header, summary) for findings, summary in attacks]
-    parts = [
-        sections.headline(summaries, under_attack),
-        sections.certified_curves(summaries),
-        sections.attacked(under_attack, gaps, rhos),
-        sections.histograms(runs, found),
-        sections.class_tables(runs, found, names),
-        _pictures(runs, found, data, names),
-        sections.origins(runs, headers),
-    ]
-    return _document(shared([_said(summary) for summary in summaries or under_attack]), parts)
+    common = shared([_said(summary) for summary in summaries or under_attack])
+    return _rendered(
+        title=f"sparsecert: {common.get('data', 'several data sets')}",
+        about=sentence(common),
+        headline=sections.headline(summaries, under_attack),
+        certified=sections.certified_curves(summaries),
+        attacked=sections.attacked(under_attack, gaps, rhos),
+        histograms=sections.histograms(runs, found),
+        by_class=sections.class_tables(runs, found, names),
+        galleries=_galleries(runs, found, data, names),
+        runs=len(runs),
+        origins=sections.origins(runs, headers),
+    )
 
 
 def _said(summary: Summary | AttackSummary) -> dict[str, str]:
@@ -108,49 +110,26 @@ def _known(found: Dataset | InputError) -> Dataset | None:
     return None if isinstance(found, InputError) else found
 
 
-def _pictures(
+def _galleries(
     runs: Sequence[Run],
     found: Sequence[Sequence[Outcome]],
     data: Sequence[Dataset | InputError],
     names: Sequence[Sequence[str]],
-) -> Html | None:
-    if not runs:
-        return None
+) -> list[Gallery]:
     count = EXAMPLES if len(runs) == 1 else FEWER_EXAMPLES
-    parts: list[str | None] = []
-    titles = labels([run.summary for run in runs])
-    for run, every, one, known, title in list(zip(runs, found, data, names, titles, strict=True))[:MOST_PICTURED]:
-        parts.append(tag("h3", title))
-        try:
-            if isinstance(one, InputError):
-                raise one
-            parts.append(examples(run.records.header, one, every, known, count))
-        except InputError as error:
-            of_a_table = run.records.header.run["encoding"].get("kind") == "nan"
-            why = "the inputs are rows of a table" if of_a_table else error
-            parts.append(tag("p", f"No pictures of inputs are shown: {why}.", class_="note"))
-            parts.append(in_words(every, known, count))
-    if len(runs) > MOST_PICTURED:
-        parts.append(tag("p", f"Of {len(runs)} runs, the first {MOST_PICTURED} are pictured.", class_="note"))
-    return section("Most and least certain inputs", *parts)
+    titles = labels([run.summary for run in runs]) if runs else []
+    each = list(zip(runs, found, data, names, titles, strict=True))[:MOST_PICTURED]
+    return [gallery(title, run.records.header, one, every, known, count) for run, every, one, known, title in each]
 
 
-def _document(common: dict[str, str], parts: Sequence[Html | None]) -> str:
-    """The whole file. The policy lets a browser run no script and fetch nothing, whatever the records hold."""
-    style = style_sheet()
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode("ascii")
-    policy = f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-    title = f"sparsecert: {common.get('data', 'several data sets')}"
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=policy),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="generator", content=f"sparsecert {sparsecert.__version__}"),
-        tag("title", title),
-        tag("style", Html(style)),
+def _rendered(**shown: Any) -> str:
+    """Fills in the template: all text is escaped, and a name that the template uses but is not given is an error."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader(__name__), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    footer = tag("footer", f"Written by sparsecert {sparsecert.__version__} from records; no model was asked again.")
-    top = tag("header", tag("h1", title), tag("p", sentence(common), class_="note"))
-    body = tag("body", top, tag("main", *parts), footer)
-    return f"<!DOCTYPE html>\n{joined([tag('html', head, body, lang='en')])}\n"
+    style = environment.get_template("style.css").render()
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode("ascii")
+    page = environment.get_template("page.html")
+    return page.render(shown, version=sparsecert.__version__, style_sha256=digest) + "\n"

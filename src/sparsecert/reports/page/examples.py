@@ -4,18 +4,66 @@ from __future__ import annotations
 
 import heapq
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from sparsecert.datasets import Dataset
+from sparsecert.errors import InputError
 from sparsecert.records import Header, is_exact
 from sparsecert.reports.comparison import percent
 from sparsecert.reports.page.images import copies, null_colour, picture, shown_draws
-from sparsecert.reports.page.markup import Html, joined, tag
 from sparsecert.reports.page.outcomes import Outcome
 
 COPIES = 4
 SMALL = 96  # pixels of width up to which each is drawn as a square
-MOST_CLASSES = 3  # of which the votes for an input are told
+MOST_CLASSES = 3  # whose votes are listed for an input
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A PNG file in base64, and what it shows."""
+
+    png: str
+    alt: str
+    caption: str
+
+
+@dataclass(frozen=True)
+class Example:
+    """An input in words, and pictures of it and of its ablated copies; none where it is no image."""
+
+    description: str
+    pictures: Sequence[Picture] = ()
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Examples of one run by the reason for their choice; `small` pictures show each pixel as a square."""
+
+    title: str
+    note: str
+    examples: Mapping[str, Sequence[Example]]
+    pictured: bool = False
+    small: bool = False
+
+
+def gallery(
+    title: str, header: Header, data: Dataset | InputError, every: Sequence[Outcome], names: Sequence[str], count: int
+) -> Gallery:
+    """So many examples of each kind: with pictures, or in words if there is no data set to show or it has no images."""
+    found = chosen(every, count)
+    try:
+        if isinstance(data, InputError):
+            raise data
+        null = f"{null_colour(data)} is NULL" if scheme_ablates(header) else "units that are not kept show other values"
+        pictured = {kind: [_example(header, data, one, names) for one in some] for kind, some in found.items()}
+        small = data.images.shape[2] <= SMALL
+        return Gallery(title, f"{_explained(header)}; {null}.", pictured, pictured=True, small=small)
+    except InputError as error:
+        of_a_table = header.run["encoding"].get("kind") == "nan"
+        why = "the inputs are rows of a table" if of_a_table else error
+        told = {kind: [Example(_described(one, names)) for one in some] for kind, some in found.items()}
+        return Gallery(title, f"No pictures of inputs are shown: {why}.", told)
 
 
 def chosen(every: Sequence[Outcome], count: int) -> dict[str, list[Outcome]]:
@@ -39,25 +87,6 @@ def _downwards(one: Outcome) -> tuple[float, ...]:
     return tuple(-value for value in one.certainty)
 
 
-def examples(header: Header, data: Dataset, every: Sequence[Outcome], names: Sequence[str], count: int) -> Html:
-    """Pictures of the chosen inputs under headings of the fourth level, and of what the model saw of them."""
-    colour = null_colour(data)
-    parts = []
-    for title, inputs in chosen(every, count).items():
-        shown = [_example(header, data, one, names) for one in inputs]
-        parts += [tag("h4", title), tag("div", *shown, class_="examples")]
-    null = f"{colour} is NULL" if scheme_ablates(header) else "units that are not kept show other values"
-    return joined([tag("p", f"{_explained(header)}; {null}.", class_="note"), *parts])
-
-
-def in_words(every: Sequence[Outcome], names: Sequence[str], count: int) -> Html:
-    """The chosen inputs where they have no picture, such as rows of a table."""
-    parts = []
-    for title, inputs in chosen(every, count).items():
-        parts += [tag("h4", title), tag("ul", *[tag("li", _told(one, names)) for one in inputs])]
-    return joined(parts)
-
-
 def scheme_ablates(header: Header) -> bool:
     """Whether masks make units NULL, and do not replace them by other values."""
     return bool(header.run["scheme"].get("kind") != "random-values")
@@ -72,20 +101,19 @@ def _explained(header: Header) -> str:
     )
 
 
-def _example(header: Header, data: Dataset, one: Outcome, names: Sequence[str]) -> Html:
+def _example(header: Header, data: Dataset, one: Outcome, names: Sequence[str]) -> Example:
     draws = shown_draws(header, COPIES)
-    voted = _voted(one, draws, names)
-    size = "small" if data.images.shape[2] <= SMALL else None
-    images = [_image(picture(data, one.example), f"input {one.example}", "input", size)]
-    for draw, vote, file in zip(draws, voted, copies(header, data, one.example, draws), strict=True):
+    pictures = [_picture(picture(data, one.example), f"input {one.example}", "input")]
+    for draw, vote, file in zip(
+        draws, _voted(one, draws, names), copies(header, data, one.example, draws), strict=True
+    ):
         mask = f"{'mask' if is_exact(header) else 'copy'} {draw}"
-        images.append(_image(file, f"{mask} of input {one.example}", f"{mask}{vote}", size))
-    return tag("figure", tag("div", *images, class_="copies"), tag("figcaption", _told(one, names)))
+        pictures.append(_picture(file, f"{mask} of input {one.example}", f"{mask}{vote}"))
+    return Example(_described(one, names), pictures)
 
 
-def _image(file: bytes, alt: str, caption: str, size: str | None) -> Html:
-    source = f"data:image/png;base64,{b64encode(file).decode('ascii')}"
-    return tag("span", tag("img", src=source, alt=alt, class_=size), caption)
+def _picture(file: bytes, alt: str, caption: str) -> Picture:
+    return Picture(b64encode(file).decode("ascii"), alt, caption)
 
 
 def _voted(one: Outcome, draws: Sequence[int], names: Sequence[str]) -> list[str]:
@@ -99,7 +127,7 @@ def _voted(one: Outcome, draws: Sequence[int], names: Sequence[str]) -> list[str
     return [f": {names[votes[draw]] if votes[draw] < len(names) else 'no vote'}" for draw in draws]
 
 
-def _told(one: Outcome, names: Sequence[str]) -> str:
+def _described(one: Outcome, names: Sequence[str]) -> str:
     """An input in words: its class, what was answered and certified, and its votes."""
     if one.label is None:
         said = "abstained"

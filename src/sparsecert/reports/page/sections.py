@@ -1,10 +1,10 @@
-"""The parts of the page: each is what some runs have to say, or nothing where they have nothing of the kind."""
+"""The sections of the page as plain data; what no run has is empty, and the template leaves it out."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sparsecert.exact import PATCHES
@@ -36,46 +36,68 @@ from sparsecert.reports.comparison import (
 )
 from sparsecert.reports.gap import Gap
 from sparsecert.reports.medians import certified_accuracy, median_certified_robustness
-from sparsecert.reports.page.charts import Bar, Curve, bars_chart, bars_legend, curves_chart, legend
-from sparsecert.reports.page.markup import Html, joined, listed, section, table_of, tag, tiles
+from sparsecert.reports.page.charts import Bar, BarsChart, Curve, CurvesChart
 from sparsecert.reports.page.outcomes import Outcome, Run, by_class
 from sparsecert.reports.summary import Summary
 
 RADII = (0, 1, *(digit * 10**power for power in range(9) for digit in (2, 5, 10)))
 MOST_RADII = 7
 MOST_BARS = 60
+CHANGED = "rho: pixels that may be changed"
 VERSIONS = "sparsecert", "torch", "numpy", "python"
 
 
-def headline(summaries: Sequence[Summary], attacks: Sequence[AttackSummary]) -> Html:
+@dataclass(frozen=True)
+class Numbers:
+    """Numbers or facts with names: large as tiles, or as a list, or as a table with a row for each run."""
+
+    heading: str = ""
+    tiles: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, str] = field(default_factory=dict)
+    table: Table | None = None
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Accuracy against rho, drawn and as tables; `alarms` name certificates that an attack broke."""
+
+    charts: Sequence[CurvesChart]
+    tables: Sequence[Table]
+    alarms: Sequence[str] = ()
+
+
+def headline(summaries: Sequence[Summary], attacks: Sequence[AttackSummary]) -> list[Numbers]:
     """The numbers that a reader came for: large for a lone run, else a row for each."""
-    parts: list[str | None] = []
-    both = bool(summaries and attacks)
+    found, both = [], bool(summaries and attacks)
     if summaries:
-        parts += [tag("h3", "Votes")] if both else []
         certifies = any(summary.kind == "certify" for summary in summaries)
         radii, measure = shown_radii(summaries), measured_in(summaries)
-        found = [_numbers(summary, certifies, radii, measure) for summary in summaries]
-        parts += [tiles(found[0])] if len(found) == 1 else [_rows("run", labels(summaries), found, summaries)]
-        parts += [tag("p", text, class_="note") for text in _meanings(summaries)]
+        each = [_results(summary, certifies, radii, measure) for summary in summaries]
+        heading = "Votes" if both else ""
+        found.append(_numbers(heading, "run", labels(summaries), each, summaries, _meanings(summaries)))
     if attacks:
-        parts += [tag("h3", "Attacks")] if both else []
-        results = [attack_results(attack) for attack in attacks]
-        parts += (
-            [tiles(results[0])] if len(results) == 1 else [_rows("attack", attack_labels(attacks), results, attacks)]
-        )
-    return section("Headline", *parts)
+        each = [attack_results(attack) for attack in attacks]
+        found.append(_numbers("Attacks" if both else "", "attack", attack_labels(attacks), each, attacks))
+    return found
 
 
-def _rows(
-    kind: str, names: Sequence[str], found: Sequence[dict[str, str]], runs: Sequence[Summary | AttackSummary]
-) -> Html:
-    """A row for each run; the model last."""
+def _numbers(
+    heading: str,
+    kind: str,
+    names: Sequence[str],
+    each: Sequence[dict[str, str]],
+    runs: Sequence[Summary | AttackSummary],
+    notes: Sequence[str] = (),
+) -> Numbers:
+    """Tiles for a lone run; else a row for each run, the model last."""
+    if len(each) == 1:
+        return Numbers(heading, tiles=each[0], notes=notes)
     rows = [
         (name, *numbers.values(), f"{run.model_file} {run.model_sha256[:8]}")
-        for name, numbers, run in zip(names, found, runs, strict=True)
+        for name, numbers, run in zip(names, each, runs, strict=True)
     ]
-    return table_of(Table((kind, *found[0], "model"), tuple(rows), ""))
+    return Numbers(heading, table=Table((kind, *each[0], "model"), tuple(rows), ""), notes=notes)
 
 
 def shown_radii(summaries: Sequence[Summary]) -> list[int]:
@@ -84,7 +106,7 @@ def shown_radii(summaries: Sequence[Summary]) -> list[int]:
     return [rho for rho in RADII if rho <= max(largest, 0)][:MOST_RADII]
 
 
-def _numbers(summary: Summary, certifies: bool, radii: Sequence[int], measure: str) -> dict[str, str]:
+def _results(summary: Summary, certifies: bool, radii: Sequence[int], measure: str) -> dict[str, str]:
     known = summary.kind == "certify"
     found = {"accuracy": percent(summary.accuracy), "abstained": percent(summary.abstained)}
     if not certifies:
@@ -114,18 +136,18 @@ def _promise(summary: Summary) -> str:
     return f"{radius}: no {change} brings the classifier to another answer. {surely}"
 
 
-def origins(runs: Sequence[Run], attacks: Sequence[tuple[Header, AttackSummary]]) -> Html:
+def origins(runs: Sequence[Run], attacks: Sequence[tuple[Header, AttackSummary]]) -> list[Numbers]:
     """Exactly what decided the numbers: once what all runs share, then a row for each run of what they do not."""
-    each = [_decided(run) for run in runs]
-    names = labels([run.summary for run in runs]) if runs else []
-    parts = [_apart(each, names, "run")] if each else []
-    parts += [tag("p", note, class_="note") for note in _notes(runs, names)]
+    found = []
+    if runs:
+        names = labels([run.summary for run in runs])
+        found.append(_apart("", "run", names, [_decided(run) for run in runs], _notes(runs, names)))
     if attacks:
         summaries = [summary for _, summary in attacks]
         known = [{**attack_facts(summary), **_traced(header, summary)} for header, summary in attacks]
-        parts += [tag("h3", "Attacks"), _apart(known, attack_labels(summaries), "attack")]
-        parts += [tag("p", note, class_="note") for summary in summaries for note in attack_remarks(summary)]
-    return section("What decided these numbers", *parts)
+        notes = [note for summary in summaries for note in attack_remarks(summary)]
+        found.append(_apart("Attacks", "attack", attack_labels(summaries), known, notes))
+    return found
 
 
 def _decided(run: Run) -> dict[str, str]:
@@ -152,14 +174,15 @@ def _traced(header: Header, summary: Summary | AttackSummary) -> dict[str, str]:
     }
 
 
-def _apart(each: Sequence[dict[str, str]], names: Sequence[str], kind: str) -> Html:
+def _apart(
+    heading: str, kind: str, names: Sequence[str], each: Sequence[dict[str, str]], notes: Sequence[str]
+) -> Numbers:
     common = shared(each)
     own = [name for name in each[0] if name not in common]
-    said = listed({name: text for name, text in common.items() if text != NOT_APPLICABLE})
-    if not own:
-        return said
-    rows = [(name, *(known[fact] for fact in own)) for name, known in zip(names, each, strict=True)]
-    return joined([said, table_of(Table((kind, *own), tuple(rows), f"Where the {kind}s differ"))])
+    known = {name: text for name, text in common.items() if text != NOT_APPLICABLE}
+    rows = tuple((name, *(facts[fact] for fact in own)) for name, facts in zip(names, each, strict=True))
+    table = Table((kind, *own), rows, f"Where the {kind}s differ") if own else None
+    return Numbers(heading, facts=known, table=table, notes=notes)
 
 
 def _notes(runs: Sequence[Run], names: Sequence[str]) -> list[str]:
@@ -171,41 +194,37 @@ def _notes(runs: Sequence[Run], names: Sequence[str]) -> list[str]:
     return notes
 
 
-def certified_curves(summaries: Sequence[Summary]) -> Html | None:
-    """Certified accuracy against rho, the runs overlaid, and the same as a table."""
+def certified_curves(summaries: Sequence[Summary]) -> Curves | None:
+    """Certified accuracy, the runs overlaid; None if no run certifies."""
     certifying = [summary for summary in summaries if summary.kind == "certify"]
     table = accuracy_table(certifying)
     if table is None:
         return None
-    drawn = [
+    curves = [
         Curve(f"{name}: median {median(summary.median)}", summary.certified_accuracy, dot=summary.median)
         for summary, name in zip(certifying, labels(certifying), strict=True)
     ]
-    chart = curves_chart(
-        drawn, radius_name(certifying), "certified accuracy against the radius, curve by curve as listed"
-    )
+    title = "certified accuracy against the radius, curve by curve as listed"
     caption = "Share of inputs certified for their true class. Dots: medians; dotted line: one half."
-    figure = tag("figure", chart, legend([curve.name for curve in drawn]), tag("figcaption", caption))
-    about = f"Certified accuracy by {radius_name(certifying)}"
-    return section("Certified accuracy", figure, table_of(replace(table, caption=about)))
+    radius = radius_name(certifying)
+    table = replace(table, caption=f"Certified accuracy by {radius}")
+    return Curves([CurvesChart(title, caption, radius, curves)], [table])
 
 
-def histograms(runs: Sequence[Run], outcomes: Sequence[Sequence[Outcome]]) -> Html | None:
+def histograms(runs: Sequence[Run], outcomes: Sequence[Sequence[Outcome]]) -> list[BarsChart]:
     """How many inputs have which radius, a chart for each run that certifies."""
-    pairs = [(run, every) for run, every in zip(runs, outcomes, strict=True) if run.certifies]
-    if not pairs:
-        return None
-    names = labels([run.summary for run, _ in pairs])
-    figures = []
-    for (run, every), name in zip(pairs, names, strict=True):
-        bars, across = radius_bars(every), radius_name([run.summary])
-        top = max(bar.inputs for bar in bars)
-        title = f"number of inputs by certified radius, {name}"
-        heading = tag("h3", name) if len(pairs) > 1 else None
-        counted = tag("figcaption", f"Inputs by certified radius: {certificates(run.summary)}.")
-        chart = bars_chart(bars, f"certified radius ({across})", title, top)
-        figures.append(tag("figure", heading, chart, bars_legend(bars), counted))
-    return section("Certified radii", tag("div", *figures, class_="charts") if len(figures) > 1 else figures[0])
+    pairs = [(run.summary, every) for run, every in zip(runs, outcomes, strict=True) if run.certifies]
+    names = labels([summary for summary, _ in pairs]) if pairs else []
+    return [
+        BarsChart(
+            title=f"number of inputs by certified radius, {name}",
+            caption=f"Inputs by certified radius: {certificates(summary)}.",
+            x_label=f"certified radius ({radius_name([summary])})",
+            bars=radius_bars(every),
+            heading=name if len(pairs) > 1 else "",
+        )
+        for (summary, every), name in zip(pairs, names, strict=True)
+    ]
 
 
 def radius_bars(every: Sequence[Outcome]) -> list[Bar]:
@@ -225,12 +244,10 @@ def radius_bars(every: Sequence[Outcome]) -> list[Bar]:
 
 def class_tables(
     runs: Sequence[Run], outcomes: Sequence[Sequence[Outcome]], names: Sequence[Sequence[str]]
-) -> Html | None:
+) -> list[Table]:
     """Accuracy by true class: for a lone run with all that is certified, for several runs a column each."""
-    if not runs:
-        return None
     if len(runs) == 1:
-        return section("Accuracy per class", _one_by_class(runs[0], list(outcomes[0]), names[0]))
+        return [_one_by_class(runs[0], list(outcomes[0]), names[0])]
     tables = []
     sets = list(dict.fromkeys(_data(run) for run in runs))
     for data in sets:
@@ -248,8 +265,8 @@ def class_tables(
                 accuracy = found[label].accuracy
                 cells.append(NOT_APPLICABLE if accuracy is None else f"{percent(accuracy)}{middle}")
             rows.append((name, *cells))
-        tables.append(table_of(Table(("class", *labels([run.summary for run in some])), tuple(rows), about)))
-    return section("Accuracy per class", *tables)
+        tables.append(Table(("class", *labels([run.summary for run in some])), tuple(rows), about))
+    return tables
 
 
 def _data(run: Run) -> tuple[str, str, str, int]:
@@ -257,7 +274,7 @@ def _data(run: Run) -> tuple[str, str, str, int]:
     return facts["name"], facts["split"], facts["fingerprint"], run.records.header.run["classes"]
 
 
-def _one_by_class(run: Run, every: list[Outcome], names: Sequence[str]) -> Html:
+def _one_by_class(run: Run, every: list[Outcome], names: Sequence[str]) -> Table:
     radii = shown_radii([run.summary]) if run.certifies else []
     certified = ("median certified radius", *(f"certified at {rho}" for rho in radii)) if run.certifies else ()
     rows = []
@@ -273,55 +290,42 @@ def _one_by_class(run: Run, every: list[Outcome], names: Sequence[str]) -> Html:
             cells.append(median(median_certified_robustness(found.robustness)))
             cells += [percent(shares[rho] if rho < len(shares) else 0.0) for rho in radii]
         rows.append((name, str(found.answered), *cells))
-    table = Table(("class", "inputs", "accuracy", "abstained", *certified), tuple(rows), "By true class")
-    note = None
-    if run.predictions is not None:
-        note = tag("p", "Inputs, accuracy and abstentions are of the predictions.", class_="note")
-    return joined([table_of(table, bars=[2]), note])
+    notes = () if run.predictions is None else ("Inputs, accuracy and abstentions are of the predictions.",)
+    return Table(("class", "inputs", "accuracy", "abstained", *certified), tuple(rows), "By true class", notes)
 
 
-def attacked(attacks: Sequence[AttackSummary], gaps: Sequence[Gap], rhos: Sequence[int]) -> Html | None:
-    """Accuracy under attack; held against certificates of the same images, where there are any."""
+def attacked(attacks: Sequence[AttackSummary], gaps: Sequence[Gap], rhos: Sequence[int]) -> Curves | None:
+    """The curves under attack, beside certificates of the same images if there are any; None without attacks."""
     if not attacks:
         return None
-    parts: list[str | None] = [tag("p", line, class_="alarm", role="alert") for line in filter(None, map(alarm, gaps))]
-    if gaps:
-        known = {attack.path: attack for attack in attacks}
-        names = attack_labels([known[gap.attack] for gap in gaps])
-        figures = [_gap(gap, name) for gap, name in zip(gaps, names, strict=True)]
-        parts += [tag("div", *figures, class_="charts") if len(figures) > 1 else figures[0]]
-        parts += [table_of(gap_table(gaps))]
-    else:
-        parts.append(_alone(attacks))
-    return section("Under attack", *parts, table_of(rho_table(attacks, rhos)))
+    tables = [rho_table(attacks, rhos)]
+    if not gaps:
+        return Curves([_alone(attacks)], tables)
+    known = {attack.path: attack for attack in attacks}
+    names = attack_labels([known[gap.attack] for gap in gaps])
+    charts = [_gap(gap, name) for gap, name in zip(gaps, names, strict=True)]
+    return Curves(charts, [gap_table(gaps), *tables], alarms=list(filter(None, map(alarm, gaps))))
 
 
-def _gap(gap: Gap, name: str) -> Html:
+def _gap(gap: Gap, name: str) -> CurvesChart:
     """Both curves and what lies between them."""
+    attacked = gap.accuracy_under_attack
     curves = [
         Curve(f"certified: median {median(gap.median_certified)}", gap.certified_accuracy, dot=gap.median_certified),
-        Curve(
-            f"not fooled by {name}: median {magnitude(gap.median_attacked)}",
-            gap.accuracy_under_attack,
-            gap.accuracy_under_attack[-1],
-        ),
+        Curve(f"not fooled by {name}: median {magnitude(gap.median_attacked)}", attacked, attacked[-1]),
     ]
     title = f"certified accuracy and accuracy under attack against rho, {name}"
-    chart = curves_chart(curves, "rho: pixels that may be changed", title, between=True)
     caption = (
         f"{len(gap.pairs)} images of both runs. The accuracy under the worst change lies in the shaded part, "
         "abstentions counting as fooled."
     )
-    return tag("figure", chart, legend([curve.name for curve in curves]), tag("figcaption", caption))
+    return CurvesChart(title, caption, CHANGED, curves, shaded=True)
 
 
-def _alone(attacks: Sequence[AttackSummary]) -> Html:
-    curves = [
-        Curve(
-            f"{name}: median {magnitude(attack.median)}", attack.accuracy_under_attack, attack.accuracy_under_attack[-1]
-        )
-        for attack, name in zip(attacks, attack_labels(attacks), strict=True)
-    ]
-    chart = curves_chart(curves, "rho: pixels that may be changed", "accuracy under attack against rho")
+def _alone(attacks: Sequence[AttackSummary]) -> CurvesChart:
+    curves = []
+    for attack, name in zip(attacks, attack_labels(attacks), strict=True):
+        shares = attack.accuracy_under_attack
+        curves.append(Curve(f"{name}: median {magnitude(attack.median)}", shares, shares[-1]))
     caption = "Share of images that no change of up to rho pixels was found for, abstentions counting as fooled."
-    return tag("figure", chart, legend([curve.name for curve in curves]), tag("figcaption", caption))
+    return CurvesChart("accuracy under attack against rho", caption, CHANGED, curves)
