@@ -23,7 +23,7 @@ from sparsecert.service import inputs, metrics
 from sparsecert.service.batching import ShuttingDown
 from sparsecert.service.handlers import Handlers
 from sparsecert.service.limits import Limits
-from sparsecert.service.middleware import add_middleware, refusal
+from sparsecert.service.middleware import add_middleware
 from sparsecert.service.schemas import (
     Card,
     Certified,
@@ -72,6 +72,7 @@ PICTURE: dict[str, Any] = {
         "content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in ("image/png", "image/jpeg")},
     }
 }
+LONGEST_SENTENCE = 300
 
 
 @dataclass(frozen=True)
@@ -232,6 +233,10 @@ def _handle_mistakes(app: FastAPI) -> None:
         status = 422 if error.status_code == 400 else error.status_code
         return refusal(status, sentences.get(error.status_code, str(error.detail)), headers)
 
+    @app.exception_handler(Exception)
+    async def failed(_: Request, error: Exception) -> JSONResponse:
+        return refusal(500, "the service failed; its log says why")
+
 
 def _sentence(error: RequestValidationError, content_type: str) -> str:
     """The first thing that is wrong; what came is not repeated, for it may be anything."""
@@ -249,6 +254,13 @@ def _sentence(error: RequestValidationError, content_type: str) -> str:
 
 def _content_type(request: Request) -> str:
     return request.headers.get("content-type", "").lower()
+
+
+def refusal(status: int, sentence: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    """A refusal, in characters that can be sent."""
+    sent = sentence.encode("utf-8", "replace").decode()
+    cut = sent if len(sent) <= LONGEST_SENTENCE else f"{sent[:LONGEST_SENTENCE]}..."
+    return JSONResponse({"detail": cut}, status, headers)
 
 
 def card(handlers: Handlers, name: str, sha256: str | None) -> Card:

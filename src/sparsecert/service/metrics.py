@@ -46,7 +46,7 @@ class Metrics:
 
     def text(self) -> bytes:
         """All metrics in the Prometheus text format."""
-        return generate_latest(_WithoutCreated(self.registry))  # type: ignore[arg-type,unused-ignore]
+        return generate_latest(_WithoutCreated(self.registry))
 
 
 class _WithoutCreated(Collector):

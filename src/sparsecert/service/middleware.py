@@ -1,8 +1,7 @@
 """What every request passes first: metrics, response headers, the bearer token, and the limits.
 
-Starlette's AuthenticationMiddleware asks for the token, its ServerErrorMiddleware answers what fails. The other classes
-are plain ASGI: Starlette has no deadlines and no limit on requests at once, and its own limit on bodies (since 1.6)
-answers in plain text, and not before a route has been looked up.
+Starlette's own middleware asks for the token and turns exceptions into answers. The three classes here are plain ASGI:
+Starlette has no deadlines and no limit on requests at once, and its limit on bodies (since 1.6) answers in plain text.
 """
 
 from __future__ import annotations
@@ -15,10 +14,12 @@ from contextlib import aclosing, suppress
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 from fastapi.security.utils import get_authorization_scheme_param
-from starlette.authentication import AuthCredentials, AuthenticationBackend, AuthenticationError, SimpleUser
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.authentication import AuthenticationBackend, AuthenticationError
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.middleware.authentication import AuthenticationMiddleware
 from starlette.middleware.errors import ServerErrorMiddleware
+from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -35,39 +36,31 @@ HEADERS = {
 }
 NEEDS_TOKEN = "this service asks for a token: send the header 'Authorization: Bearer TOKEN'"
 COMPRESSED = "send the body as it is, without Content-Encoding: this service unpacks nothing"
-FAILED = "the service failed; its log says why"
 CLOSE = {"connection": "close"}  # the rest of the body is not read
-RETRY_AFTER = 1  # seconds
+RETRY_AFTER = {"retry-after": "1"}  # seconds
 NOTHING_SENT = 499  # the status that is counted where the client left before any answer
-LONGEST_SENTENCE = 300
 
 
 def add_middleware(
     app: FastAPI, limits: Limits, metrics: Metrics, token: str | None, open_paths: Collection[str]
 ) -> None:
-    """Adds all middleware to an application that has its routes; `open_paths` need no token."""
-    app.add_middleware(ServerErrorMiddleware, handler=_failed)  # innermost: a 500 is counted and gets the headers too
+    """Adds all middleware, innermost first, to an application that has its routes and its exception handlers.
+
+    `open_paths` need no token. An application has middleware for exceptions already, but its ServerErrorMiddleware is
+    outside all of this, where a 500 would not be counted, and its ExceptionMiddleware inside, past `LimitRequests`.
+    """
+    handlers = app.exception_handlers
     app.add_middleware(LimitRequests, limits=limits)
+    app.add_middleware(ExceptionMiddleware, handlers={HTTPException: handlers[HTTPException]})
+    app.add_middleware(ServerErrorMiddleware, handler=handlers[Exception])
     if token is not None:
         app.add_middleware(AuthenticationMiddleware, backend=BearerToken(token, open_paths), on_error=_unauthorized)
     app.add_middleware(PrepareResponses, seconds=limits.seconds)
-    paths = {getattr(route, "path", "") for route in app.routes}
-    app.add_middleware(CountRequests, metrics=metrics, paths=paths)
-
-
-def refusal(status: int, sentence: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    """{"detail": sentence}, cut to a length and in characters that can be sent."""
-    sent = sentence.encode("utf-8", "replace").decode()
-    cut = sent if len(sent) <= LONGEST_SENTENCE else f"{sent[:LONGEST_SENTENCE]}..."
-    return JSONResponse({"detail": cut}, status, headers)
-
-
-async def _failed(_: Request, error: Exception) -> JSONResponse:
-    return refusal(500, FAILED)
+    app.add_middleware(CountRequests, metrics=metrics, paths={getattr(route, "path", "") for route in app.routes})
 
 
 def _unauthorized(_: HTTPConnection, error: AuthenticationError) -> JSONResponse:
-    return refusal(401, str(error), {"www-authenticate": "Bearer"})
+    return JSONResponse({"detail": str(error)}, 401, {"www-authenticate": "Bearer"})
 
 
 class BearerToken(AuthenticationBackend):
@@ -76,13 +69,13 @@ class BearerToken(AuthenticationBackend):
     def __init__(self, token: str, open_paths: Collection[str]) -> None:
         self._token, self._open_paths = token.encode(), frozenset(open_paths)
 
-    async def authenticate(self, conn: HTTPConnection) -> tuple[AuthCredentials, SimpleUser] | None:
+    async def authenticate(self, conn: HTTPConnection) -> None:
         """Raises AuthenticationError without the right token; there are no users to tell apart."""
-        if conn.scope["path"] not in self._open_paths:
-            scheme, given = get_authorization_scheme_param(conn.headers.get("authorization"))
-            if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode("latin-1"), self._token):
-                raise AuthenticationError(NEEDS_TOKEN)
-        return None
+        if conn.scope["path"] in self._open_paths:
+            return
+        scheme, given = get_authorization_scheme_param(conn.headers.get("authorization"))
+        if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode("latin-1"), self._token):
+            raise AuthenticationError(NEEDS_TOKEN)
 
 
 class CountRequests:
@@ -161,42 +154,33 @@ class LimitRequests:
         if scope["type"] != "http" or scope["method"] == "GET":
             await self._app(scope, receive, send)
             return
-        encodings = Headers(scope=scope).getlist("content-encoding")
-        if any(encoding.lower() != "identity" for encoding in encodings):
-            await refusal(415, COMPRESSED, CLOSE)(scope, receive, send)
-        elif self._places.locked():
-            headers = {"retry-after": str(RETRY_AFTER)}
-            await refusal(429, self._limits.too_many_requests(), headers)(scope, receive, send)
-        else:
-            async with self._places:
-                await self._with_body(scope, receive, send)
+        request = Request(scope, receive)
+        if any(encoding.lower() != "identity" for encoding in request.headers.getlist("content-encoding")):
+            raise HTTPException(415, COMPRESSED, CLOSE)
+        if self._places.locked():
+            raise HTTPException(429, self._limits.too_many_requests(), RETRY_AFTER)
+        async with self._places:
+            try:
+                unread = [await asyncio.wait_for(self._body(request), self._limits.seconds)]
+            except asyncio.TimeoutError as error:
+                raise HTTPException(408, self._limits.too_slow(), CLOSE) from error
 
-    async def _with_body(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            body = await asyncio.wait_for(self._read(Request(scope, receive)), self._limits.seconds)
-        except asyncio.TimeoutError:
-            await refusal(408, self._limits.too_slow(), CLOSE)(scope, receive, send)
-            return
-        if body is None:
-            await refusal(413, self._limits.too_large(), CLOSE)(scope, receive, send)
-            return
-        unread = [body]
+            async def receive_body_first() -> Message:
+                return {"type": "http.request", "body": unread.pop()} if unread else await receive()
 
-        async def receive_body_first() -> Message:
-            return {"type": "http.request", "body": unread.pop(), "more_body": False} if unread else await receive()
+            await self._app(scope, receive_body_first, send)
 
-        await self._app(scope, receive_body_first, send)
-
-    async def _read(self, request: Request) -> bytes | None:
-        """The body; None as soon as it is known to be too large."""
+    async def _body(self, request: Request) -> bytes:
+        """The body, refused as soon as it is known to be too large."""
+        too_large = HTTPException(413, self._limits.too_large(), CLOSE)
         declared = request.headers.get("content-length", "0")
         if not declared.isdecimal() or int(declared[:20]) > self._limits.body:
-            return None
+            raise too_large
         body = bytearray()
-        async with aclosing(request.stream()) as parts:
-            with suppress(ClientDisconnect):  # what came is looked at, and the answer goes nowhere
+        with suppress(ClientDisconnect):  # what came is looked at, and the answer goes nowhere
+            async with aclosing(request.stream()) as parts:
                 async for part in parts:
                     body += part
                     if len(body) > self._limits.body:
-                        return None
+                        raise too_large
         return bytes(body)
