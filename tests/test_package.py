@@ -68,6 +68,7 @@ def test_help_imports_neither_torch_nor_anything_slow(arguments: list[str]) -> N
     modules = _modules_after("\n".join([*code, "    assert not end.code"]))
     assert "click" in modules
     assert not modules & {"torch", "scipy", "matplotlib", "rich", "PIL", "safetensors", "ray", "fastapi"}
+    assert "prometheus_client" not in modules
 
 
 def test_no_pickle_is_ever_loaded() -> None:
