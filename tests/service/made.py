@@ -12,6 +12,7 @@ import torch
 
 from sparsecert import Lattice, Smoothed, Uniform
 from sparsecert.service import Limits, Service, serve
+from sparsecert.service.metrics import Metrics
 
 T = TypeVar("T")
 SHAPE = (1, 4, 4)
@@ -50,6 +51,13 @@ def asked(service: Service, ask: Callable[[httpx.AsyncClient], Awaitable[T]]) ->
             return await ask(client)
 
     return asyncio.run(run())
+
+
+def metric(metrics: Metrics, name: str) -> float:
+    """The value of a metric without labels."""
+    value = metrics.registry.get_sample_value(name)
+    assert value is not None
+    return value
 
 
 def post(service: Service, path: str, body: Any) -> httpx.Response:

@@ -14,7 +14,7 @@ from sparsecert import Sequential
 from sparsecert.service import Service
 from sparsecert.service.batching import Ballot, Batcher, Job, ShuttingDown, shared_out
 from sparsecert.service.metrics import Metrics
-from tests.service.made import asked, image, small, smoothed
+from tests.service.made import asked, image, metric, small, smoothed
 
 
 def _bodies() -> list[tuple[str, dict[str, Any]]]:
@@ -59,7 +59,7 @@ def test_the_answer_is_that_of_smoothed_alone_whatever_is_in_the_batch(rows: int
         return await asyncio.gather(*(client.post(path, json=body) for path, body in bodies))
 
     answers = asked(service, all_at_once)
-    metrics = service.answers.metrics
+    metrics = service.handlers.metrics
     service.close()
     for (path, body), answer in zip(bodies, answers, strict=True):
         assert answer.status_code == 200, answer.text
@@ -67,7 +67,8 @@ def test_the_answer_is_that_of_smoothed_alone_whatever_is_in_the_batch(rows: int
         expected = _alone(path, body)
         assert {name: given[name] for name in expected} == expected
     if rows > 1:
-        assert metrics.together.value() > 1.5 * metrics.passes.value()  # requests did share passes
+        passes = metric(metrics, "sparsecert_forward_passes_total")
+        assert metric(metrics, "sparsecert_pass_requests_total") > 1.5 * passes  # requests did share passes
 
 
 def test_a_fixed_set_of_masks_votes_as_it_does_alone() -> None:
@@ -186,4 +187,4 @@ def test_work_that_nobody_waits_for_is_left() -> None:
     job = batcher.submit(lambda voting: g.predicting(image(), 1_000_000, 0.05, 0, voting=voting), lambda _: job.drop())
     batcher.close()
     assert not job.done.done()
-    assert metrics.copies.value() < 1_000_000
+    assert metric(metrics, "sparsecert_copies_total") < 1_000_000

@@ -17,7 +17,7 @@ from sparsecert import InputError
 from sparsecert.service import Service
 from sparsecert.service.inputs import from_file
 from tests.service import hostile
-from tests.service.made import SHAPE, asked, image, post, small
+from tests.service.made import SHAPE, asked, image, metric, post, small
 
 EXPECTED = {200, 401, 404, 405, 408, 413, 415, 422, 429}
 
@@ -58,7 +58,7 @@ def answered_with(
             assert 3 < len(answer.json()["detail"]) < 400
         elif request.method == "POST" and answer.headers["content-type"].startswith("application/x-ndjson"):
             assert json.loads(answer.text.splitlines()[-1])["event"] == "certificate"
-    assert service.answers.metrics.in_flight.value() == 0
+    assert metric(service.handlers.metrics, "sparsecert_requests_in_flight") == 0
     assert post(service, "/v1/predict", body).json() == before  # and it still answers as it did
     service.close()
     return Counter(answer.status_code for _, answer in answered)

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import re
+import sys
 from collections.abc import AsyncIterator
 from fractions import Fraction
 from typing import Any
@@ -14,12 +15,13 @@ import httpx
 import numpy as np
 import pytest
 import torch
+from prometheus_client.parser import text_string_to_metric_families
 
 from sparsecert import InputError, NullChannels, Smoothed, Uniform
 from sparsecert.encodings import PROTECTED, Grouped
 from sparsecert.service import Limits, Service, serve
-from sparsecert.service.answers import guarantee
-from tests.service.made import SHAPE, asked, image, network, png, post, small
+from sparsecert.service.handlers import guarantee
+from tests.service.made import SHAPE, asked, image, metric, network, png, post, small
 
 
 def _get(service: Service, path: str, **more: Any) -> httpx.Response:
@@ -39,7 +41,7 @@ def test_health_and_card(service: Service) -> None:
     assert card["scheme"] == {"kind": "uniform", "units": 16, "keep": 4}
     assert card["limits"]["samples"] == 3_000
     assert not card["exact"]
-    assert card["largest_radius"] == len(service.answers.smoothed.scheme.deltas) - 2
+    assert card["largest_radius"] == len(service.handlers.smoothed.scheme.deltas) - 2
     assert _get(service, "/v1/digits").json() == []
 
 
@@ -146,7 +148,7 @@ def test_a_head_is_answered_as_a_get_without_its_body(service: Service) -> None:
 
 
 def test_more_samples_than_the_limit_are_refused_before_any_work(service: Service) -> None:
-    before = service.answers.metrics.copies.value()
+    before = metric(service.handlers.metrics, "sparsecert_copies_total")
     for path, more in (
         ("/v1/predict", {"n": 3_001}),
         ("/v1/certify", {"n0": 1, "n": 3_000}),
@@ -156,7 +158,7 @@ def test_more_samples_than_the_limit_are_refused_before_any_work(service: Servic
         refused = post(service, path, {"values": _values(), **more})
         assert refused.status_code == 422
         assert "at most 3,000" in refused.json()["detail"]
-    assert service.answers.metrics.copies.value() == before
+    assert metric(service.handlers.metrics, "sparsecert_copies_total") == before
 
 
 def test_settings_that_do_not_go_together_are_refused_also_where_a_stream_was_asked(service: Service) -> None:
@@ -241,9 +243,9 @@ def test_a_reader_who_does_not_read_gives_up_the_place_and_the_work() -> None:
             await asyncio.sleep(600)
 
     asyncio.run(made.app(scope, receive, send))  # type: ignore[arg-type]
-    assert made.answers.metrics.in_flight.value() == 0
+    assert metric(made.handlers.metrics, "sparsecert_requests_in_flight") == 0
     made.close()
-    assert made.answers.metrics.copies.value() < 900_000
+    assert metric(made.handlers.metrics, "sparsecert_copies_total") < 900_000
 
 
 def test_one_request_too_many_is_told_to_come_back_and_none_is_lost() -> None:
@@ -286,7 +288,7 @@ def test_a_closed_service_says_so() -> None:
 
 def test_a_model_that_fails_is_a_500_for_its_request_and_the_service_goes_on() -> None:
     made = small()
-    base = made.answers.batcher._base
+    base = made.handlers.batcher._base
 
     def broken(*_: Any) -> torch.Tensor:
         raise RuntimeError("device lost")
@@ -295,6 +297,9 @@ def test_a_model_that_fails_is_a_500_for_its_request_and_the_service_goes_on() -
     failed = post(made, "/v1/predict", {"values": _values(), "n": 10})
     assert failed.status_code == 500
     assert "device lost" not in failed.text
+    assert failed.headers["x-content-type-options"] == "nosniff"
+    labels = {"method": "POST", "path": "/v1/predict", "status": "500"}
+    assert made.handlers.metrics.registry.get_sample_value("sparsecert_requests_total", labels) == 1
     del base.scores_by
     assert post(made, "/v1/predict", {"values": _values(), "n": 10}).status_code == 200
     made.close()
@@ -314,18 +319,30 @@ def test_every_answer_has_the_security_headers_and_the_page_loads_nothing_from_o
 
 def test_metrics_count_what_happened() -> None:
     made = small()
-    post(made, "/v1/predict", {"values": _values(), "n": 100})
+    answered = post(made, "/v1/predict", {"values": _values(), "n": 100}).json()
+    outcome = "abstained" if answered["abstained"] else "answered"
     post(made, "/v1/predict", {"values": 0})
     _get(made, "/nothing/" + "x" * 50)
-    text = _get(made, "/metrics").text
-    assert 'sparsecert_requests_total{method="POST",path="/v1/predict",status="200"} 1' in text
-    assert 'sparsecert_requests_total{method="POST",path="/v1/predict",status="422"} 1' in text
-    assert 'path="other",status="404"' in text
-    assert "sparsecert_copies_total 100\n" in text
-    assert 'sparsecert_request_seconds_bucket{path="/v1/predict",le="+Inf"} 2' in text
-    assert 'sparsecert_request_seconds_count{path="/v1/predict"} 2' in text
-    for line in text.splitlines():
-        assert re.fullmatch(r'# (HELP|TYPE) \w+ .+|\w+(\{(\w+="[^"]*",?)+\})? -?[\d.e+-]+', line), line
+    answer = _get(made, "/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    families = list(text_string_to_metric_families(answer.text))
+    types = {family.name: family.type for family in families if family.name.startswith("sparsecert")}
+    assert types == {
+        "sparsecert_requests": "counter", "sparsecert_request_seconds": "histogram",
+        "sparsecert_requests_in_flight": "gauge", "sparsecert_jobs": "gauge", "sparsecert_forward_passes": "counter",
+        "sparsecert_copies": "counter", "sparsecert_pass_requests": "counter", "sparsecert_answers": "counter",
+    }  # fmt: skip
+    found = {(s.name, *sorted(s.labels.values())): s.value for family in families for s in family.samples}
+    assert found["sparsecert_requests_total", "/v1/predict", "200", "POST"] == 1
+    assert found["sparsecert_requests_total", "/v1/predict", "422", "POST"] == 1
+    assert found["sparsecert_requests_total", "404", "GET", "other"] == 1
+    assert found["sparsecert_copies_total",] == 100
+    assert found["sparsecert_request_seconds_bucket", "+Inf", "/v1/predict"] == 2
+    assert found["sparsecert_request_seconds_count", "/v1/predict"] == 2
+    assert found["sparsecert_requests_in_flight",] == 1  # the one that asks
+    assert found["sparsecert_answers_total", outcome, "predict"] == 1
+    assert sys.platform != "linux" or found["process_resident_memory_bytes",] > 1 << 20
+    assert not any(name.endswith("_created") for name, *_ in found)
     made.close()
 
 

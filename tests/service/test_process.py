@@ -76,8 +76,9 @@ def test_a_mistake_ends_in_one_line(arguments: list[str], sentence: str) -> None
     assert sentence in str(failure)
 
 
-def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "fastapi", None)
+@pytest.mark.parametrize("library", ["fastapi", "uvicorn", "prometheus_client"])
+def test_without_the_extra_it_says_what_to_install(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
     failure = CliRunner().invoke(cli, ["serve", "mnist-k45"]).exception
     assert isinstance(failure, InputError)
     assert "pip install 'sparsecert[serve]'" in str(failure)

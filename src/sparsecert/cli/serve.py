@@ -62,6 +62,7 @@ def serve(
     """
     try:
         import fastapi  # noqa: F401
+        import prometheus_client  # noqa: F401
         import uvicorn
     except ImportError as error:
         raise InputError(MISSING.format(error)) from error

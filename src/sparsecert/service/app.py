@@ -20,10 +20,10 @@ from starlette.types import ASGIApp
 from sparsecert import __version__, datasets, models
 from sparsecert.errors import InputError
 from sparsecert.service import inputs, metrics
-from sparsecert.service.answers import Answers
 from sparsecert.service.batching import ShuttingDown
-from sparsecert.service.gate import Gate
+from sparsecert.service.handlers import Handlers
 from sparsecert.service.limits import Limits
+from sparsecert.service.middleware import add_middleware
 from sparsecert.service.schemas import (
     Card,
     Certified,
@@ -45,7 +45,7 @@ FILES = {
     "/page.css": ("page.css", "text/css; charset=utf-8"),
     "/page.js": ("page.js", "text/javascript; charset=utf-8"),
 }
-OPEN = frozenset({*FILES, "/health"})
+OPEN_PATHS = frozenset({*FILES, "/health"})
 SHIPPED = {"mnist": "mnist-sample", "mnist-sample": "mnist-sample", "digits": "digits"}  # trained on: what to show
 MOST_SHIPPED = 100
 LINES = "application/x-ndjson"
@@ -80,11 +80,11 @@ class Service:
     """An ASGI application, and the device's thread behind it; `close` finishes what was taken."""
 
     app: ASGIApp
-    answers: Answers
+    handlers: Handlers
 
     def close(self) -> None:
         """Takes no more requests, and returns when those taken are answered."""
-        self.answers.batcher.close()
+        self.handlers.batcher.close()
 
 
 def serve(
@@ -103,10 +103,10 @@ def serve(
     `reading` is how inputs come, where they are no plain arrays or pictures, such as the rows of a table.
     """
     limits, counted = limits or Limits(), metrics.Metrics()
-    answers = Answers(smoothed, reading or inputs.Arrays(_shape(smoothed, shape)), limits, counted, rows)
-    app = _application(answers, name, sha256)
-    paths = {getattr(route, "path", "") for route in app.routes}
-    return Service(Gate(app, limits, counted, token, paths, OPEN), answers)
+    handlers = Handlers(smoothed, reading or inputs.Arrays(_shape(smoothed, shape)), limits, counted, rows)
+    app = _application(handlers, name, sha256)
+    add_middleware(app, limits, counted, token, OPEN_PATHS)
+    return Service(app, handlers)
 
 
 def _shape(smoothed: Smoothed, given: tuple[int, ...] | None) -> tuple[int, ...]:
@@ -116,64 +116,64 @@ def _shape(smoothed: Smoothed, given: tuple[int, ...] | None) -> tuple[int, ...]
     return known
 
 
-def _application(answers: Answers, name: str, sha256: str | None) -> FastAPI:
+def _application(handlers: Handlers, name: str, sha256: str | None) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
-        await run_in_threadpool(answers.batcher.close)
+        await run_in_threadpool(handlers.batcher.close)
 
     app = FastAPI(
         title="sparsecert",
         version=__version__,
-        description=f"Predictions and certificates of {name}: how many {answers.units} may change without its answer.",
+        description=f"Predictions and certificates of {name}: how many {handlers.units} may change without its answer.",
         lifespan=lifespan,
         docs_url=None,  # those pages load scripts from elsewhere
         redoc_url=None,
         redirect_slashes=False,
     )
     _handle_mistakes(app)
-    _add_facts(app, answers, name, sha256)
-    _add_answers(app, answers)
+    _add_facts(app, handlers, name, sha256)
+    _add_handlers(app, handlers)
     for path, (file, kind) in FILES.items():
         app.add_api_route(path, _file(PAGE / file, kind), include_in_schema=False)
     return app
 
 
-def _add_facts(app: FastAPI, answers: Answers, name: str, sha256: str | None) -> None:
+def _add_facts(app: FastAPI, handlers: Handlers, name: str, sha256: str | None) -> None:
     @app.get("/health", summary="Whether the service runs")
     async def health() -> Health:
         return Health(version=__version__)
 
     @app.get("/metrics", summary="Counts for Prometheus", response_class=Response, responses={401: REFUSALS[401]})
     async def counts() -> Response:
-        return Response(answers.metrics.text(), media_type=metrics.CONTENT_TYPE)
+        return Response(handlers.metrics.text(), media_type=metrics.CONTENT_TYPE)
 
     @app.get("/v1/model", summary="The model's card", responses={401: REFUSALS[401]})
     async def model() -> Card:
-        return card(answers, name, sha256)
+        return card(handlers, name, sha256)
 
     @app.get("/v1/digits", summary="Inputs that ship with the package", responses={401: REFUSALS[401]})
     async def digits() -> list[ShippedDigit]:
-        return shipped(answers.smoothed.facts.get("data"), answers.reading.sizes)
+        return shipped(handlers.smoothed.facts.get("data"), handlers.reading.sizes)
 
 
-def _add_answers(app: FastAPI, answers: Answers) -> None:
+def _add_handlers(app: FastAPI, handlers: Handlers) -> None:
     async def certified(x: Any, settings: CertifySettings) -> Any:
         if not settings.stream:
-            return await answers.certify(x, settings)
-        return StreamingResponse(await answers.certify_in_lines(x, settings), media_type=LINES)
+            return await handlers.certify(x, settings)
+        return StreamingResponse(await handlers.stream_certificate(x, settings), media_type=LINES)
 
     @app.post("/v1/predict", summary="Classify an input", responses=REFUSALS)
     async def predict(asked: PredictRequest) -> Predicted:
-        return await answers.predict(_given(asked, answers.reading), asked)
+        return await handlers.predict(_given(asked, handlers.reading), asked)
 
     @app.post("/v1/predict/image", summary="Classify a picture", responses=REFUSALS, openapi_extra=PICTURE)
     async def predict_image(request: Request, asked: Annotated[PredictSettings, Query()]) -> Predicted:
-        return await answers.predict(await _picture(request, answers.reading), asked)
+        return await handlers.predict(await _picture(request, handlers.reading), asked)
 
     @app.post("/v1/certify", summary="Certify an input", response_model=Certified, responses=STREAMED)
     async def certify(asked: CertifyRequest) -> Any:
-        return await certified(_given(asked, answers.reading), asked)
+        return await certified(_given(asked, handlers.reading), asked)
 
     @app.post(
         "/v1/certify/image",
@@ -183,7 +183,7 @@ def _add_answers(app: FastAPI, answers: Answers) -> None:
         openapi_extra=PICTURE,
     )
     async def certify_image(request: Request, asked: Annotated[CertifySettings, Query()]) -> Any:
-        return await certified(await _picture(request, answers.reading), asked)
+        return await certified(await _picture(request, handlers.reading), asked)
 
 
 def _given(asked: GivenInput, reading: inputs.Reading) -> Any:
@@ -212,15 +212,15 @@ def _handle_mistakes(app: FastAPI) -> None:
 
     @app.exception_handler(InputError)
     async def unusable(_: Request, error: InputError) -> JSONResponse:
-        return refused(422, str(error))
+        return refusal(422, str(error))
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        return refused(422, _sentence(error, _content_type(request)))
+        return refusal(422, _sentence(error, _content_type(request)))
 
     @app.exception_handler(ShuttingDown)
     async def closing(_: Request, error: ShuttingDown) -> JSONResponse:
-        return refused(503, str(error))
+        return refusal(503, str(error))
 
     @app.exception_handler(HTTPException)
     async def unknown(_: Request, error: HTTPException) -> JSONResponse:
@@ -231,11 +231,11 @@ def _handle_mistakes(app: FastAPI) -> None:
             405: f"this path takes {headers.get('Allow', 'other methods')} alone; /openapi.json says more",
         }
         status = 422 if error.status_code == 400 else error.status_code
-        return refused(status, sentences.get(error.status_code, str(error.detail)), headers)
+        return refusal(status, sentences.get(error.status_code, str(error.detail)), headers)
 
     @app.exception_handler(Exception)
     async def failed(_: Request, error: Exception) -> JSONResponse:
-        return refused(500, "the service failed; its log says why")
+        return refusal(500, "the service failed; its log says why")
 
 
 def _sentence(error: RequestValidationError, content_type: str) -> str:
@@ -256,43 +256,43 @@ def _content_type(request: Request) -> str:
     return request.headers.get("content-type", "").lower()
 
 
-def refused(status: int, sentence: str, headers: dict[str, str] | None = None) -> JSONResponse:
+def refusal(status: int, sentence: str, headers: dict[str, str] | None = None) -> JSONResponse:
     """A refusal, in characters that can be sent."""
     sent = sentence.encode("utf-8", "replace").decode()
     cut = sent if len(sent) <= LONGEST_SENTENCE else f"{sent[:LONGEST_SENTENCE]}..."
     return JSONResponse({"detail": cut}, status, headers)
 
 
-def card(answers: Answers, name: str, sha256: str | None) -> Card:
+def card(handlers: Handlers, name: str, sha256: str | None) -> Card:
     """What the service has to say about its model."""
-    smoothed = answers.smoothed
+    smoothed = handlers.smoothed
     facts, scheme, module = smoothed.facts, smoothed.scheme, smoothed.model
     return Card(
         name=name,
         sha256=sha256,
         version=__version__,
-        shape=list(answers.reading.sizes),
-        columns=answers.reading.names,
-        classes=answers.names,
+        shape=list(handlers.reading.sizes),
+        columns=handlers.reading.names,
+        classes=handlers.names,
         scheme=scheme.config(),
         encoding=smoothed.encoding.config(),
         architecture=models.architecture_of(module) if isinstance(module, torch.nn.Module) else None,
-        precision=answers.reading.precision or smoothed.precision,
+        precision=handlers.reading.precision or smoothed.precision,
         device=str(smoothed.device),
         data=facts.get("data"),
         training=facts.get("training"),
-        exact=answers.masks is not None,
-        masks=answers.masks,
+        exact=handlers.masks is not None,
+        masks=handlers.masks,
         largest_radius=len(scheme.deltas) - 2,
-        guarantee=_promise(answers),
-        limits=asdict(answers.limits),
+        guarantee=_promise(handlers),
+        limits=asdict(handlers.limits),
     )
 
 
-def _promise(answers: Answers) -> str:
+def _promise(handlers: Handlers) -> str:
     """What a certificate of this model says, and what it does not."""
-    change = f"no change of up to `radius` {answers.units} alters the model's smoothed answer{answers.proviso}"
-    if answers.masks is not None:
+    change = f"no change of up to `radius` {handlers.units} alters the model's smoothed answer{handlers.proviso}"
+    if handlers.masks is not None:
         return f"A certificate says that {change}. It holds always, and says nothing about the true class."
     return (
         f"A certificate says that {change}. It is wrong with probability at most alpha over the masks drawn, and says "

@@ -222,7 +222,7 @@ class Batcher:
             self._fail(jobs, error)
             return 0
         served = len({id(job) for job, *_ in shares})
-        self._metrics.passed(served, sum(rows for *_, rows in shares))
+        self._metrics.count_pass(served, sum(rows for *_, rows in shares))
         for (job, ballot, _), result in zip(shares, results, strict=True):
             if not ballot.left:
                 job.asked.remove(ballot)

@@ -23,7 +23,7 @@ from sparsecert.service.schemas import CertifySettings, Copy, ProgressLine
 
 
 @dataclass(frozen=True)
-class Moment:
+class Snapshot:
     """The votes at one moment, and what they have certified by then."""
 
     selection: Tally
@@ -32,10 +32,10 @@ class Moment:
     shown: Shown
 
 
-class Live:
-    """Listens to a job in the device's thread, and hands its latest moment to an event loop.
+class ProgressStream:
+    """Follows a job in the device's thread, and hands its latest snapshot to an event loop.
 
-    Only the latest one is kept: a reader who is slow misses some, and nothing piles up.
+    Only the latest one is kept: a slow reader misses some, and nothing piles up.
     """
 
     def __init__(
@@ -52,10 +52,10 @@ class Live:
         self._votes: Whole = np.zeros(classes + 1, dtype=np.int64)
         self._radius: int | None = None
         self._loop, self.changed = loop, asyncio.Event()
-        self._latest: Moment | None = None
+        self._latest: Snapshot | None = None
 
-    def told(self, shown: Shown) -> None:
-        """Hears of a pass; in the device's thread."""
+    def on_progress(self, shown: Shown) -> None:
+        """Takes in a forward pass; called in the device's thread."""
         looked = shown.ballot.draws.start // MAX_DRAWS * MAX_DRAWS
         if looked == SELECTION:
             self._selection += shown.fresh
@@ -64,7 +64,7 @@ class Live:
         selection, votes = _tally(self._selection), _tally(self._votes)
         if self._sampling is not None and looked == ESTIMATION and not shown.ballot.left:
             self._certify(selection, votes, self._sampling)
-        self._loop.call_soon_threadsafe(self._put, Moment(selection, votes, self._radius, shown))
+        self._loop.call_soon_threadsafe(self._publish, Snapshot(selection, votes, self._radius, shown))
 
     def _certify(self, selection: Tally, votes: Tally, sampling: Sequential) -> None:
         """Looks when `Smoothed.certify` looks, so that the last radius is the one that it returns."""
@@ -73,27 +73,27 @@ class Live:
         if found is not None:
             self._radius = found if self._radius is None else max(found, self._radius)
 
-    def _put(self, moment: Moment) -> None:
-        self._latest = moment
+    def _publish(self, snapshot: Snapshot) -> None:
+        self._latest = snapshot
         self.changed.set()
 
     def line(self) -> ProgressLine | None:
-        """The latest moment, once."""
-        moment, self._latest = self._latest, None
+        """The latest snapshot, once; None where there is no new one."""
+        snapshot, self._latest = self._latest, None
         self.changed.clear()
-        if moment is None:
+        if snapshot is None:
             return None
         drawn = not isinstance(self._scheme, FixedMasks)
         alpha, most = self._settings.alpha, self._settings.n if self._sampling is None else self._sampling.most
         return ProgressLine(
-            samples=moment.selection.total + moment.votes.total,
+            samples=snapshot.selection.total + snapshot.votes.total,
             most=self._most,
-            selection=list(moment.selection.votes),
-            votes=list(moment.votes.votes),
-            radius=moment.radius,
-            label=None if moment.radius is None else moment.selection.leader(),
-            bounds=list(bounds_at_every_moment(moment.votes, self._scheme, alpha, most)) if drawn else None,
-            copies=self._copies(moment.shown),
+            selection=list(snapshot.selection.votes),
+            votes=list(snapshot.votes.votes),
+            radius=snapshot.radius,
+            label=None if snapshot.radius is None else snapshot.selection.leader(),
+            bounds=list(bounds_at_every_moment(snapshot.votes, self._scheme, alpha, most)) if drawn else None,
+            copies=self._copies(snapshot.shown),
         )
 
     def _copies(self, shown: Shown) -> list[Copy]:

@@ -1,4 +1,4 @@
-"""Requests answered: settings checked against the model and the limits, votes taken by the device's thread."""
+"""Handles requests: checks the settings, has the device's thread take the votes, and writes the answer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from sparsecert.sequential import Sequential
 from sparsecert.service.batching import Batcher, Job
 from sparsecert.service.inputs import Reading
 from sparsecert.service.limits import Limits
-from sparsecert.service.live import Live
 from sparsecert.service.metrics import Metrics
 from sparsecert.service.schemas import (
     CertificateLine,
@@ -34,6 +33,7 @@ from sparsecert.service.schemas import (
     PredictSettings,
     Settings,
 )
+from sparsecert.service.streaming import ProgressStream
 from sparsecert.smoothed import Smoothed
 from sparsecert.votes import Voting
 from sparsecert.work import Work
@@ -45,8 +45,8 @@ OF_SEQUENTIAL = frozenset({"max_samples", "tolerance"})
 Certifying = Callable[[Voting], Work[Certifications] | Work[ExactCertifications]]
 
 
-class Answers:
-    """Predicts and certifies one input at a time, for many who ask at once: inputs Float[1, *shape] of `reading`."""
+class Handlers:
+    """Handles predict and certify requests, many at once; each input is Float[1, *shape] of `reading`."""
 
     def __init__(
         self, smoothed: Smoothed, reading: Reading, limits: Limits, metrics: Metrics, rows: int | None = None
@@ -90,10 +90,10 @@ class Answers:
 
     async def predict(self, x: torch.Tensor, settings: PredictSettings) -> Predicted:
         """The class, or an abstention."""
-        self._check(settings)
+        self._check_settings(settings)
         if self.masks is not None:
-            return await self._elect(x, settings)
-        self._samples("n", settings.n)
+            return await self._predict_exactly(x, settings)
+        self._check_samples("n", settings.n)
         seed, examples = _seed(settings), [settings.example]
         job: Job[Predictions] = self.batcher.submit(
             lambda voting: self.smoothed.predicting(
@@ -102,59 +102,66 @@ class Answers:
         )
         found = await asyncio.wrap_future(job.done)
         (label,) = found.answers
-        self.metrics.answered("predict", label is None)
+        self.metrics.count_answer("predict", label is None)
         return Predicted(
-            **self._answer(label, settings, seed), samples=settings.n, invalid=int(found.invalid[0]),
+            **self._common_fields(label, settings, seed), samples=settings.n, invalid=int(found.invalid[0]),
             votes=found.counts[0].tolist(),
         )  # fmt: skip
 
-    async def _elect(self, x: torch.Tensor, settings: PredictSettings) -> Predicted:
+    async def _predict_exactly(self, x: torch.Tensor, settings: PredictSettings) -> Predicted:
         """The winner of the vote of all masks of a fixed set."""
         job = self.batcher.submit(lambda voting: self.smoothed.ranking(x, voting=voting))
         (ranks,) = await asyncio.wrap_future(job.done)
         label = exact.elected(ranks, self._rule(settings))
-        self.metrics.answered("predict", False)
+        self.metrics.count_answer("predict", False)
         counts = tallied(firsts(ranks), self.classes).tolist()
         return Predicted(
-            **self._answer(label, settings, None), samples=len(ranks), invalid=len(ranks) - sum(counts), votes=counts
-        )
+            **self._common_fields(label, settings, None), samples=len(ranks), invalid=len(ranks) - sum(counts),
+            votes=counts,
+        )  # fmt: skip
 
     async def certify(self, x: torch.Tensor, settings: CertifySettings) -> Certified:
         """The certificate."""
-        seed, _, certifying, _ = self._planned(x, settings)
+        seed, _, certifying, _ = self._plan(x, settings)
         job: Job[Any] = self.batcher.submit(certifying)
         found = await asyncio.wrap_future(job.done)
         return self._certified(found, settings, seed)
 
-    async def certify_in_lines(self, x: torch.Tensor, settings: CertifySettings) -> AsyncIterator[str]:
+    async def stream_certificate(self, x: torch.Tensor, settings: CertifySettings) -> AsyncIterator[str]:
         """The same in lines of JSON while the votes come in. What is wrong with the settings is raised here, not there.
 
         The work is left where it is when nobody reads on.
         """
-        seed, sampling, certifying, most = self._planned(x, settings)
-        live = Live(self.smoothed.scheme, settings, sampling, self.classes, most, asyncio.get_running_loop())
-        job: Job[Any] = self.batcher.submit(certifying, live.told)
+        seed, sampling, certifying, most = self._plan(x, settings)
+        loop = asyncio.get_running_loop()
+        stream = ProgressStream(self.smoothed.scheme, settings, sampling, self.classes, most, loop)
+        job: Job[Any] = self.batcher.submit(certifying, stream.on_progress)
         done = asyncio.ensure_future(asyncio.wrap_future(job.done))
-        await _either(done, live.changed)
+        await _wait_for_either(done, stream.changed)
         if done.done() and done.exception() is not None:
             done.result()
-        return self._lines(job, done, live, settings, seed)
+        return self._stream(job, done, stream, settings, seed)
 
-    async def _lines(
-        self, job: Job[Any], done: asyncio.Future[Any], live: Live, settings: CertifySettings, seed: int | None
+    async def _stream(
+        self,
+        job: Job[Any],
+        done: asyncio.Future[Any],
+        stream: ProgressStream,
+        settings: CertifySettings,
+        seed: int | None,
     ) -> AsyncIterator[str]:
         try:
             over = False
             while not over:
-                await _either(done, live.changed)
+                await _wait_for_either(done, stream.changed)
                 over = done.done()
-                if (line := live.line()) is not None:
+                if (line := stream.line()) is not None:
                     yield line.model_dump_json() + "\n"
-            yield self._last(done, settings, seed) + "\n"
+            yield self._last_line(done, settings, seed) + "\n"
         finally:
             job.drop()
 
-    def _last(self, done: asyncio.Future[Any], settings: CertifySettings, seed: int | None) -> str:
+    def _last_line(self, done: asyncio.Future[Any], settings: CertifySettings, seed: int | None) -> str:
         try:
             certified = self._certified(done.result(), settings, seed)
         except Exception as error:  # the status has been sent; the last line says what happened
@@ -162,25 +169,25 @@ class Answers:
             return ErrorLine(detail=detail).model_dump_json()
         return CertificateLine(**certified.model_dump()).model_dump_json()
 
-    def _planned(
+    def _plan(
         self, x: torch.Tensor, settings: CertifySettings
     ) -> tuple[int | None, Sequential | None, Certifying, int]:
         """Seed, sampling, the work itself, and the most copies it takes."""
-        self._check(settings)
+        self._check_settings(settings)
         if self.masks is not None:
-            return None, None, self._exactly(x, settings), self.masks
+            return None, None, self._certify_exactly(x, settings), self.masks
         seed, examples = _seed(settings), [settings.example]
         if settings.sampling == "sequential":
-            self._samples("max_samples", settings.max_samples)
+            self._check_samples("max_samples", settings.max_samples)
             sampling = Sequential(settings.max_samples, settings.n0, settings.tolerance)
 
-            def in_looks(voting: Voting) -> Work[Certifications]:
+            def in_stages(voting: Voting) -> Work[Certifications]:
                 return self.smoothed.certifying_sequentially(
                     x, sampling, settings.alpha, seed, bound=settings.bound, examples=examples, voting=voting
                 )
 
-            return seed, sampling, in_looks, settings.max_samples
-        self._samples("n0 + n", settings.n0 + settings.n)
+            return seed, sampling, in_stages, settings.max_samples
+        self._check_samples("n0 + n", settings.n0 + settings.n)
 
         def at_once(voting: Voting) -> Work[Certifications]:
             n0, n, bound = settings.n0, settings.n, settings.bound
@@ -190,7 +197,7 @@ class Answers:
 
         return seed, None, at_once, settings.n0 + settings.n
 
-    def _exactly(self, x: torch.Tensor, settings: CertifySettings) -> Certifying:
+    def _certify_exactly(self, x: torch.Tensor, settings: CertifySettings) -> Certifying:
         rule, against = self._rule(settings), settings.against
         if against not in self._damages:  # it may have long tables, which are the same for every input
             self._damages[against] = Exactly(rule, against).damage(exact.fixed(self.smoothed.scheme))
@@ -206,10 +213,10 @@ class Answers:
         if isinstance(found, ExactCertifications):
             return self._certified_exactly(found, settings)
         certificate = found[0]
-        self.metrics.answered("certify", certificate.label is None)
+        self.metrics.count_answer("certify", certificate.label is None)
         p_lower, p_upper = (None if math.isnan(p) else p for p in (float(found.p_lower[0]), float(found.p_upper[0])))
         return Certified(
-            **self._answer(certificate.label, settings, seed),
+            **self._common_fields(certificate.label, settings, seed),
             radius=certificate.radius,
             against=self.units,
             selected=int(found.selected[0]),
@@ -228,9 +235,9 @@ class Answers:
         certificate, votes = found[0], found.counts[0].tolist()
         against = Exactly(self._rule(settings), settings.against).damages(exact.fixed(self.smoothed.scheme))
         against = self.units if against == exact.PIXELS else against
-        self.metrics.answered("certify", False)
+        self.metrics.count_answer("certify", False)
         return Certified(
-            **self._answer(certificate.label, settings, None),
+            **self._common_fields(certificate.label, settings, None),
             radius=certificate.radius,
             against=against,
             selected=certificate.label,
@@ -245,7 +252,7 @@ class Answers:
             guarantee=guarantee(certificate.radius, against, None, self.proviso),
         )
 
-    def _answer(self, label: int | None, settings: Settings, seed: int | None) -> dict[str, Any]:
+    def _common_fields(self, label: int | None, settings: Settings, seed: int | None) -> dict[str, Any]:
         return {
             "label": label,
             "name": None if label is None else self.names[label],
@@ -255,7 +262,7 @@ class Answers:
             "example": settings.example,
         }
 
-    def _check(self, settings: Settings) -> None:
+    def _check_settings(self, settings: Settings) -> None:
         """Refuses what is of the other kind of model, or of the other kind of sampling."""
         given = settings.model_fields_set
         if self.masks is None and (wrong := given & OF_FIXED_MASKS):
@@ -272,7 +279,7 @@ class Answers:
                 other = "fixed" if sequential else "sequential"
                 raise InputError(f"{min(wrong)} is for sampling={other}, got sampling={settings.sampling}")
 
-    def _samples(self, name: str, asked: int) -> None:
+    def _check_samples(self, name: str, asked: int) -> None:
         if asked > self.limits.samples:
             raise InputError(self.limits.too_many_samples(name, asked))
 
@@ -297,7 +304,7 @@ def _seed(settings: Settings) -> int:
     return secrets.randbits(SEED_BITS) if settings.seed is None else settings.seed
 
 
-async def _either(done: asyncio.Future[Any], changed: asyncio.Event) -> None:
+async def _wait_for_either(done: asyncio.Future[Any], changed: asyncio.Event) -> None:
     """Waits until the work is done or there is something new."""
     waiting = asyncio.ensure_future(changed.wait())
     try:

@@ -1,0 +1,186 @@
+"""What every request passes first: metrics, response headers, the bearer token, and the limits.
+
+Starlette's own middleware asks for the token and turns exceptions into answers. The three classes here are plain ASGI:
+Starlette has no deadlines and no limit on requests at once, and its limit on bodies (since 1.6) answers in plain text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections.abc import Collection
+from contextlib import aclosing, suppress
+
+from fastapi import FastAPI
+from fastapi.responses import JSONResponse
+from fastapi.security.utils import get_authorization_scheme_param
+from starlette.authentication import AuthenticationBackend, AuthenticationError
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.middleware.authentication import AuthenticationMiddleware
+from starlette.middleware.errors import ServerErrorMiddleware
+from starlette.middleware.exceptions import ExceptionMiddleware
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from sparsecert.service.limits import Limits
+from sparsecert.service.metrics import Metrics
+
+HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+NEEDS_TOKEN = "this service asks for a token: send the header 'Authorization: Bearer TOKEN'"
+COMPRESSED = "send the body as it is, without Content-Encoding: this service unpacks nothing"
+CLOSE = {"connection": "close"}  # the rest of the body is not read
+RETRY_AFTER = {"retry-after": "1"}  # seconds
+NOTHING_SENT = 499  # the status that is counted where the client left before any answer
+
+
+def add_middleware(
+    app: FastAPI, limits: Limits, metrics: Metrics, token: str | None, open_paths: Collection[str]
+) -> None:
+    """Adds all middleware, innermost first, to an application that has its routes and its exception handlers.
+
+    `open_paths` need no token. An application has middleware for exceptions already, but its ServerErrorMiddleware is
+    outside all of this, where a 500 would not be counted, and its ExceptionMiddleware inside, past `LimitRequests`.
+    """
+    handlers = app.exception_handlers
+    app.add_middleware(LimitRequests, limits=limits)
+    app.add_middleware(ExceptionMiddleware, handlers={HTTPException: handlers[HTTPException]})
+    app.add_middleware(ServerErrorMiddleware, handler=handlers[Exception])
+    if token is not None:
+        app.add_middleware(AuthenticationMiddleware, backend=BearerToken(token, open_paths), on_error=_unauthorized)
+    app.add_middleware(PrepareResponses, seconds=limits.seconds)
+    app.add_middleware(CountRequests, metrics=metrics, paths={getattr(route, "path", "") for route in app.routes})
+
+
+def _unauthorized(_: HTTPConnection, error: AuthenticationError) -> JSONResponse:
+    return JSONResponse({"detail": str(error)}, 401, {"www-authenticate": "Bearer"})
+
+
+class BearerToken(AuthenticationBackend):
+    """Asks for a token everywhere but on `open_paths`, also where there is nothing."""
+
+    def __init__(self, token: str, open_paths: Collection[str]) -> None:
+        self._token, self._open_paths = token.encode(), frozenset(open_paths)
+
+    async def authenticate(self, conn: HTTPConnection) -> None:
+        """Raises AuthenticationError without the right token; there are no users to tell apart."""
+        if conn.scope["path"] in self._open_paths:
+            return
+        scheme, given = get_authorization_scheme_param(conn.headers.get("authorization"))
+        if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode("latin-1"), self._token):
+            raise AuthenticationError(NEEDS_TOKEN)
+
+
+class CountRequests:
+    """Counts and times every request. A path that is not one of `paths` is counted as "other"."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, paths: Collection[str]) -> None:
+        self._app, self._metrics, self._paths = app, metrics, frozenset(paths)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        status = NOTHING_SENT
+
+        async def send_noting_status(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        path = scope["path"] if scope["path"] in self._paths else "other"
+        method = scope["method"] if scope["method"] in ("GET", "HEAD", "POST") else "other"
+        try:
+            with self._metrics.seconds.labels(path).time(), self._metrics.in_flight.track_inprogress():
+                await self._app(scope, receive, send_noting_status)
+        except ClientDisconnect:
+            pass  # nobody is left to answer
+        finally:
+            self._metrics.requests.labels(method, path, status).inc()
+
+
+class PrepareResponses:
+    """Adds the security headers, answers HEAD as GET without a body, and gives up clients who do not read.
+
+    A client who takes nothing for `seconds` is disconnected, so that nobody holds a place forever.
+    """
+
+    def __init__(self, app: ASGIApp, seconds: float) -> None:
+        self._app, self._seconds = app, seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        head = scope["method"] == "HEAD"
+
+        async def send_prepared(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            elif head:
+                message = {**message, "body": b""}
+            try:
+                await asyncio.wait_for(send(message), self._seconds)
+            except asyncio.TimeoutError as error:
+                raise ClientDisconnect from error
+
+        await self._app({**scope, "method": "GET"} if head else scope, receive, send_prepared)
+
+
+class LimitRequests:
+    """Refuses compressed, large and slow bodies, and more than `limits.concurrency` requests at once.
+
+    GET takes no place and has no body. Any other request holds a place until its answer is sent, and its body is read
+    here, before anything looks at it.
+    """
+
+    def __init__(self, app: ASGIApp, limits: Limits) -> None:
+        self._app, self._limits = app, limits
+        self._places = asyncio.Semaphore(limits.concurrency)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http" or scope["method"] == "GET":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        if any(encoding.lower() != "identity" for encoding in request.headers.getlist("content-encoding")):
+            raise HTTPException(415, COMPRESSED, CLOSE)
+        if self._places.locked():
+            raise HTTPException(429, self._limits.too_many_requests(), RETRY_AFTER)
+        async with self._places:
+            try:
+                unread = [await asyncio.wait_for(self._body(request), self._limits.seconds)]
+            except asyncio.TimeoutError as error:
+                raise HTTPException(408, self._limits.too_slow(), CLOSE) from error
+
+            async def receive_body_first() -> Message:
+                return {"type": "http.request", "body": unread.pop()} if unread else await receive()
+
+            await self._app(scope, receive_body_first, send)
+
+    async def _body(self, request: Request) -> bytes:
+        """The body, refused as soon as it is known to be too large."""
+        too_large = HTTPException(413, self._limits.too_large(), CLOSE)
+        declared = request.headers.get("content-length", "0")
+        if not declared.isdecimal() or int(declared[:20]) > self._limits.body:
+            raise too_large
+        body = bytearray()
+        with suppress(ClientDisconnect):  # what came is looked at, and the answer goes nowhere
+            async with aclosing(request.stream()) as parts:
+                async for part in parts:
+                    body += part
+                    if len(body) > self._limits.body:
+                        raise too_large
+        return bytes(body)
