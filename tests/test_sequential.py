@@ -403,7 +403,7 @@ def test_certificates_from_real_masks_are_wrong_within_alpha_also_at_another_alp
     """p_A = 40/66 and p_B = 18/66 by enumeration of the 66 masks: the lead of 22/66 is 2 delta(1), so 1 is wrong.
 
     Without tolerance the votes are never stopped for the certificate's good. What they give at a smaller alpha, as a
-    report draws it, is held against that.
+    report draws it, is compared with that.
     """
     table = _pairs()
     shares = [sum(int(table[i, j]) == c for i, j in combinations(range(12), 2)) for c in range(3)]

@@ -9,7 +9,7 @@ from typing import Any
 
 
 def check_attack(run: dict[str, Any]) -> None:
-    """Looks whether a run has the facts that findings are held against; a ValueError, KeyError or TypeError if not."""
+    """Raises ValueError, KeyError or TypeError unless the run has the facts that findings are checked against."""
     low, high = run["bounds"]
     counts = [*run["data"]["shape"], *([] if run["budget"] is None else [run["budget"]])]
     counts += [run["masks"]] if "rule" in run else []

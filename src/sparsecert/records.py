@@ -358,7 +358,7 @@ def _first(path: Path, line: bytes) -> Header | None:
 
 
 def _parse_line(header: Header, line: bytes) -> Record | Finding:
-    """The record of a line, held against its header."""
+    """The record of a line, checked against its header."""
     if header.kind == ATTACK:
         found = Finding.from_json(line)
         _check_line(header, found)

@@ -127,7 +127,7 @@ class Watch:
         """Which of the inputs `rows` are to go on, given their votes among `total`.
 
         `leader` for the chosen class, `rival` for the largest other one, `second` for the class that came second in the
-        selection, which is fixed and so can be held against a claim that the lead is small.
+        selection, which is fixed and so can be tested against a claim that the lead is small.
         """
         found = self._radii(rows, leader, rival, total)
         improved = (found > self.best[rows]) | (self.at[rows] == 0) | ((self.best[rows] < 0) & (found < 0))

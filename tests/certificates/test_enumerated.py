@@ -1,4 +1,4 @@
-"""The damage of altered units, held against every choice of them."""
+"""The damage of altered units, checked against every choice of them."""
 
 from __future__ import annotations
 

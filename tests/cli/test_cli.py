@@ -290,13 +290,13 @@ def test_bad_files_are_skipped_where_that_is_asked_for(photos: Path) -> None:
 def test_what_lies_beside_the_images_is_said_once(photos: Path) -> None:
     for name in (".hidden", "notes.txt", "labels.csv"):
         (photos / "train/only" / name).write_text("")
-    passed_over = f"passed over 2 entries of {photos} train, such as only/labels.csv: an image"
+    skipped = f"skipped 2 entries of {photos} train, such as only/labels.csv: an image"
     done = sparsecert("train", "--data", photos, "--skip-bad", "--keep", 60_000, "--out", photos / "run")
-    assert done.stderr.count("passed over") == done.stderr.count(passed_over) == 1
+    assert done.stderr.count("entries of") == done.stderr.count(skipped) == 1
     assert "skipped 1 of 2 images" in done.stderr
     done = sparsecert("data", "check", photos, "--workers", 0)
-    assert done.stderr.count("passed over") == done.stderr.count(passed_over) == 1
-    assert "passed over" not in sparsecert("data", "check", photos, "--workers", 0, "--split", "test").stderr
+    assert done.stderr.count("entries of") == done.stderr.count(skipped) == 1
+    assert "entries of" not in sparsecert("data", "check", photos, "--workers", 0, "--split", "test").stderr
 
 
 @pytest.mark.parametrize(

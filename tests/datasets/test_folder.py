@@ -52,7 +52,7 @@ def test_what_lies_beside_the_images_is_named(photos: Path) -> None:
     assert train.others == ("loose.png", "cat/notes.txt", "dog/deeper", "dog/z.txt")
     assert images(train.images).files == ("cat/a.PNG", "cat/b.png", "dog/c.png")
     line = folder.others_line(train)
-    assert line.startswith(f"passed over 4 entries of {photos} train, such as loose.png: an image lies in a")
+    assert line.startswith(f"skipped 4 entries of {photos} train, such as loose.png: an image lies in a")
     assert line.endswith("and ends in .jpeg, .jpg, .png, .bmp, .ppm, .webp, .tif or .tiff")
     assert load(str(photos), "test").others == ()
 

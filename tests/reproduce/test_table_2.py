@@ -1,4 +1,4 @@
-"""Table 2 and the figures of adversarial images, in small: made once, printed again, held against certificates."""
+"""Table 2 and the figures of adversarial images, in small: made once, printed again, checked against certificates."""
 
 from __future__ import annotations
 
@@ -277,7 +277,7 @@ def test_other_attacks_are_shown_below(made: tuple[Path, dict[str, Any]], data: 
 
 
 def test_our_model_can_be_asked_as_in_the_paper(made: tuple[Path, dict[str, Any]], data: Path, tmp_path: Path) -> None:
-    """Every query by all copies of fresh masks: of ours alone, held against the bars and the certificates too."""
+    """Every query by all copies of fresh masks: of ours alone, checked against the bars and the certificates too."""
     out = tmp_path / "fresh"
     shutil.copytree(made[0], out)
     common = [*SMALL, "--out", out, "--data-dir", data, "--format", "json"]
@@ -348,7 +348,7 @@ def test_without_certificates_of_this_classifier_that_is_said(
         path.write_text(path.read_text().replace('"model": {"sha256": "', '"model": {"sha256": "00', 1))
     (table,) = _tables(_run("table-2", *SMALL, "--out", out, "--data-dir", data, "--format", "json"))
     reason = f"there is no {path}" if missing == "nothing" else f"{path} is of another classifier or data: its model"
-    assert any(note.startswith(f"pointwise is not held against certificates: {reason}") for note in table["notes"])
+    assert any(note.startswith(f"pointwise is not checked against certificates: {reason}") for note in table["notes"])
     assert table["rows"][6]["accuracy measured"] == table["rows"][6]["accuracy on the attacked"]
     assert not (out / "figures").exists()
 

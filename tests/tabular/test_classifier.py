@@ -1,4 +1,4 @@
-"""Certificates of tables, held against every change there is; and scikit-learn's own suite."""
+"""Certificates of tables, checked against every change there is; and scikit-learn's own suite."""
 
 from __future__ import annotations
 

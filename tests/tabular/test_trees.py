@@ -1,4 +1,4 @@
-"""Boosted trees as arrays, held against scikit-learn's own prediction."""
+"""Boosted trees as arrays, checked against scikit-learn's own prediction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A defender that tells how it gets on."""
+"""Wraps a defender and reports progress."""
 
 from __future__ import annotations
 

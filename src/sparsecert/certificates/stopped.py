@@ -56,7 +56,7 @@ def _growth_at(delta: int, stake: int) -> Growth:
 
 
 def against(votes: Tally, label: int, bound: str) -> tuple[int, int, int]:
-    """Votes for the label, for the rival it is held against, and for neither."""
+    """Votes for the label, for the rival it is compared with, and for neither."""
     leader = votes.votes[label]
     rival = votes.rival(label) if bound == "two-sided" else votes.total - leader
     return leader, rival, votes.total - leader - rival

@@ -85,8 +85,8 @@ def report(
     """Tables and curves from records alone; no model is needed.
 
     Several FILES make a table with a row each and one plot with a curve each. Records of certify and of attack on the
-    same model and data are held against each other: the exit code is 1 if an attack brings an image to
-    another class than the certified one within its radius.
+    same model and data are compared: the exit code is 1 if an attack brings an image to another class than the
+    certified one within its radius.
 
     \b
     Examples:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     click.option("--scheme", "scheme_name", default="uniform", show_default=True,
                  type=click.Choice(["uniform", "lattice", "partition", "blocks", "bands"]),
                  help="Uniform: --keep pixels at random. The others: a fixed set of masks, certified exactly."),
-    click.option("--parts", type=int, help="Lattice, partition: masks that no two share a pixel of."),
+    click.option("--parts", type=int, help="Lattice, partition: the number of disjoint masks."),
     click.option("--rounds", type=int, help="Lattice, partition: so many partitions side by side (default: 1)."),
     click.option("--scheme-seed", type=int, help="Partition: decides which pixel goes where (default: 0)."),
     click.option("--size", type=int, help="Blocks, bands: the side of a block, the columns of a band."),

@@ -120,7 +120,7 @@ def others_line(data: Dataset) -> str:
     """How much lies in a folder that is not taken for an image, with an example."""
     found = f"{len(data.others):,} {'entry' if len(data.others) == 1 else 'entries'} of {data.name} {data.split}"
     ending = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
-    return f"passed over {found}, such as {data.others[0]}: an image lies in a class folder and ends in {ending}"
+    return f"skipped {found}, such as {data.others[0]}: an image lies in a class folder and ends in {ending}"
 
 
 def has_split(root: Path, split: str) -> bool:

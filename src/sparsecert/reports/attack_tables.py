@@ -1,4 +1,4 @@
-"""Attack runs as text, alone or beside the certificates they are held against."""
+"""Attack runs as text, alone or beside the certificates they are compared with."""
 
 from __future__ import annotations
 

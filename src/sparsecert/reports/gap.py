@@ -1,4 +1,4 @@
-"""Certificates and attacks of one classifier held against each other: between them lies its true robustness."""
+"""Certificates and attacks of one classifier compared: between them lies its true robustness."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class AttackedTable:
 def table_2(attacked: Attacked, others: Sequence[str] = ()) -> AttackedTable:
     """Trains and attacks what is missing; `others` are further attacks, shown with those that have records.
 
-    Where the study has certificates of the smoothed classifier, every attack on it is held against them.
+    Where the study has certificates of the smoothed classifier, every attack on it is checked against them.
     """
     for name in others:
         attacked.attack(name)  # one that is unknown is refused before anything is made
@@ -119,7 +119,7 @@ def _gap(attacked: Attacked, findings: Findings) -> Gap | str:
 def _watched(name: str, gap: Gap | str) -> str:
     """What came of holding an attack against the certificates."""
     if isinstance(gap, str):
-        return f"{name} is not held against certificates: {gap}"
+        return f"{name} is not checked against certificates: {gap}"
     medians = f"medians certified {median(gap.median_certified)}, attacked {magnitude(gap.median_attacked)}"
     abstentions = f"; abstentions within it, which a certificate does not rule out: {gap.abstained_within}"
     return (

@@ -20,7 +20,7 @@ MOST_PARTS = 1 << 10
 
 @dataclass(frozen=True)
 class Lattice(FixedMasks):
-    """`parts` masks of a height x width image that no two share a pixel of and that cover it, sizes one apart at most.
+    """`parts` disjoint masks that cover a height x width image, their sizes one apart at most.
 
     Pixel (y, x) belongs to the part (a x + b y) mod parts, so that every mask is a lattice, cut off at the edges. Of
     all a and b whose parts are of equal size (or one apart), the ones are taken for which the nearest two pixels of a

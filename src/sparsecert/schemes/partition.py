@@ -17,7 +17,7 @@ MOST_UNITS = (1 << 31) - 1
 
 @dataclass(frozen=True)
 class Partition(FixedMasks):
-    """`parts` masks that no two share a unit of and that cover all units, their sizes equal or one apart.
+    """`parts` disjoint masks that cover all units, their sizes equal or one apart.
 
     With several `rounds`, as many partitions side by side, each dealt anew: every unit is in `rounds` masks. Which unit
     goes where depends on `seed` alone (by SHA-256, so on no library's generator).
