@@ -110,7 +110,7 @@ class Smoothed:
     ) -> Predictions:
         """The class g(x) of each input, or an abstention; a wrong class (not g's) has probability at most alpha.
 
-        `examples` number the inputs for their masks (default 0, 1, ...); `progress` gets the number of copies classified.
+        `examples` number the inputs for their masks (default 0, 1, ...); `progress` gets copies done.
         """
         return finished(self.predicting(x, n, alpha, seed, examples=examples, progress=progress))
 
