@@ -26,14 +26,14 @@ from torch.utils.flop_counter import FlopCounterMode
 from benchmarks import plain
 from benchmarks.speed import matrix_rate, sample_images, seconds, synchronise
 from sparsecert import models
-from sparsecert.ablation import PRECISIONS, Ablation
 from sparsecert.devices import native_precision
 from sparsecert.encodings import NullChannels
-from sparsecert.engine import Fused, scorer
-from sparsecert.eval_mode import in_eval_mode
 from sparsecert.schemes import ESTIMATION, Uniform
 from sparsecert.smoothed import Smoothed
-from sparsecert.votes import Voting, on_device
+from sparsecert.votes.ablation import PRECISIONS, Ablation
+from sparsecert.votes.engine import Fused, scorer
+from sparsecert.votes.eval_mode import in_eval_mode
+from sparsecert.votes.loop import Voting, on_device
 
 SEED = 0
 
@@ -134,10 +134,10 @@ def compare(case: Case, device: torch.device, half: str, rates: dict[str, float]
     before: dict[str, float] = {}
     for precision in dict.fromkeys(("fp32", half)):
         rate = before[precision] = plain_rate(case, model, images, precision, copies // (4 if gpu else 1), batch)
-        told(f"plain, {precision}, batches of {batch}", rate, flops, rates[precision])
+        on_progress(f"plain, {precision}, batches of {batch}", rate, flops, rates[precision])
     for precision in dict.fromkeys(("fp32", half)):
         rate = engine_rate(case, model, images, precision, copies)
-        share = told(f"engine, {precision}", rate, flops, rates[precision])
+        share = on_progress(f"engine, {precision}", rate, flops, rates[precision])
         ratios = ", ".join(f"{rate / other:.2f} times the plain one in {kind}" for kind, other in before.items())
         bar = (
             f"; bar {case.bar:.0%}: {'met' if share >= case.bar else 'MISSED'}"
@@ -177,7 +177,7 @@ def compare_networks(case: Case, device: torch.device, half: str) -> None:
     print(f"  fused / compiled {times['compiled'] / times['fused']:.2f}, after {compiling:.0f} s of compiling")
 
 
-def told(name: str, rate: float, flops: int, most: float) -> float:
+def on_progress(name: str, rate: float, flops: int, most: float) -> float:
     """Prints a rate, and returns its share of the matrix rate."""
     share = rate * flops / most
     print(f"{name}: {rate:,.0f} copies/s, {rate * flops / 1e12:.2f} TFLOP/s, {share:.1%} of the matrix rate")

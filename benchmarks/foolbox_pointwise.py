@@ -39,7 +39,7 @@ class Found:
     queries: int
     seconds: float
 
-    def told(self, name: str) -> str:
+    def on_progress(self, name: str) -> str:
         """One line."""
         reached = self.distances[np.isfinite(self.distances)]
         failed = len(self.distances) - len(reached)
@@ -93,10 +93,10 @@ def compare(
     model: nn.Module, images: torch.Tensor, labels: torch.Tensor, restarts: int, seed: int, device: torch.device
 ) -> None:
     theirs = by_foolbox(model, images, labels, restarts, seed, device)
-    print(theirs.told("Foolbox PointwiseAttack"), flush=True)
+    print(theirs.on_progress("Foolbox PointwiseAttack"), flush=True)
     for rounds in ROUNDS:
         ours = by_us(model, images, labels, restarts, rounds, seed, device)
-        print(ours.told(f"sparsecert Pointwise, {rounds} rounds"))
+        print(ours.on_progress(f"sparsecert Pointwise, {rounds} rounds"))
         no_worse, better = (ours.distances <= theirs.distances).mean(), (ours.distances < theirs.distances).mean()
         print(f"  no worse for {no_worse:.0%} of the images, better for {better:.0%}")
         met = np.median(ours.distances) <= np.median(theirs.distances)

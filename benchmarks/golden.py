@@ -23,7 +23,7 @@ from sparsecert.errors import InputError
 from sparsecert.records import ATTACK, Records, is_exact, kind_of
 from sparsecert.reports.classification import answers
 from sparsecert.reports.exact import elected, exactly_of
-from sparsecert.reports.facts import facts_of
+from sparsecert.reports.run_info import facts_of
 from sparsecert.reports.summary import certificates_of
 from sparsecert.schemes import from_config
 

@@ -18,19 +18,19 @@ from torch import nn
 
 from benchmarks.speed import sample_images, seconds, synchronise, tiled
 from sparsecert import models
-from sparsecert.ablation import PRECISIONS, Ablation
-from sparsecert.certificates import certify_stopped, method_named
+from sparsecert.certificates import certify_anytime, method_named
 from sparsecert.counts import Tally
 from sparsecert.devices import native_precision
 from sparsecert.encodings import NullChannels
-from sparsecert.encodings.layout import layout_of
-from sparsecert.encodings.shown import copies as chosen_copies
+from sparsecert.procedures.sequential import Sequential
 from sparsecert.records import Record
 from sparsecert.runs import certify_dataset
 from sparsecert.schemes import ESTIMATION, Uniform
-from sparsecert.sequential import Sequential
 from sparsecert.smoothed import Smoothed
-from sparsecert.votes import Voting
+from sparsecert.votes.ablation import PRECISIONS, Ablation
+from sparsecert.votes.engine.encode import copies as chosen_copies
+from sparsecert.votes.engine.layout import layout_of
+from sparsecert.votes.loop import Voting
 
 SEED, ALPHA = 0, 0.05
 
@@ -144,7 +144,7 @@ def _certifying(selection: Tally, votes: list[Tally], bound: str | None, alpha: 
     began = time.perf_counter()
     for tally in votes:
         if bound is None:
-            certify_stopped(selection, tally, scheme, alpha, "two-sided", 16_000)
+            certify_anytime(selection, tally, scheme, alpha, "two-sided", 16_000)
         else:
             method_named(bound).certify(selection, tally, scheme, alpha)
     return (time.perf_counter() - began) / len(votes)

@@ -23,11 +23,11 @@ from benchmarks.speed import synchronise
 from sparsecert import datasets
 from sparsecert.datasets.dataset import ArrayImages, Dataset
 from sparsecert.devices import native_precision
-from sparsecert.recipes import RECIPES, Recipe
 from sparsecert.schemes import ESTIMATION, Uniform
 from sparsecert.smoothed import Smoothed
 from sparsecert.training import Run, default_encoding
-from sparsecert.training.captured import stepper
+from sparsecert.training.cuda_graph import stepper
+from sparsecert.training.recipes import RECIPES, Recipe
 
 HELD_OUT, VOTES, SEED = 5_000, 200, 0
 KINDS: dict[str, type] = {

@@ -17,11 +17,11 @@ import time
 import torch
 
 from sparsecert import models
-from sparsecert.ablation import Ablation
 from sparsecert.encodings import NullChannels
 from sparsecert.schemes import ESTIMATION, Uniform
 from sparsecert.smoothed import Smoothed
-from sparsecert.votes import probe
+from sparsecert.votes.ablation import Ablation
+from sparsecert.votes.loop import probe
 
 SCHEME = Uniform(units=784, keep=45)
 TIME_BAR, MEMORY_BAR = 0.25, 1.1

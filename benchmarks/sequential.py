@@ -32,15 +32,15 @@ from scipy.special import betaincinv, ndtr
 from scipy.stats import norm
 
 from sparsecert import records
-from sparsecert.bounds import charged
+from sparsecert.bounds import corrected_alpha
 from sparsecert.certificates import METHODS
 from sparsecert.counts import Counts
-from sparsecert.looks import Votes, certified_in_looks
+from sparsecert.procedures.pipelining import finish
+from sparsecert.procedures.sequential import Sequential, clear, selection_stages
+from sparsecert.procedures.stages import Votes, certify_in_stages
 from sparsecert.reports.medians import certified_accuracy, median_certified_robustness
 from sparsecert.schemes import DELTA_BITS, SELECTION, Scheme
 from sparsecert.schemes import from_config as scheme_from_config
-from sparsecert.sequential import Sequential, clear, selection_looks
-from sparsecert.work import finished
 
 RECORDS = Path("results/mnist/k45/certify.jsonl.xz")
 N0, N, ALPHA = 1_000, 10_000, 0.05
@@ -109,7 +109,7 @@ class World:
 
 
 class Drawn:
-    """Votes by chance, where `sparsecert.votes.Voting` has those of a model."""
+    """Votes by chance, where `sparsecert.votes.loop.Voting` has those of a model."""
 
     ablation = SimpleNamespace(device=torch.device("cpu"))
 
@@ -140,7 +140,7 @@ def fixed(world: World, bound: str, salt: int) -> Outcome:
     label = chance.multinomial(N0, world.shares)[:, :-1].argmax(axis=1)
     votes = chance.multinomial(N, world.shares)
     leader, rival = against(votes, label, bound)
-    lead = lead_proved(leader, rival, N, float(charged(world.alpha, world.scheme, N)), bound)
+    lead = lead_proved(leader, rival, N, float(corrected_alpha(world.alpha, world.scheme, N)), bound)
     return Outcome(label, radii(lead, world.gaps), np.full(len(label), N0 + N))
 
 
@@ -148,8 +148,8 @@ def by_wealth(world: World, bound: str, sampling: Sequential) -> Outcome:
     """The package's own loop over looks and its certificates."""
     inputs = torch.zeros(len(world.true), 1)
     examples = range(len(inputs))
-    stopped = finished(
-        certified_in_looks(world.voting(1), inputs, examples, world.scheme, sampling, world.alpha, 0, bound)
+    stopped = finish(
+        certify_in_stages(world.voting(1), inputs, examples, world.scheme, sampling, world.alpha, 0, bound)
     )
     label = np.array([certificate.interval.label for certificate in stopped.certificates])
     radius = np.array([-1 if c.radius is None else c.radius for c in stopped.certificates])
@@ -164,7 +164,7 @@ def by_spending(world: World, bound: str, sampling: Sequential) -> Outcome:
     others[np.arange(len(label)), label] = -1
     second = others.argmax(axis=1)
     looks = spaced(sampling.most)
-    levels = parts(looks) * float(charged(world.alpha, world.scheme, sampling.most))
+    levels = parts(looks) * float(corrected_alpha(world.alpha, world.scheme, sampling.most))
     voting, rows = world.voting(2), np.arange(len(label))
     votes, taken = np.zeros(world.shares.shape, dtype=np.int64), np.zeros(len(label), dtype=np.int64)
     best, refuted = np.full(len(label), -1), np.zeros(len(label), dtype=np.bool_)
@@ -197,8 +197,8 @@ def selected(world: World, sampling: Sequential) -> Votes:
     """Selection votes by the package's rule."""
     votes = Votes(world.voting(3), torch.zeros(len(world.true), 1), range(len(world.true)), SELECTION, 0)
     rows = np.arange(len(world.true))
-    for total in selection_looks(sampling.n0):
-        finished(votes.more(rows, total, None))
+    for total in selection_stages(sampling.n0):
+        finish(votes.more(rows, total, None))
         rows = rows[~clear(votes.counts, rows)]
         if not len(rows):
             break

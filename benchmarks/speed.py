@@ -22,17 +22,17 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from sparsecert import datasets
-from sparsecert.ablation import PRECISIONS, Ablation
 from sparsecert.datasets.dataset import ArrayImages, Dataset
 from sparsecert.encodings import NullChannels
-from sparsecert.engine import Fused, scorer
-from sparsecert.recipes import RECIPES
 from sparsecert.runs import certify_dataset, pixels
 from sparsecert.schemes import ESTIMATION, Uniform
 from sparsecert.smoothed import Smoothed
 from sparsecert.training import Run
 from sparsecert.training.batches import Batches
-from sparsecert.training.captured import stepper
+from sparsecert.training.cuda_graph import stepper
+from sparsecert.training.recipes import RECIPES
+from sparsecert.votes.ablation import PRECISIONS, Ablation
+from sparsecert.votes.engine import Fused, scorer
 
 N0, N, ALPHA, SEED = 1_000, 10_000, 0.05, 0
 MODEL, BAR = "mnist-k45", 1_500

@@ -19,8 +19,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.utils.parallel import Parallel, delayed
 
 from sparsecert.tabular import AblatedClassifier, Altered, RowCertificates, greedy_attack
-from sparsecert.tabular.named import SOURCES, Table, load_table
 from sparsecert.tabular.tables import held_out
+from sparsecert.tabular.uci import SOURCES, Table, load_table
 
 KEEPS = {"spambase": (5, 10, 20), "adult": (3, 5, 7), "credit-default": (3, 8), "phishing": (3, 10)}
 RADII = range(6)

@@ -23,10 +23,10 @@ from benchmarks.speed import matrix_rate, seconds
 from sparsecert import datasets
 from sparsecert.datasets.dataset import ArrayImages, Dataset
 from sparsecert.errors import InputError
-from sparsecert.recipes import RECIPES, Recipe
 from sparsecert.schemes import Uniform
 from sparsecert.training import Run, default_encoding
-from sparsecert.training.captured import stepper
+from sparsecert.training.cuda_graph import stepper
+from sparsecert.training.recipes import RECIPES, Recipe
 
 SEED = 0
 WARM = 6

@@ -47,7 +47,7 @@ def timed(smoothed: Smoothed, images: int, cluster: Cluster | None) -> tuple[flo
     began = time.perf_counter()
     seen: list[tuple[int, float]] = []
 
-    def told(inputs: int, copies: int) -> None:
+    def on_progress(inputs: int, copies: int) -> None:
         if inputs:
             seen.append((inputs, time.perf_counter()))
 
@@ -55,7 +55,7 @@ def timed(smoothed: Smoothed, images: int, cluster: Cluster | None) -> tuple[flo
         out = Path(folder) / "certify.jsonl"
         certify_dataset(
             smoothed, "mnist-k45", tiled(images), out,
-            n0=N0, n=N, alpha=ALPHA, seed=SEED, cluster=cluster, told=told,
+            n0=N0, n=N, alpha=ALPHA, seed=SEED, cluster=cluster, on_progress=on_progress,
         )  # fmt: skip
     (_, first), (_, last) = seen[0], seen[-1]
     return sum(inputs for inputs, _ in seen[1:]) / (last - first), first - began

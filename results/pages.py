@@ -21,7 +21,6 @@ from itertools import zip_longest
 from pathlib import Path
 
 from sparsecert import records
-from sparsecert.plans import Rates, duration, plan_text, planned
 from sparsecert.published import published_medians, published_patches
 from sparsecert.reports import Gap, Summary, gap_of, summarise
 from sparsecert.reports.attack_tables import magnitude
@@ -40,6 +39,7 @@ from sparsecert.reproduce.table_6 import table_6
 from sparsecert.reproduce.table_7 import table_7
 from sparsecert.reproduce.tables import table
 from sparsecert.schemes import Choice
+from sparsecert.training.plans import Rates, duration, plan_text, planned
 
 RESULTS = Path(__file__).resolve().parent
 ROOT = RESULTS.parent

@@ -17,8 +17,8 @@ import torch
 
 from sparsecert import datasets
 from sparsecert.datasets.dataset import ArrayImages
-from sparsecert.recipes import RECIPES
 from sparsecert.training import train
+from sparsecert.training.recipes import RECIPES
 
 
 @pytest.fixture(scope="session")

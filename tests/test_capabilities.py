@@ -16,14 +16,14 @@ from torch import nn
 
 import sparsecert as sc
 from sparsecert import datasets, devices, models
-from sparsecert.ablation import Ablation
 from sparsecert.cli import cli
 from sparsecert.devices import Support
-from sparsecert.engine import Fused, scorer
 from sparsecert.modelfile import precision_of, read, read_header, write
-from sparsecert.recipes import RECIPES
 from sparsecert.runs import certify_dataset
 from sparsecert.training import Run
+from sparsecert.training.recipes import RECIPES
+from sparsecert.votes.ablation import Ablation
+from sparsecert.votes.engine import Fused, scorer
 
 CPU, BF16, FP32 = torch.device("cpu"), torch.bfloat16, torch.float32
 MACHINES = {

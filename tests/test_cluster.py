@@ -26,17 +26,17 @@ import torch
 
 from sparsecert import datasets
 from sparsecert.errors import InputError
-from sparsecert.exact import Exactly
+from sparsecert.procedures.exact import Exact
+from sparsecert.procedures.sequential import Sequential
 from sparsecert.records import Header, read
 from sparsecert.runs import Cluster, Drawn, Procedure, record_all, record_on_cluster
 from sparsecert.runs import cluster as clusters
-from sparsecert.runs import crew as crews
+from sparsecert.runs import ray_pool as crews
 from sparsecert.runs.cluster import check_worker
 from sparsecert.runs.connection import connected, described, room
 from sparsecert.runs.procedures import Certify, CertifyExactly, CertifySequentially, Predict
 from sparsecert.runs.worker import Ready
 from sparsecert.schemes import Lattice, Uniform
-from sparsecert.sequential import Sequential
 from sparsecert.smoothed import Smoothed
 from tests.pages import ROOT, run_page
 
@@ -155,22 +155,22 @@ def _warn(examples: list[int]) -> None:
 
 @pytest.mark.parametrize("kind", list(PROCEDURES))
 def test_a_worker_killed_in_the_middle_costs_no_vote(trained: Path, tmp_path: Path, kind: str) -> None:
-    pids, told = tmp_path / "pids", []
+    pids, reported = tmp_path / "pids", []
     pids.mkdir()
 
     def tell(inputs: int, copies: int) -> None:
-        told.append((inputs, copies))
-        if copies and sum(1 for _, taken in told if taken) == 1:
+        reported.append((inputs, copies))
+        if copies and sum(1 for _, taken in reported if taken) == 1:
             os.kill(int(next(pids.iterdir()).name), signal.SIGKILL)
 
     watched = Watched(PROCEDURES[kind], partial(_sign, pids))
     with pytest.warns(UserWarning, match=r"a worker died over inputs? \d+.*; another computes them again"):
-        _on_cluster(trained, tmp_path / "c.jsonl", watched, LIMIT[kind], told=tell)
+        _on_cluster(trained, tmp_path / "c.jsonl", watched, LIMIT[kind], on_progress=tell)
     assert len(list(pids.iterdir())) >= 2
     assert _content(tmp_path / "c.jsonl") == _content(_local(trained, tmp_path / "local.jsonl", kind))
     found = read(tmp_path / "c.jsonl")
-    assert sum(inputs for inputs, _ in told) == LIMIT[kind]
-    assert sum(copies for _, copies in told) == sum(line.copies for line in found.lines)
+    assert sum(inputs for inputs, _ in reported) == LIMIT[kind]
+    assert sum(copies for _, copies in reported) == sum(line.copies for line in found.lines)
     assert found.header.environment["workers"] == 2
     assert found.header.environment["threads"] == 1
 
@@ -180,14 +180,21 @@ def test_a_run_begun_on_one_is_continued_on_the_other(trained: Path, tmp_path: P
     whole = _content(_local(trained, tmp_path / "whole.jsonl"))
     lines = (tmp_path / "whole.jsonl").read_bytes().splitlines(keepends=True)
     (tmp_path / "c.jsonl").write_bytes(b"".join(lines[:10]) + lines[10][:20])
-    digits, told = datasets.load("digits"), []
+    digits, reported = datasets.load("digits"), []
     smoothed = Smoothed.load(trained)
     record_on_cluster(
-        Cluster(), FIXED, smoothed, trained, digits, tmp_path / "c.jsonl", 48, told=lambda *now: told.append(now)
+        Cluster(),
+        FIXED,
+        smoothed,
+        trained,
+        digits,
+        tmp_path / "c.jsonl",
+        48,
+        on_progress=lambda *now: reported.append(now),
     )
     assert _content(tmp_path / "c.jsonl") == whole
-    assert told[0] == (9, 0)
-    assert sum(inputs for inputs, _ in told) == 48
+    assert reported[0] == (9, 0)
+    assert sum(inputs for inputs, _ in reported) == 48
     lines = (tmp_path / "c.jsonl").read_bytes().splitlines(keepends=True)
     (tmp_path / "d.jsonl").write_bytes(b"".join([lines[0], *lines[7:]]))
     record_all(FIXED, smoothed, trained, digits, tmp_path / "d.jsonl", 48)
@@ -394,7 +401,7 @@ def test_fixed_masks_are_certified_as_on_one_machine(trained: Path, tmp_path: Pa
     lattice, network = Lattice(8, 8, 8), Smoothed.load(trained)
     model = tmp_path / "lattice.safetensors"
     Smoothed(network.model, lattice, network.encoding, classes=10, facts=network.facts).save(model)
-    procedure, local = CertifyExactly.by(lattice, Exactly()), tmp_path / "local.jsonl"
+    procedure, local = CertifyExactly.by(lattice, Exact()), tmp_path / "local.jsonl"
     record_all(procedure, Smoothed.load(model, rows=ROWS), model, datasets.load("digits"), local, 80)
     spread = _on_cluster(model, tmp_path / "spread.jsonl", procedure, 80)
     assert _content(spread) == _content(local)

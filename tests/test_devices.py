@@ -15,12 +15,12 @@ from sparsecert import datasets
 from sparsecert.attacks import AllMasks, Pointwise, Saliency
 from sparsecert.datasets import folder
 from sparsecert.encodings import MeanFill, NullChannels, ReplacedValues
-from sparsecert.recipes import RECIPES
 from sparsecert.schemes import ESTIMATION, MAX_DRAWS, TRAINING, Lattice, RandomValues, Scheme, Uniform
 from sparsecert.smoothed import Smoothed
 from sparsecert.training import Run, random_values
-from sparsecert.training.captured import Captured, one_by_one, stepper
+from sparsecert.training.cuda_graph import Captured, one_by_one, stepper
 from sparsecert.training.objective import Compiled, objective
+from sparsecert.training.recipes import RECIPES
 from tests.attacks.means import nearest_mean
 from tests.contracts import SCHEMES
 

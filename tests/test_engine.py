@@ -8,17 +8,19 @@ import pytest
 import torch
 from torch import nn
 
-from sparsecert import datasets, devices, engine, models
-from sparsecert.ablation import Ablation
+from sparsecert import datasets, devices, models
 from sparsecert.devices import Support, native_precision
-from sparsecert.encodings import Encoding, MeanFill, NullChannels, shown
-from sparsecert.encodings.layout import layout_of
-from sparsecert.engine import Fused, fused_on_cuda, scorer
-from sparsecert.models.folded import folded
-from sparsecert.models.parts import Features
+from sparsecert.encodings import Encoding, MeanFill, NullChannels
 from sparsecert.models.resnet import Residual
 from sparsecert.schemes import Uniform
 from sparsecert.smoothed import Smoothed
+from sparsecert.votes import engine
+from sparsecert.votes.ablation import Ablation
+from sparsecert.votes.engine import Fused, fused_on_cuda, scorer
+from sparsecert.votes.engine import encode as shown
+from sparsecert.votes.engine.fused import folded
+from sparsecert.votes.engine.layers import Features
+from sparsecert.votes.engine.layout import layout_of
 
 CPU, FLOAT64, HALF = torch.device("cpu"), torch.float64, torch.bfloat16
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
@@ -323,7 +325,7 @@ def test_the_engine_votes_as_the_plain_model_but_for_rounding(encoding: Encoding
 @needs_cuda
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 def test_the_kernel_fills_what_the_tensor_operations_fill(dtype: torch.dtype) -> None:
-    from sparsecert.encodings import layout_triton
+    from sparsecert.votes.engine import layout_triton
 
     layout = layout_of(NullChannels((0.1, 0.2, 0.3), (0.5, 0.6, 0.7)), (3, 13, 11), 2, 1, 24)
     assert layout is not None
@@ -345,7 +347,7 @@ def test_the_kernel_fills_what_the_tensor_operations_fill(dtype: torch.dtype) ->
 def test_the_stem_kernel_is_the_convolution(
     dtype: torch.dtype, channels: int, out: int, kernel: int, size: int
 ) -> None:
-    from sparsecert.models.stem_triton import Stem
+    from sparsecert.votes.engine.stem_triton import Stem
 
     with torch.random.fork_rng(["cuda"]):
         torch.manual_seed(0)
@@ -358,8 +360,8 @@ def test_the_stem_kernel_is_the_convolution(
 
 @needs_cuda
 def test_a_nan_passes_through_the_kernels() -> None:
-    from sparsecert.models.pool_triton import pool
-    from sparsecert.models.stem_triton import Stem
+    from sparsecert.votes.engine.pool_triton import pool
+    from sparsecert.votes.engine.stem_triton import Stem
 
     x = torch.zeros(2, 6, 6, 8, device="cuda", dtype=torch.bfloat16).permute(0, 3, 1, 2)
     x[1, 3, 2, 2] = float("nan")
@@ -372,7 +374,7 @@ def test_a_nan_passes_through_the_kernels() -> None:
 @needs_cuda
 @pytest.mark.parametrize(("size", "stride", "padding"), [(3, 2, 1), (2, 2, 0), (3, 1, 1)])
 def test_the_pool_kernel_is_max_pooling(size: int, stride: int, padding: int) -> None:
-    from sparsecert.models.pool_triton import pool
+    from sparsecert.votes.engine.pool_triton import pool
 
     x = torch.randn(5, 17, 14, 64, device="cuda", dtype=torch.bfloat16).permute(0, 3, 1, 2)
     assert torch.equal(pool(x, size, stride, padding), nn.functional.max_pool2d(x, size, stride, padding))
@@ -399,7 +401,7 @@ def test_residual_networks_score_as_the_model_on_a_gpu(name: str, size: int, pre
 @needs_cuda
 @pytest.mark.parametrize(("channels", "out"), [(64, 256), (16, 64), (32, 128)])
 def test_the_pointwise_kernel_is_convolution_sum_and_relu(channels: int, out: int) -> None:
-    from sparsecert.models.pointwise_triton import Pointwise
+    from sparsecert.votes.engine.pointwise_triton import Pointwise
 
     with torch.random.fork_rng(["cuda"]):
         torch.manual_seed(0)

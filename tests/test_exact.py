@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from sparsecert.certificates.damage import AlteredUnits
-from sparsecert.certificates.patches import AlteredPatch
+from sparsecert.certificates.adversary import PerturbedUnits
+from sparsecert.certificates.patches import PerturbedPatch
 from sparsecert.certificates.plurality import firsts, tallied, winner
 from sparsecert.encodings import Grouped, NullChannels
 from sparsecert.errors import InputError
 from sparsecert.schemes import Bands, FixedMasks, Lattice, Partition, Uniform
 from sparsecert.smoothed import Smoothed
-from sparsecert.votes import ranked
+from sparsecert.votes.loop import ranked
 
 RULES = "plurality", "run-off"
 
@@ -73,8 +73,8 @@ def test_patches_of_every_position_and_colour() -> None:
     generator = torch.Generator().manual_seed(3)
     images = torch.randint(0, 2, (20, 1, 3, 4), generator=generator).float()
     smoothed = _smoothed(scheme, 2, 2)
-    damage = AlteredPatch(scheme.table, 3, 4)
-    found = smoothed.certify_exactly(images, rule="plurality", damage=damage)
+    adversary = PerturbedPatch(scheme.table, 3, 4)
+    found = smoothed.certify_exactly(images, rule="plurality", adversary=adversary)
     assert set(found.radii.tolist()) > {0}
     for row in range(20):
         side = int(found.radii[row])
@@ -91,15 +91,17 @@ def test_patches_of_another_image_than_the_inputs_are_refused() -> None:
     """Columns of a 7 x 5 image are scattered over one of 5 x 7: 2 x 2 pixels meet four of them, not two."""
     swapped, images = Bands(7, 5, 1), torch.rand(1, 1, 5, 7, generator=torch.Generator().manual_seed(0))
     with pytest.raises(InputError, match=r"patches of a 7 x 5 image .* form an image of 5 x 7"):
-        _smoothed(swapped, 2, 0).certify_exactly(images, damage=AlteredPatch(swapped.table, 7, 5))
+        _smoothed(swapped, 2, 0).certify_exactly(images, adversary=PerturbedPatch(swapped.table, 7, 5))
     scheme = Bands(5, 7, 2)
     with pytest.raises(InputError, match="damage must be that of the masks of Bands"):
-        _smoothed(scheme, 2, 0).certify_exactly(images, damage=AlteredPatch(Bands(5, 7, 1).table, 5, 7))
+        _smoothed(scheme, 2, 0).certify_exactly(images, adversary=PerturbedPatch(Bands(5, 7, 1).table, 5, 7))
     with pytest.raises(InputError, match="damage must be that of the masks of Bands"):
-        _smoothed(scheme, 2, 0).certify_exactly(images, damage=AlteredUnits(Bands(5, 7, 1).table))
+        _smoothed(scheme, 2, 0).certify_exactly(images, adversary=PerturbedUnits(Bands(5, 7, 1).table))
     shuffled = Grouped(NullChannels(), np.random.default_rng(0).permutation(35).reshape(5, 7))
     with pytest.raises(InputError, match="form no image"):
-        Smoothed(Reader(35, 2, 0), scheme, shuffled).certify_exactly(images, damage=AlteredPatch(scheme.table, 5, 7))
+        Smoothed(Reader(35, 2, 0), scheme, shuffled).certify_exactly(
+            images, adversary=PerturbedPatch(scheme.table, 5, 7)
+        )
 
 
 def test_ranks_favour_the_lower_class_and_have_no_opinion_on_what_is_not_finite() -> None:

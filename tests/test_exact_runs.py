@@ -11,15 +11,16 @@ import numpy as np
 import pytest
 import torch
 
-from sparsecert import datasets, modelfile, rankings, records
+from sparsecert import datasets, modelfile, records
 from sparsecert.attacks import UniformNoise
-from sparsecert.certificates.damage import AlteredUnits
-from sparsecert.certificates.patches import AlteredPatch
+from sparsecert.certificates.adversary import PerturbedUnits
+from sparsecert.certificates.patches import PerturbedPatch
 from sparsecert.cli import main
 from sparsecert.encodings import Encoding, Grouped, NullChannels
 from sparsecert.errors import InputError
-from sparsecert.exact import Exactly, certified, elected
-from sparsecert.merging import merge
+from sparsecert.procedures.exact import Exact, certified, elected
+from sparsecert.records import rankings
+from sparsecert.records.merging import merge
 from sparsecert.reports import FORMATS, median_certified_robustness, summarise, summarise_attack, write_curves
 from sparsecert.runs import (
     Shard,
@@ -79,11 +80,11 @@ def test_records_are_what_smoothed_returns(folders: dict[str, Path], name: str) 
     data = datasets.load("digits", "test")
     examples = [line.example for line in found.lines]
     assert examples == data.spaced(LIMIT).tolist()
-    damage = AlteredPatch(scheme.table, 8, 8) if name == "bands" else AlteredUnits(scheme.table)
+    adversary = PerturbedPatch(scheme.table, 8, 8) if name == "bands" else PerturbedUnits(scheme.table)
     pixels = np.stack([data.images.batch([example])[0] for example in examples])
     import torch
 
-    again = smoothed.certify_exactly(torch.from_numpy(pixels).float() / 255, damage=damage)
+    again = smoothed.certify_exactly(torch.from_numpy(pixels).float() / 255, adversary=adversary)
     assert np.array_equal(_ranks(found), again.ranks)
     assert [line.label for line in found.lines] == again.labels.tolist()
     assert [line.radius for line in found.lines] == again.radii.tolist()
@@ -106,7 +107,7 @@ def test_reports_certify_the_rankings_by_either_rule(folders: dict[str, Path], n
     found = _read(folders[name])
     scheme = from_config(found.header.run["scheme"])
     assert isinstance(scheme, FixedMasks)
-    expected = certified(_ranks(found), rule, Exactly(rule).damage(scheme))
+    expected = certified(_ranks(found), rule, Exact(rule).adversary(scheme))
     robustness = [
         one.radius if one.label == line.true else None for one, line in zip(expected, found.lines, strict=True)
     ]
@@ -125,7 +126,7 @@ def test_a_lattice_is_certified_against_patches_too(folders: dict[str, Path]) ->
     found = _read(folders["lattice"])
     scheme = from_config(found.header.run["scheme"])
     assert isinstance(scheme, FixedMasks)
-    expected = certified(_ranks(found), "run-off", AlteredPatch(scheme.table, 8, 8))
+    expected = certified(_ranks(found), "run-off", PerturbedPatch(scheme.table, 8, 8))
     summary = summarise(found, against="patches")
     right = [one.radius for one, line in zip(expected, found.lines, strict=True) if one.label == line.true]
     assert summary.certified_at_zero == right.count(0)
@@ -145,8 +146,13 @@ def test_every_format_says_exact_and_patch_side(folders: dict[str, Path], tmp_pa
         assert "derived again from the recorded rankings" in both
         assert "patch side" not in both
         assert "rho or patch side" in " ".join(FORMATS[form]([bands, lattice]).split())
-    told = json.loads(FORMATS["json"]([bands]))
-    assert (told["masks"], told["against"], told["alpha"], told["bound"]) == (8, "patches", None, "run-off")
+    reported = json.loads(FORMATS["json"]([bands]))
+    assert (reported["masks"], reported["against"], reported["alpha"], reported["bound"]) == (
+        8,
+        "patches",
+        None,
+        "run-off",
+    )
     header, row = FORMATS["csv"]([lattice]).splitlines()
     assert dict(zip(header.split(","), row.split(","), strict=True))["masks"] == "8"
     assert all(path.stat().st_size for path in write_curves([bands, lattice], tmp_path / "curves"))
@@ -163,8 +169,8 @@ def test_the_command_line_shows_both_rules_beside_sampled_votes(
         _cli("report", exact, sampled, "--rule", "run-off", "--rule", "plurality", "--alpha", 0.1, "--format", "json")
         == 0
     )
-    told = json.loads(capsys.readouterr().out)
-    assert [(one["bound"], one["alpha"]) for one in told] == [
+    reported = json.loads(capsys.readouterr().out)
+    assert [(one["bound"], one["alpha"]) for one in reported] == [
         ("run-off", None),
         ("plurality", None),
         ("two-sided", 0.1),
@@ -219,9 +225,9 @@ def test_what_fixed_masks_need_is_refused_of_others(
     assert "seconds is for altered pixels" in capsys.readouterr().err
     data = datasets.load("digits", "test")
     with pytest.raises(InputError, match="leave them out with exactly"):
-        certify_dataset(Smoothed.load(folders["bands"]), folders["bands"], data, out, n=100, exactly=Exactly())
+        certify_dataset(Smoothed.load(folders["bands"]), folders["bands"], data, out, n=100, exactly=Exact())
     with pytest.raises(InputError, match="draws its masks at random; an exact certificate needs a fixed set"):
-        certify_dataset(Smoothed.load(trained), trained, data, out, exactly=Exactly())
+        certify_dataset(Smoothed.load(trained), trained, data, out, exactly=Exact())
     with pytest.raises(InputError, match="leave them out with rule"):
         predict_dataset(Smoothed.load(folders["bands"]), folders["bands"], data, out, n=100, rule="run-off")
     assert not out.exists()
@@ -249,7 +255,7 @@ def test_training_refuses_what_does_not_fit(
 
 def _certify(folder: Path, out: Path, **settings: Any) -> records.Records:
     data = datasets.load("digits", "test")
-    certify_dataset(Smoothed.load(folder, rows=ROWS), folder, data, out, exactly=Exactly(), limit=LIMIT, **settings)
+    certify_dataset(Smoothed.load(folder, rows=ROWS), folder, data, out, exactly=Exact(), limit=LIMIT, **settings)
     return records.read(out)
 
 
@@ -349,7 +355,7 @@ def test_what_linear_programs_added_is_proved_again(folders: dict[str, Path], tm
         scores = chance.normal(size=(60, 3))
         scores[:, 1] += chance.choice([1, 1.5, 2, 3])
         ranks = (-scores).argsort(axis=1).argsort(axis=1).astype(np.int16)
-        plain, more = (certified(ranks[None], "plurality", AlteredUnits(scheme.table, s))[0] for s in (0.0, 10.0))
+        plain, more = (certified(ranks[None], "plurality", PerturbedUnits(scheme.table, s))[0] for s in (0.0, 10.0))
         if more.radius > plain.radius:
             break
     assert more.radius > plain.radius
@@ -370,7 +376,7 @@ def test_what_linear_programs_added_is_proved_again(folders: dict[str, Path], tm
 
 def test_linear_programs_only_enlarge_and_are_told(folders: dict[str, Path], tmp_path: Path) -> None:
     out, data = tmp_path / "certify.jsonl", datasets.load("digits", "test")
-    exactly = Exactly(seconds=0.02)
+    exactly = Exact(seconds=0.02)
     certify_dataset(
         Smoothed.load(folders["partition"], rows=ROWS), folders["partition"], data, out, exactly=exactly, limit=4
     )
@@ -435,9 +441,9 @@ def test_an_attack_is_held_against_exact_certificates(
     assert (tmp_path / "gap.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (tmp_path / "gap.svg").read_text()
     assert _cli("report", *both, "--rule", "run-off", "--rule", "plurality", "--format", "json") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert [one["bound"] for one in told["certify"]] == ["run-off", "plurality"]
-    (gap,) = told["gap"]  # with the vote that was attacked alone
+    reported = json.loads(capsys.readouterr().out)
+    assert [one["bound"] for one in reported["certify"]] == ["run-off", "plurality"]
+    (gap,) = reported["gap"]  # with the vote that was attacked alone
     lines = _read(folders["lattice"]).lines
     assert gap["exact"] is True
     assert gap["images"] == gap["certified"] == LIMIT
@@ -458,9 +464,9 @@ def test_one_broken_exact_certificate_is_told_loudly(
     with records.Writer(tmp_path / "attack.jsonl", found.header) as writer:
         writer.append([replace(line, distance=0, said=said, pixels=(), values=())])
     assert _cli("report", folders["lattice"] / "certify.jsonl", tmp_path / "attack.jsonl") == 1
-    told = capsys.readouterr().err
-    assert told.startswith(f"NOT SOUND: {tmp_path}/attack.jsonl changes the answer to 1 of 1 certified images")
-    assert "an exact certificate never fails" in told
+    reported = capsys.readouterr().err
+    assert reported.startswith(f"NOT SOUND: {tmp_path}/attack.jsonl changes the answer to 1 of 1 certified images")
+    assert "an exact certificate never fails" in reported
 
 
 def test_attacks_that_say_nothing_of_a_certificate_are_refused(
@@ -499,8 +505,10 @@ def test_attacks_on_fixed_masks_refuse_what_chance_needs(
 ) -> None:
     out = tmp_path / "attack.jsonl"
     assert _cli("attack", folders["lattice"], "--data", "digits", "--device", "cpu", *given, "--out", out) == 2
-    told = capsys.readouterr().err
-    assert "is for masks drawn at random; the 8 masks of this model are fixed, and all of them vote: leave it" in told
+    reported = capsys.readouterr().err
+    assert (
+        "is for masks drawn at random; the 8 masks of this model are fixed, and all of them vote: leave it" in reported
+    )
     assert not out.exists()
 
 
@@ -535,8 +543,8 @@ def test_a_report_makes_no_patches_of_units_that_are_not_beside_each_other(
     g, model, data = Smoothed(net, scheme, encoding, classes=10), tmp_path / "m.safetensors", datasets.load("digits")
     g.save(model)
     with pytest.raises(InputError, match=message):
-        certify_dataset(g, model, data, tmp_path / "patches.jsonl", exactly=Exactly(against="patches"), limit=2)
-    certify_dataset(g, model, data, tmp_path / "pixels.jsonl", exactly=Exactly(against="pixels"), limit=2)
+        certify_dataset(g, model, data, tmp_path / "patches.jsonl", exactly=Exact(against="patches"), limit=2)
+    certify_dataset(g, model, data, tmp_path / "pixels.jsonl", exactly=Exact(against="pixels"), limit=2)
     found = records.read(tmp_path / "pixels.jsonl")
     assert summarise(found).against == "pixels"
     with pytest.raises(InputError, match=message):

@@ -14,10 +14,10 @@ from click.testing import CliRunner
 from safetensors.torch import load_file, save_file
 
 import sparsecert as sc
-from sparsecert import datasets, modelfile, rankings
+from sparsecert import datasets, modelfile
 from sparsecert.cli import cli
-from sparsecert.exact import Exactly, certified
-from sparsecert.records import ATTACK, FORMAT, Records, is_exact, kind_of, read, read_findings
+from sparsecert.procedures.exact import Exact, certified
+from sparsecert.records import ATTACK, FORMAT, Records, is_exact, kind_of, rankings, read, read_findings
 from sparsecert.reports.summary import certificates_of
 from sparsecert.schemes import FixedMasks
 from sparsecert.schemes import from_config as scheme_from_config
@@ -59,9 +59,9 @@ def _again(records: Records) -> list[tuple[int, int | None]]:
     scheme = scheme_from_config(run["scheme"])
     if is_exact(records.header):
         assert isinstance(scheme, FixedMasks)
-        damage = Exactly(run["rule"], run["against"], run["seconds"]).damage(scheme)
+        adversary = Exact(run["rule"], run["against"], run["seconds"]).adversary(scheme)
         lines = [rankings.read(line.rankings or "", run["classes"]) for line in records.lines]
-        return [(one.label, one.radius) for ranks in lines for one in certified(ranks[None], run["rule"], damage)]
+        return [(one.label, one.radius) for ranks in lines for one in certified(ranks[None], run["rule"], adversary)]
     found = certificates_of(records, scheme, run["alpha"], run["bound"])
     return [(certificate.interval.label, certificate.radius) for _, certificate in found]
 

@@ -16,12 +16,12 @@ import pytest
 from sparsecert import datasets
 from sparsecert.counts import Tally
 from sparsecert.errors import InputError
-from sparsecert.merging import merge
+from sparsecert.procedures.sequential import Sequential
 from sparsecert.records import Header, Record, Writer, read
+from sparsecert.records.merging import merge
 from sparsecert.reports import summarise
 from sparsecert.runs import Drawn, Shard, certify_dataset, predict_dataset
 from sparsecert.runs.inputs import groups
-from sparsecert.sequential import Sequential
 from sparsecert.smoothed import Smoothed
 
 SETTINGS: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -52,9 +52,17 @@ def test_merged_shards_are_the_run(trained: Path, tmp_path: Path, kind: str, of:
     assert merged == read(tmp_path / "merged.jsonl")
     if kind != "predict":
         assert summarise(merged).inputs == 20
-    before, told = (tmp_path / "merged.jsonl").read_bytes(), []
-    run(smoothed, trained, data, tmp_path / "merged.jsonl", limit=20, told=lambda *now: told.append(now), **settings)
-    assert told == [(20, 0)]
+    before, reported = (tmp_path / "merged.jsonl").read_bytes(), []
+    run(
+        smoothed,
+        trained,
+        data,
+        tmp_path / "merged.jsonl",
+        limit=20,
+        on_progress=lambda *now: reported.append(now),
+        **settings,
+    )
+    assert reported == [(20, 0)]
     assert (tmp_path / "merged.jsonl").read_bytes() == before
 
 

@@ -25,7 +25,7 @@ def _modules_after(code: str) -> set[str]:
         "sparsecert",
         "sparsecert.bounds",
         "sparsecert.certificates",
-        "sparsecert.merging",
+        "sparsecert.records.merging",
         "sparsecert.records",
         "sparsecert.reports",
     ],

@@ -6,7 +6,7 @@ import pytest
 
 from sparsecert.cli import main
 from sparsecert.errors import InputError
-from sparsecert.plans import PLANS, Rates, duration, plan_text, planned
+from sparsecert.training.plans import PLANS, Rates, duration, plan_text, planned
 
 
 def test_imagenet_is_36_epochs_of_its_images_and_11_000_copies_of_400() -> None:

@@ -19,16 +19,16 @@ import sparsecert as sc
 from sparsecert import datasets, records
 from sparsecert.attacks import CommonMasks, Pointwise, SmoothedDefender
 from sparsecert.bounds import Interval
-from sparsecert.certificates import METHODS, certify_stopped, lead
+from sparsecert.certificates import METHODS, certify_anytime, lead
 from sparsecert.cli import cli
 from sparsecert.datasets.dataset import ArrayImages, Dataset
 from sparsecert.errors import InputError
-from sparsecert.recipes import RECIPES
 from sparsecert.reports import summarise
 from sparsecert.runs import certify_dataset
 from sparsecert.schemes import ATTACK
 from sparsecert.smoothed import Smoothed
 from sparsecert.training import Progress, Run, Stop, random_values, train
+from sparsecert.training.recipes import RECIPES
 
 QUICK = replace(RECIPES["digits"].shortened(2), masks="sample")
 Digits = tuple[torch.Tensor, torch.Tensor]
@@ -74,18 +74,18 @@ def test_the_command_line_trains_the_usual_network_on_one_channel(g: sc.Smoothed
 def test_a_run_that_was_stopped_ends_in_the_same_weights(few: Dataset, tmp_path: Path, masks: str) -> None:
     scheme, encoding = random_values(few, "0.5", 17)
     recipe = replace(QUICK, masks=masks)
-    told: list[Progress] = []
+    reported: list[Progress] = []
 
     def stop(progress: Progress) -> None:
-        told.append(progress)
+        reported.append(progress)
         if progress.epoch == 1 and progress.step * 2 >= progress.steps:
             raise Stop
 
     arguments: dict[str, Any] = {"scheme": scheme, "encoding": encoding}
     whole = train(few, recipe, tmp_path / "whole", **arguments)
     with pytest.raises(Stop):
-        train(few, recipe, tmp_path / "stopped", told=stop, **arguments)
-    assert told
+        train(few, recipe, tmp_path / "stopped", on_progress=stop, **arguments)
+    assert reported
     assert train(few, recipe, tmp_path / "stopped", **arguments).read_bytes() == whole.read_bytes()
     with pytest.raises(InputError, match="scheme differs"):
         train(few, recipe, tmp_path / "whole", scheme=sc.RandomValues(64, "0.7", 17), encoding=encoding)
@@ -120,7 +120,7 @@ def test_sequential_sampling_certifies_by_total_variation(g: sc.Smoothed, digits
     found = g.certify(digits[0][:5], sampling=sc.Sequential(max_samples=600, n0=100))
     for row, certificate in enumerate(found):
         votes = found.selection[row], found.estimation[row]
-        assert certificate == certify_stopped(*votes, g.scheme, 0.05, "two-sided", 500)
+        assert certificate == certify_anytime(*votes, g.scheme, 0.05, "two-sided", 500)
 
 
 def test_exact_certificates_are_refused(g: sc.Smoothed, digits: Digits) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sparsecert import rankings
+from sparsecert.records import rankings
 
 
 @pytest.mark.parametrize("classes", [2, 10, 36, 37, 120])

@@ -148,10 +148,14 @@ def test_numpy_numbers_are_recorded_as_numbers(trained: Path, tmp_path: Path) ->
 
 def test_told_adds_up_on_a_fresh_and_on_a_resumed_run(trained: Path, tmp_path: Path) -> None:
     for _ in range(2):
-        told: list[tuple[int, int]] = []
-        _certify(trained, tmp_path / "c.jsonl", told=lambda inputs, copies, told=told: told.append((inputs, copies)))
-        assert sum(inputs for inputs, _ in told) == 12
-        copies = sum(copies for _, copies in told)
+        reported: list[tuple[int, int]] = []
+        _certify(
+            trained,
+            tmp_path / "c.jsonl",
+            on_progress=lambda inputs, copies, reported=reported: reported.append((inputs, copies)),
+        )
+        assert sum(inputs for inputs, _ in reported) == 12
+        copies = sum(copies for _, copies in reported)
         assert copies in (0, 12 * 120)
     assert copies == 0
 

@@ -21,22 +21,23 @@ import pytest
 import torch
 from scipy.stats import binom
 
-from sparsecert import datasets, looks
-from sparsecert.bounds import charged, predicted
-from sparsecert.bounds.wealth import STAKES
-from sparsecert.certificates import certify_stopped
-from sparsecert.certificates.stopped import gap_at, stake_of
+from sparsecert import datasets
+from sparsecert.bounds import corrected_alpha, predicted
+from sparsecert.bounds.betting import STAKES
+from sparsecert.certificates import certify_anytime
+from sparsecert.certificates.anytime import gap_at, stake_of
 from sparsecert.counts import Counts, Tally
 from sparsecert.errors import InputError
+from sparsecert.procedures import stages as looks
+from sparsecert.procedures.pipelining import Steps, finish, interleave
+from sparsecert.procedures.sequential import Sequential, StoppingRule, clear, estimation_stages, selection_stages
 from sparsecert.records import Header, Record, Records, Writer, read
 from sparsecert.reports import summarise
 from sparsecert.reports.comparison import remarks
 from sparsecert.reports.summary import certificates_of
 from sparsecert.runs import certify_dataset, pixels
 from sparsecert.schemes import ESTIMATION, SELECTION, Scheme, Uniform
-from sparsecert.sequential import Sequential, Watch, clear, estimation_looks, selection_looks
 from sparsecert.smoothed import Smoothed
-from sparsecert.work import Work, finished, in_turn
 from tests.contracts import METHOD_NAMES, SCHEMES
 from tests.reports.made import header
 
@@ -88,8 +89,8 @@ def _stopped(
 ) -> looks.Stopped:
     inputs: Any = torch.zeros(len(shares), 1)
     voting: Any = Chance(shares, seed)
-    work = looks.certified_in_looks(voting, inputs, range(len(shares)), scheme, sampling, alpha, 0, bound)
-    return finished(work)
+    work = looks.certify_in_stages(voting, inputs, range(len(shares)), scheme, sampling, alpha, 0, bound)
+    return finish(work)
 
 
 def _lead(lead: float, share: float = 1.0, invalid: float = 0.0) -> list[float]:
@@ -172,7 +173,7 @@ def test_settings_are_plain_json_and_come_back(sampling: Sequential) -> None:
 
 @pytest.mark.parametrize("most", [1, 2, 31, 32, 33, 95, 96, 97, 105, 106, 1_000, 16_000, 10**6])
 def test_looks_grow_from_few_votes_to_the_most(most: int) -> None:
-    for schedule, first, growth in ((selection_looks(most), 32, 2.0), (estimation_looks(most), 96, 1.1)):
+    for schedule, first, growth in ((selection_stages(most), 32, 2.0), (estimation_stages(most), 96, 1.1)):
         assert schedule[0] == min(first, most)
         assert schedule[-1] == most
         assert all(a < b <= growth * a + 1 for a, b in pairwise(schedule))
@@ -201,7 +202,7 @@ def test_clear_inputs_leave_early_and_close_ones_go_on() -> None:
     assert taken.max() <= 17_000
 
 
-def _ended(watch: Watch, row: int, total: int) -> str:
+def _ended(watch: StoppingRule, row: int, total: int) -> str:
     if watch.best[row] == len(MNIST.deltas) - 2:
         return "largest"
     return "refuted" if watch.refuted[row] else "budget" if total == watch.sampling.most else "given up"
@@ -209,14 +210,14 @@ def _ended(watch: Watch, row: int, total: int) -> str:
 
 def _watched(tolerance: float, bound: str, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], list[int]]:
     """How the votes of assorted inputs ended and how many they were, by the Watch that decided it."""
-    watches: list[Watch] = []
+    watches: list[StoppingRule] = []
 
-    class Kept(Watch):
+    class Kept(StoppingRule):
         def __init__(self, *arguments: Any) -> None:
             super().__init__(*arguments)
             watches.append(self)
 
-    monkeypatch.setattr(looks, "Watch", Kept)
+    monkeypatch.setattr(looks, "StoppingRule", Kept)
     chance = np.random.default_rng(4)
     shares = [_lead(lead, share) for lead, share in zip(chance.random(120), chance.uniform(0.9, 1, 120), strict=True)]
     shares = [p if min(p) >= 0 else _lead(1.0) for p in shares]
@@ -237,7 +238,7 @@ def test_without_tolerance_votes_go_on_until_more_cannot_help(bound: str, monkey
     assert sum(exact) > sum(some) > sum(few)
 
 
-def _rate(watch: Watch, leader: int, rival: int, total: int, chance: np.random.Generator) -> float:
+def _rate(watch: StoppingRule, leader: int, rival: int, total: int, chance: np.random.Generator) -> float:
     """The most radius per 1,000 votes that a later moment gains, by simulation of the votes until then.
 
     The probabilities are drawn from what the votes so far leave open, and the next three radii are looked for.
@@ -261,7 +262,7 @@ def test_votes_go_on_while_a_simulation_of_them_gains_enough_radius() -> None:
     for total in (200, 1_000, 6_000, 12_000):
         for share in np.linspace(0.55, 0.97, 22):
             leader, others = round(total * share), round(total * 0.02)
-            watch = Watch(sampling, [Tally((leader, total - leader - others, others))], MNIST, 0.05, "two-sided")
+            watch = StoppingRule(sampling, [Tally((leader, total - leader - others, others))], MNIST, 0.05, "two-sided")
             numbers = [np.array([number]) for number in (0, leader, total - leader - others, total - leader - others)]
             goes_on = bool(watch.look(*numbers, total)[0])
             rate = _rate(watch, leader, total - leader - others, total, chance) / sampling.tolerance
@@ -281,11 +282,11 @@ def test_the_votes_kept_are_those_of_the_look_with_the_largest_radius(bound: str
         votes = int(stopped.samples[row]) - stopped.selection[row].total
         seen = [
             chance.begin(torch.zeros(1), [row], range(ESTIMATION, ESTIMATION + total), 0)()[0]
-            for total in estimation_looks(sampling.most)
+            for total in estimation_stages(sampling.most)
             if total <= votes
         ]
         radii = [
-            _radius(certify_stopped(stopped.selection[row], tally, MNIST, 0.05, bound, sampling.most).radius)
+            _radius(certify_anytime(stopped.selection[row], tally, MNIST, 0.05, bound, sampling.most).radius)
             for tally in seen
         ]
         assert _radius(certificate.radius) == max(radii)
@@ -341,7 +342,7 @@ def test_answers_looked_for_after_every_vote_are_wrong_within_alpha(
     alpha, asked = 0.2, 1
     shares = ASKED[world](float(gap_at(SMALL, asked)) + beyond)
     sampling = Sequential(max_samples=40 + 240, n0=40, at_least=asked)
-    monkeypatch.setattr(looks, "estimation_looks", lambda most: range(1, most + 1))
+    monkeypatch.setattr(looks, "estimation_stages", lambda most: range(1, most + 1))
     stopped = _stopped([shares] * RUNS, sampling, bound, alpha, SMALL)
     leads = [certificate.interval.label == 0 for certificate in stopped.certificates]
     errors = sum(answer == wrong and led for answer, led in zip(stopped.answers, leads, strict=True))
@@ -355,12 +356,12 @@ def test_answers_looked_for_after_every_vote_are_wrong_within_alpha(
 def test_no_is_said_only_where_the_exact_wealth_of_the_opposite_bet_reaches_one_over_alpha(bound: str) -> None:
     chance, said, asked = np.random.default_rng(6), 0, 3
     sampling = Sequential(max_samples=5_000, n0=100, at_least=asked)
-    gap, level = gap_at(MNIST, asked), charged(0.05, MNIST, sampling.most)
+    gap, level = gap_at(MNIST, asked), corrected_alpha(0.05, MNIST, sampling.most)
     for _ in range(300):
         selection, total = Tally((60, 35, 5)), int(chance.integers(100, 700))
         leader = int(total * chance.uniform(0.35, 0.7))
         second = total - leader if bound == "one-sided" else int((total - leader) * chance.uniform(0.7, 1))
-        watch = Watch(sampling, [selection], MNIST, 0.05, bound)
+        watch = StoppingRule(sampling, [selection], MNIST, 0.05, bound)
         each = [np.array([number]) for number in (0, leader, total - leader, second)]
         watch.look(*each, total)
         s = Fraction(stake_of(selection, bound, sampling.most, level), STAKES)
@@ -416,7 +417,7 @@ def test_certificates_from_real_masks_are_wrong_within_alpha_also_at_another_alp
         errors = 0
         for row, certificate in enumerate(c):
             votes = c.selection[row], c.estimation[row]
-            again = certify_stopped(*votes, SMALL, level, bound, sampling.most)
+            again = certify_anytime(*votes, SMALL, level, bound, sampling.most)
             assert level != alpha or again == certificate
             errors += again.radius is not None and leads[again.interval.label] <= gap_at(SMALL, again.radius)
         assert _acceptable(errors, runs, level)
@@ -440,7 +441,7 @@ def test_an_inputs_votes_are_those_of_its_own_first_masks() -> None:
 def test_groups_taken_in_turn_give_what_each_gives_alone() -> None:
     g, sampling = Smoothed(_by_pair, SMALL), Sequential(max_samples=700, n0=60)
 
-    def works() -> list[Work[Any]]:
+    def works() -> list[Steps[Any]]:
         return [
             g.certifying_sequentially(
                 _alike(size), sampling, 0.05, 0, bound="two-sided", examples=range(100 * size, 101 * size)
@@ -448,8 +449,8 @@ def test_groups_taken_in_turn_give_what_each_gives_alone() -> None:
             for size in (4, 1, 7, 3, 2)
         ]
 
-    alone = {len(c): c for c in map(finished, works())}
-    together = list(in_turn(works(), 3))
+    alone = {len(c): c for c in map(finish, works())}
+    together = list(interleave(works(), 3))
     assert sorted(map(len, together)) == [1, 2, 3, 4, 7]
     for c in together:
         assert c.certificates == alone[len(c)].certificates
@@ -461,7 +462,7 @@ def test_work_in_turn_is_begun_in_order_with_so_many_under_way() -> None:
     under_way: set[int] = set()
     most, begun = 0, []
 
-    def work(number: int, steps: int) -> Work[int]:
+    def work(number: int, steps: int) -> Steps[int]:
         nonlocal most
         begun.append(number)
         under_way.add(number)
@@ -471,29 +472,29 @@ def test_work_in_turn_is_begun_in_order_with_so_many_under_way() -> None:
         under_way.remove(number)
         return number
 
-    done = list(in_turn((work(number, steps) for number, steps in enumerate([3, 0, 5, 1, 1, 2])), 2))
+    done = list(interleave((work(number, steps) for number, steps in enumerate([3, 0, 5, 1, 1, 2])), 2))
     assert begun == [0, 1, 2, 3, 4, 5]
     assert sorted(done) == begun
     assert most == 2
-    assert list(in_turn(iter(()), 2)) == []
-    assert [list(in_turn((work(number, 2) for number in range(3)), 1))] == [[0, 1, 2]]
+    assert list(interleave(iter(()), 2)) == []
+    assert [list(interleave((work(number, 2) for number in range(3)), 1))] == [[0, 1, 2]]
 
 
 @pytest.mark.parametrize("bound", METHOD_NAMES)
 def test_certify_end_to_end(trained: Path, digits: tuple[torch.Tensor, torch.Tensor], bound: str) -> None:
-    g, sampling, told = Smoothed.load(trained), Sequential(max_samples=900, n0=100), []
-    c = g.certify(digits[0], sampling=sampling, alpha=0.1, seed=2, bound=bound, progress=told.append)
+    g, sampling, reported = Smoothed.load(trained), Sequential(max_samples=900, n0=100), []
+    c = g.certify(digits[0], sampling=sampling, alpha=0.1, seed=2, bound=bound, progress=reported.append)
     assert len(c) == 20
     assert (c.n0, c.n, c.bound, c.alpha) == (100, 800, bound, 0.1)
     assert c.answers == (None,) * 20
-    assert sum(told) == c.samples.sum()
+    assert sum(reported) == c.samples.sum()
     assert (c.samples <= 900).all()
     assert (c.samples >= c.selection.votes.sum(axis=1) + c.counts.sum(axis=1)).all()
     assert len({*c.samples.tolist()}) > 5
     assert np.isnan(c.p_lower).all()
     assert np.isnan(c.p_upper).all()
     for row in range(20):
-        assert c[row] == certify_stopped(c.selection[row], c.estimation[row], g.scheme, 0.1, bound, 800)
+        assert c[row] == certify_anytime(c.selection[row], c.estimation[row], g.scheme, 0.1, bound, 800)
     assert (c.labels[~c.abstained] == digits[1].numpy()[~c.abstained]).mean() > 0.8
     assert c.radii.max() > 0
 
@@ -631,14 +632,14 @@ def test_another_sampling_is_another_run(trained: Path, recorded: Path, tmp_path
 
 
 def test_told_adds_up_to_the_samples(trained: Path, tmp_path: Path) -> None:
-    told: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
     for _ in range(2):
-        told.clear()
-        _certify(trained, tmp_path / "c.jsonl", limit=5, told=lambda *more: told.append(more))
-        assert sum(inputs for inputs, _ in told) == 5
+        reported.clear()
+        _certify(trained, tmp_path / "c.jsonl", limit=5, on_progress=lambda *more: reported.append(more))
+        assert sum(inputs for inputs, _ in reported) == 5
         taken = sum(line.copies for line in read(tmp_path / "c.jsonl").lines)
-        assert sum(copies for _, copies in told) in (taken, 0)
-    assert sum(copies for _, copies in told) == 0
+        assert sum(copies for _, copies in reported) in (taken, 0)
+    assert sum(copies for _, copies in reported) == 0
 
 
 def _damaged(path: Path, tmp_path: Path, **changes: Any) -> Path:
@@ -704,7 +705,7 @@ def test_another_alpha_or_bound_is_a_certificate_at_a_stopping_time_too(
     found = read(recorded)
     s = summarise(found, alpha=alpha, bound=bound)
     radii = [
-        certify_stopped(line.selection, line.votes, Uniform(64, 16), alpha, bound, 636).radius
+        certify_anytime(line.selection, line.votes, Uniform(64, 16), alpha, bound, 636).radius
         for line in found.lines
         if line.selection is not None
     ]

@@ -16,11 +16,11 @@ from torch import nn
 
 import sparsecert as sc
 from sparsecert import modelfile, models
-from sparsecert.ablation import Ablation
-from sparsecert.bounds import charged, predicted
+from sparsecert.bounds import corrected_alpha, predicted
 from sparsecert.certificates import METHODS
 from sparsecert.schemes import ATTACK, AUGMENTATION, ESTIMATION, MAX_DRAWS, PREDICTION, SELECTION, TRAINING
-from sparsecert.votes import count_votes
+from sparsecert.votes.ablation import Ablation
+from sparsecert.votes.loop import count_votes
 
 
 def _net() -> nn.Module:
@@ -90,7 +90,7 @@ def test_alpha_pays_for_masks_that_are_not_quite_uniform(digits: tuple[torch.Ten
     before, after = (g.certify(digits[0], n0=50, n=400) for g in (exact, rough))
     assert (before.counts == after.counts).all()
     assert (after.p_lower < before.p_lower).all()
-    charged_alpha = charged(0.05, Rough(64, 12), 400)
+    charged_alpha = corrected_alpha(0.05, Rough(64, 12), 400)
     exactly = Fraction(0.05) - 400 * Rough.nonuniformity
     assert exactly * (1 - Fraction(1, 1 << 28)) < charged_alpha <= exactly
     for row in range(20):
@@ -214,8 +214,8 @@ def test_images_of_8_bits_that_were_not_divided_are_told_of(
     g: sc.Smoothed, digits: tuple[torch.Tensor, torch.Tensor]
 ) -> None:
     with pytest.warns(UserWarning, match=r"whole numbers up to 255.*pass x / 255"):
-        told = g.predict((digits[0] * 255).round(), n=10)
-    assert (told.counts.sum(axis=1) == 10).all()  # it is a warning: the copies vote all the same
+        reported = g.predict((digits[0] * 255).round(), n=10)
+    assert (reported.counts.sum(axis=1) == 10).all()  # it is a warning: the copies vote all the same
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         quiet = g.predict((digits[0] > 0.5).float(), n=10)

@@ -17,17 +17,17 @@ import pytest
 import torch
 
 from sparsecert import datasets, modelfile, models
-from sparsecert.augment import moved, moves
 from sparsecert.datasets import folder
 from sparsecert.datasets.dataset import ArrayImages, Dataset
 from sparsecert.encodings import MeanFill, NullChannels
 from sparsecert.errors import InputError
-from sparsecert.recipes import RECIPES, Recipe, recipe_for
 from sparsecert.schemes import TRAINING, Uniform
 from sparsecert.smoothed import Smoothed
 from sparsecert.training import Progress, Run, Stop, default_encoding, train, train_together
-from sparsecert.training.captured import one_by_one
+from sparsecert.training.augment import moved, moves
+from sparsecert.training.cuda_graph import one_by_one
 from sparsecert.training.objective import Compiled, Objective, divergence, objective
+from sparsecert.training.recipes import RECIPES, Recipe, recipe_for
 from tests.commands import command, sparsecert
 
 QUICK = RECIPES["digits"].shortened(2)
@@ -292,14 +292,14 @@ def test_the_default_encodings() -> None:
 
 
 def test_progress_reports_the_truth(few: Dataset, tmp_path: Path) -> None:
-    told: list[Progress] = []
-    train(few, QUICK, tmp_path, told=told.append)
+    reported: list[Progress] = []
+    train(few, QUICK, tmp_path, on_progress=reported.append)
     steps = 2 * -(-150 // QUICK.batch)
-    assert told[-1].step == told[-1].steps == steps
-    assert told[-1].epoch == 2
-    assert [line.step for line in told] == sorted(line.step for line in told)
-    assert 0 <= told[-1].accuracy <= 1
-    assert np.isfinite(told[-1].loss)
+    assert reported[-1].step == reported[-1].steps == steps
+    assert reported[-1].epoch == 2
+    assert [line.step for line in reported] == sorted(line.step for line in reported)
+    assert 0 <= reported[-1].accuracy <= 1
+    assert np.isfinite(reported[-1].loss)
 
 
 def test_the_seed_decides_the_weights(few: Dataset, tmp_path: Path) -> None:
@@ -360,15 +360,17 @@ def test_runs_trained_together_end_in_the_weights_of_runs_trained_alone(
     half_way.save_checkpoint(tmp_path / "together-0")
     train(few, recipe, tmp_path / "together-1", scheme=Uniform(64, 10))
     runs = [_run(few, recipe, **changes) for changes in settings]
-    told: list[Progress] = []
-    together = train_together([(run, tmp_path / f"together-{i}") for i, run in enumerate(runs)], told=told.append)
+    reported: list[Progress] = []
+    together = train_together(
+        [(run, tmp_path / f"together-{i}") for i, run in enumerate(runs)], on_progress=reported.append
+    )
     for one, other in zip(alone, together, strict=True):
         weights = [modelfile.read(path)[0] for path in (one, other)]
         assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
         assert _log(one.parent) == _log(other.parent)
         assert not (other.parent / "checkpoint.safetensors").exists()
-    assert [line.step for line in told] == sorted(line.step for line in told)
-    assert told[-1].step == told[-1].steps
+    assert [line.step for line in reported] == sorted(line.step for line in reported)
+    assert reported[-1].step == reported[-1].steps
 
 
 def test_a_finished_run_is_left_alone_and_another_refused(few: Dataset, tmp_path: Path) -> None:
@@ -390,12 +392,12 @@ def test_a_finished_run_is_left_alone_and_another_refused(few: Dataset, tmp_path
 
 
 def test_a_run_stopped_between_two_steps_is_checkpointed(few: Dataset, tmp_path: Path) -> None:
-    def told(progress: Progress) -> None:
+    def reported(progress: Progress) -> None:
         if progress.epoch == 1:
             raise Stop
 
     with pytest.raises(Stop):
-        train(few, QUICK, tmp_path / "a", told=told)
+        train(few, QUICK, tmp_path / "a", on_progress=reported)
     assert modelfile.read_header(tmp_path / "a" / "checkpoint.safetensors")["step"] == 3
     resumed, straight = (modelfile.read(train(few, QUICK, tmp_path / name))[0] for name in "ab")
     assert all(torch.equal(straight[name], resumed[name]) for name in straight)
@@ -550,13 +552,13 @@ def test_training_on_a_folder_is_the_same_with_any_workers_and_after_a_stop(
     """In the midst of an epoch."""
     recipe = replace(RECIPES["paper-imagenet"], model="resnet18-cifar", epochs=2, batch=4, keep=100)
 
-    def told(progress: Progress) -> None:
+    def reported(progress: Progress) -> None:
         if progress.step == 4:
             raise Stop
 
-    monkeypatch.setattr("sparsecert.training.together.TOLD_EVERY", 0.0)
+    monkeypatch.setattr("sparsecert.training.multi_run.TOLD_EVERY", 0.0)
     with pytest.raises(Stop):
-        train(photographs, recipe, tmp_path / "stopped", told=told)
+        train(photographs, recipe, tmp_path / "stopped", on_progress=reported)
     paths = [train(photographs, recipe, tmp_path / name, workers=n) for name, n in (("stopped", 2), ("straight", 0))]
     assert modelfile.fingerprint(paths[0]) == modelfile.fingerprint(paths[1])
 

@@ -12,12 +12,12 @@ import pytest
 import torch
 from torch import nn
 
-from sparsecert import memory
-from sparsecert.ablation import Ablation
 from sparsecert.encodings import Encoding, MeanFill, NullChannels
 from sparsecert.errors import InputError
 from sparsecert.schemes import ESTIMATION, Uniform
-from sparsecert.votes import FEW, Voting, count_votes, stepped
+from sparsecert.votes import memory
+from sparsecert.votes.ablation import Ablation
+from sparsecert.votes.loop import FEW, Voting, count_votes, stepped
 
 CPU = torch.device("cpu")
 SCHEME = Uniform(12, 4)
@@ -135,11 +135,11 @@ def test_scores_that_are_not_finite_vote_for_nobody(bad: float) -> None:
 
 
 def test_progress_is_told_of_every_copy_once() -> None:
-    told: list[int] = []
+    reported: list[int] = []
     ablation = Ablation(_model(), SCHEME, NullChannels(), CPU)
-    count_votes(ablation, _inputs(), range(5), range(33), seed=0, rows=16, progress=told.append)
-    assert sum(told) == 5 * 33
-    assert max(told) == 16
+    count_votes(ablation, _inputs(), range(5), range(33), seed=0, rows=16, progress=reported.append)
+    assert sum(reported) == 5 * 33
+    assert max(reported) == 16
 
 
 def test_several_inputs_share_a_batch() -> None:
@@ -169,8 +169,8 @@ def test_copies_that_fill_a_pass_up_do_not_vote(monkeypatch: pytest.MonkeyPatch,
     numbers = torch.arange(copies)
     arguments = _inputs(), numbers % 5, torch.zeros_like(numbers), numbers, 0
     expected = voting.labels(*arguments)
-    monkeypatch.setattr("sparsecert.votes.FEW", 1)
-    monkeypatch.setattr("sparsecert.votes.stepped", as_on_a_gpu)
+    monkeypatch.setattr("sparsecert.votes.loop.FEW", 1)
+    monkeypatch.setattr("sparsecert.votes.loop.stepped", as_on_a_gpu)
     assert torch.equal(voting.labels(*arguments), expected)
 
 

@@ -12,9 +12,9 @@ EQUIVALENTS: dict[str, str] = {
     "schemes/lattice.py  Lattice._spread: across * x + down * y -> across * x - down * y": (
         "the mirror image of a part has the same distances, and x goes both ways"
     ),
-    "certificates/damage.py  AlteredUnits.radii: self.disjoint or not self.seconds -> self.disjoint and (not "
+    "certificates/adversary.py  PerturbedUnits.radii: self.disjoint or not self.seconds -> self.disjoint and (not "
     "self.seconds)": "it only saves work: of disjoint masks the radius is exact, and without time nothing is tried",
-    "certificates/damage.py  ClaimedUnits.radii: flat < self.claimed -> flat <= self.claimed": (
+    "certificates/adversary.py  ClaimedUnits.radii: flat < self.claimed -> flat <= self.claimed": (
         "where they are equal it proves again what is known"
     ),
     "certificates/random_values.py  _needed: 2 * (other + there) >= total -> 2 * (other + there) > total": (

@@ -38,7 +38,7 @@ class Outcome(Enum):
     SURVIVED = "survived"
 
 
-Told = Callable[[Mutant, Outcome], None]
+OnProgress = Callable[[Mutant, Outcome], None]
 
 
 def allowed(seconds: float) -> int:
@@ -46,14 +46,16 @@ def allowed(seconds: float) -> int:
     return 20 + int(10 * seconds)
 
 
-def outcomes_of(mutants: Sequence[Mutant], tests: Sequence[str], jobs: int, told: Told) -> list[tuple[Mutant, Outcome]]:
+def outcomes_of(
+    mutants: Sequence[Mutant], tests: Sequence[str], jobs: int, on_progress: OnProgress
+) -> list[tuple[Mutant, Outcome]]:
     """What these tests say of each mutant, told as it is known; with the code as it is they have to pass.
 
     A mutant with which a test works for ten times as long as with the code as it is, and 20 seconds more, is stopped,
     and is counted by itself. It is the seconds of work that count, so that a busy machine makes no mutant look as if it
     were noticed.
     """
-    runner = _Runner(mutants, jobs, told)
+    runner = _Runner(mutants, jobs, on_progress)
     if pytest.main([*OPTIONS, *tests], plugins=[runner]) or not runner.ran:
         raise RuntimeError(f"{' '.join(tests)} cannot be collected, or do not pass with nothing changed")
     return runner.outcomes
@@ -62,8 +64,8 @@ def outcomes_of(mutants: Sequence[Mutant], tests: Sequence[str], jobs: int, told
 class _Runner:
     """In the place of pytest's own loop over the tests: the loop over the mutants, for each of which all are run."""
 
-    def __init__(self, mutants: Sequence[Mutant], jobs: int, told: Told) -> None:
-        self.mutants, self.jobs, self.told, self.ran = mutants, jobs, told, False
+    def __init__(self, mutants: Sequence[Mutant], jobs: int, on_progress: OnProgress) -> None:
+        self.mutants, self.jobs, self.on_progress, self.ran = mutants, jobs, on_progress, False
         self.running: dict[int, tuple[Mutant, float, memoryview[float]]] = {}
         self.outcomes: list[tuple[Mutant, Outcome]] = []
         self.order: list[int] = []
@@ -99,7 +101,7 @@ class _Runner:
             mutant, _, failed = self.running.pop(pid)
             self.order.sort(key=lambda place: place != failed[0] - 1)  # the one that failed first, the others as before
             self.outcomes.append((mutant, _outcome(status)))
-            self.told(*self.outcomes[-1])
+            self.on_progress(*self.outcomes[-1])
             return
         for running, (_, since, _) in self.running.items():
             if time.monotonic() - since > self.patience:

@@ -17,10 +17,10 @@ from sparsecert import threads
 if TYPE_CHECKING:
     from sparsecert.encodings import PROTECTED, Grouped, MeanFill, NullChannels, ReplacedValues, blocks_of
     from sparsecert.errors import InputError
-    from sparsecert.exact import ExactCertifications
+    from sparsecert.procedures.exact import ExactCertifications
+    from sparsecert.procedures.sequential import Sequential
     from sparsecert.results import Certifications, Predictions
     from sparsecert.schemes import TRAINING, Bands, Blocks, Lattice, Partition, RandomValues, Uniform
-    from sparsecert.sequential import Sequential
     from sparsecert.smoothed import Smoothed
 
 __version__ = "0.1.0"
@@ -52,7 +52,7 @@ _HOMES = {
     "Bands": "schemes",
     "Blocks": "schemes",
     "Certifications": "results",
-    "ExactCertifications": "exact",
+    "ExactCertifications": "procedures.exact",
     "Grouped": "encodings",
     "InputError": "errors",
     "Lattice": "schemes",
@@ -62,7 +62,7 @@ _HOMES = {
     "Predictions": "results",
     "RandomValues": "schemes",
     "ReplacedValues": "encodings",
-    "Sequential": "sequential",
+    "Sequential": "procedures.sequential",
     "Smoothed": "smoothed",
     "Uniform": "schemes",
     "blocks_of": "encodings",

@@ -11,23 +11,24 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from sparsecert import devices, encodings, exact, modelfile, models, schemes
-from sparsecert.ablation import PRECISIONS, Ablation, Model, dtype_of
-from sparsecert.bounds import charged, predicted
+from sparsecert import devices, encodings, modelfile, models, schemes
+from sparsecert.bounds import corrected_alpha, predicted
 from sparsecert.certificates import method_named
-from sparsecert.certificates.damage import AlteredUnits, Damage
+from sparsecert.certificates.adversary import Adversary, PerturbedUnits
 from sparsecert.checks import whole
 from sparsecert.counts import Counts
 from sparsecert.encodings import Encoding, NullChannels, ReplacedValues
 from sparsecert.errors import InputError
-from sparsecert.exact import ExactCertifications
-from sparsecert.looks import certified_in_looks
+from sparsecert.procedures import exact
+from sparsecert.procedures.exact import ExactCertifications
+from sparsecert.procedures.pipelining import Steps, finish
+from sparsecert.procedures.sequential import Sequential
+from sparsecert.procedures.stages import certify_in_stages
 from sparsecert.results import Certifications, Predictions
 from sparsecert.schemes import ESTIMATION, MAX_DRAWS, PREDICTION, SELECTION, Scheme
 from sparsecert.schemes.philox import key_of
-from sparsecert.sequential import Sequential
-from sparsecert.votes import Progress, Voting
-from sparsecert.work import Work, finished
+from sparsecert.votes.ablation import PRECISIONS, Ablation, Model, dtype_of
+from sparsecert.votes.loop import Progress, Voting
 
 if TYPE_CHECKING:
     from art.estimators.classification import PyTorchClassifier
@@ -112,7 +113,7 @@ class Smoothed:
 
         `examples` number the inputs for their masks (default 0, 1, ...); `progress` gets copies done.
         """
-        return finished(self.predicting(x, n, alpha, seed, examples=examples, progress=progress))
+        return finish(self.predicting(x, n, alpha, seed, examples=examples, progress=progress))
 
     def predicting(
         self,
@@ -124,10 +125,10 @@ class Smoothed:
         examples: Sequence[int] | None = None,
         progress: Progress | None = None,
         voting: Voting | None = None,
-    ) -> Work[Predictions]:
+    ) -> Steps[Predictions]:
         """`predict`, in steps: yields when its votes are queued. `voting` saves looking at the model again."""
         check_settings(self.scheme, seed, n=n)
-        level = charged(alpha, self.scheme, n)
+        level = corrected_alpha(alpha, self.scheme, n)
         counted = self.begin_count(x, PREDICTION, n, seed, examples=examples, progress=progress, voting=voting)
         yield
         votes = counted()
@@ -159,8 +160,8 @@ class Smoothed:
             work = self.certifying_sequentially(
                 x, sampling, alpha, seed, bound=bound, examples=examples, progress=progress
             )
-            return finished(work)
-        return finished(self.certifying(x, n0, n, alpha, seed, bound=bound, examples=examples, progress=progress))
+            return finish(work)
+        return finish(self.certifying(x, n0, n, alpha, seed, bound=bound, examples=examples, progress=progress))
 
     def certify_exactly(
         self,
@@ -168,38 +169,38 @@ class Smoothed:
         *,
         rule: str = "run-off",
         seconds: float = 0.0,
-        damage: Damage | None = None,
+        adversary: Adversary | None = None,
         progress: Progress | None = None,
     ) -> ExactCertifications:
         """A certificate for each input that holds always: g is the vote of exactly the masks of a fixed set.
 
         `rule`: "plurality", or "run-off" between the two leading classes. The radius is a number of altered units, or
-        what `damage` says, such as the side of a patch (`AlteredPatch`). Where masks overlap, `seconds` is the time for
+        what `adversary` says, such as the side of a patch. Where masks overlap, `seconds` is the time for
         a linear program that may enlarge each radius. One thing is assumed beyond what is proved: that the model gives
         a copy the same scores whatever batch it is in.
         """
         scheme = exact.fixed(self.scheme)
-        damage = damage or AlteredUnits(scheme.table, seconds)
-        return finished(self.certifying_exactly(x, rule=rule, damage=damage, progress=progress))
+        adversary = adversary or PerturbedUnits(scheme.table, seconds)
+        return finish(self.certifying_exactly(x, rule=rule, adversary=adversary, progress=progress))
 
     def certifying_exactly(
         self,
         x: torch.Tensor,
         *,
         rule: str,
-        damage: Damage,
+        adversary: Adversary,
         progress: Progress | None = None,
         voting: Voting | None = None,
-    ) -> Work[ExactCertifications]:
+    ) -> Steps[ExactCertifications]:
         """`certify_exactly`, in steps: yields when its votes are queued. `voting` saves looking at the model again."""
         exact.rule_named(rule)
-        exact.check_damage(damage, exact.fixed(self.scheme), self.encoding.sides(self.check(x).shape[1:]))
+        exact.check_damage(adversary, exact.fixed(self.scheme), self.encoding.sides(self.check(x).shape[1:]))
         ranks = yield from self.ranking(x, progress=progress, voting=voting)
-        return ExactCertifications(exact.certified(ranks, rule, damage), ranks, rule)
+        return ExactCertifications(exact.certified(ranks, rule, adversary), ranks, rule)
 
     def ranking(
         self, x: torch.Tensor, *, progress: Progress | None = None, voting: Voting | None = None
-    ) -> Work[npt.NDArray[np.int16]]:
+    ) -> Steps[npt.NDArray[np.int16]]:
         """int16[b, masks, classes]: how each input's copy by each mask ranks the classes, in steps; 0 is the first."""
         scheme, inputs = exact.fixed(self.scheme), self.check(x)
         ranked = (voting or self.voting(inputs)).ranks(inputs, len(scheme.table), progress)
@@ -220,7 +221,7 @@ class Smoothed:
         examples: Sequence[int] | None = None,
         progress: Progress | None = None,
         voting: Voting | None = None,
-    ) -> Work[Certifications]:
+    ) -> Steps[Certifications]:
         """`certify`, in steps: yields when its votes are queued. `voting` saves looking at the model again."""
         method = method_named(bound)
         check_settings(self.scheme, seed, alpha, n0=n0, n=n)
@@ -250,7 +251,7 @@ class Smoothed:
         examples: Sequence[int] | None = None,
         progress: Progress | None = None,
         voting: Voting | None = None,
-    ) -> Work[Certifications]:
+    ) -> Steps[Certifications]:
         """`certify` with `sampling`, in steps: yields whenever the votes of a look are queued."""
         method_named(bound)
         check_settings(self.scheme, seed)
@@ -258,7 +259,7 @@ class Smoothed:
         x = self.check(x)
         numbers = _numbers(examples, len(x))
         voting = voting or self.voting(x)
-        stopped = yield from certified_in_looks(voting, x, numbers, self.scheme, sampling, alpha, seed, bound, progress)
+        stopped = yield from certify_in_stages(voting, x, numbers, self.scheme, sampling, alpha, seed, bound, progress)
         _warn_of_invalid(int(stopped.invalid.sum()), int(stopped.samples.sum()))
         return Certifications(
             stopped.certificates, stopped.selection, stopped.estimation, sampling.n0, sampling.most, alpha, seed, bound,
@@ -510,7 +511,7 @@ def check_settings(scheme: Scheme, seed: int, alpha: float | None = None, **draw
         whole(name, number, 1, MAX_DRAWS - 1, "2**40 - 1")
     key_of(seed)
     if alpha is not None:
-        charged(alpha, scheme, draws["n"])
+        corrected_alpha(alpha, scheme, draws["n"])
 
 
 def _first_parameter(model: Any) -> torch.nn.Parameter | None:

@@ -13,7 +13,7 @@ from sparsecert.attacks.all_masks import standings
 from sparsecert.attacks.judge import changed
 from sparsecert.encodings import PROTECTED, Encoding, Grouped, NullChannels, blocks_of
 from sparsecert.errors import InputError
-from sparsecert.exact import elected
+from sparsecert.procedures.exact import elected
 from sparsecert.schemes import Bands, Blocks, FixedMasks, Lattice, Partition, Uniform
 from sparsecert.smoothed import Smoothed
 from tests.attacks.means import nearest_mean

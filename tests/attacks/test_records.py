@@ -16,12 +16,12 @@ from sparsecert import datasets
 from sparsecert.attacks import ATTACKS, Attack, Judge, Network, Pointwise, SmoothedDefender, SparseRS, UniformNoise
 from sparsecert.attacks import attack_named as named
 from sparsecert.attacks.judge import NEVER, changed
-from sparsecert.attacks.named import config_of
+from sparsecert.attacks.registry import config_of
 from sparsecert.cli.attack import ATTACK_NAMES
 from sparsecert.datasets import ArrayImages, Dataset
 from sparsecert.errors import InputError
-from sparsecert.findings import Finding
-from sparsecert.records import ATTACK, Findings, Header, Writer, kind_of, read, read_findings
+from sparsecert.records import ATTACK, AttackRecords, Header, Writer, kind_of, read, read_findings
+from sparsecert.records.attack_records import AttackRecord
 from sparsecert.reports import summarise_attack
 from sparsecert.runs import (
     AllMasksTarget,
@@ -64,7 +64,7 @@ def _content(path: Path) -> list[dict[str, Any]]:
     return [lines[0], *({k: v for k, v in line.items() if k != "seconds"} for line in lines[1:])]
 
 
-def _attack(out: Path, attack: Attack | None = None, **changes: Any) -> Findings:
+def _attack(out: Path, attack: Attack | None = None, **changes: Any) -> AttackRecords:
     settings = {"group": 4, "seed": 3, **changes}
     target, data = settings.pop("target", _plain()), settings.pop("data", _data())
     attack_dataset(target, attack or UniformNoise(restarts=3), data, out, **settings)
@@ -137,11 +137,11 @@ def test_a_run_cut_anywhere_ends_with_the_same_content(tmp_path: Path, share: fl
     _attack(whole)
     data = whole.read_bytes()
     cut.write_bytes(data[: int(len(data) * share)])
-    told: list[tuple[int, int]] = []
-    _attack(cut, told=lambda images, evaluations: told.append((images, evaluations)))
+    reported: list[tuple[int, int]] = []
+    _attack(cut, on_progress=lambda images, evaluations: reported.append((images, evaluations)))
     assert _content(cut) == _content(whole)
-    assert sum(images for images, _ in told) == 12
-    assert sum(evaluations for _, evaluations in told) > 0
+    assert sum(images for images, _ in reported) == 12
+    assert sum(evaluations for _, evaluations in reported) > 0
     before = cut.read_bytes()
     _attack(cut)
     assert cut.read_bytes() == before
@@ -364,7 +364,7 @@ RUN = {
     "budget": 3,
     "data": {"of": 9, "inputs": 4, "shape": [2, 2, 3]},
 }
-GOOD = Finding(0, 1, 2, None, 7, 9, 0.5, (1, 4), ((0.1, 1.0), (0.0, 0.25)))
+GOOD = AttackRecord(0, 1, 2, None, 7, 9, 0.5, (1, 4), ((0.1, 1.0), (0.0, 0.25)))
 
 
 @pytest.mark.parametrize(
@@ -391,7 +391,7 @@ def test_a_line_that_does_not_fit_its_header_is_named(tmp_path: Path, changes: d
     path = tmp_path / "a.jsonl"
     with Writer(path, Header(ATTACK, RUN, {})) as writer:
         writer.append([GOOD, replace(GOOD, example=1, distance=0, said=2, pixels=(), values=())])
-        writer.append([Finding(2, 0, None, None, 0, 0, 0.1, failed="for a reason")])
+        writer.append([AttackRecord(2, 0, None, None, 0, 0, 0.1, failed="for a reason")])
     found = read_findings(path)
     assert next(iter(found.lines)) == GOOD
     assert [line.abstained for line in found.lines] == [True, False, False]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from sparsecert.bounds import charged, predicted
+from sparsecert.bounds import corrected_alpha, predicted
 from sparsecert.bounds.clopper_pearson import complement
 from sparsecert.certificates import METHODS
 from sparsecert.counts import Tally
@@ -112,7 +112,7 @@ def test_ties_go_to_the_lowest_class() -> None:
 
 def test_alpha_pays_for_the_masks() -> None:
     scheme = Uniform(784, 45)
-    left = charged(0.05, scheme, 10_000)
+    left = corrected_alpha(0.05, scheme, 10_000)
     exact = Fraction(0.05) - 10_000 * scheme.nonuniformity
     assert exact * (1 - Fraction(1, 1 << 28)) < left <= exact
     assert 0 < Fraction(0.05) - left < Fraction(1, 10**10)
@@ -121,9 +121,9 @@ def test_alpha_pays_for_the_masks() -> None:
 @pytest.mark.parametrize("alpha", [0, 1, -0.1, 1.5, float("nan")])
 def test_an_alpha_that_is_no_probability_is_refused(alpha: float) -> None:
     with pytest.raises(InputError, match="alpha must be between 0 and 1"):
-        charged(alpha, Uniform(784, 45), 100)
+        corrected_alpha(alpha, Uniform(784, 45), 100)
 
 
 def test_an_alpha_smaller_than_the_charge_is_refused() -> None:
     with pytest.raises(InputError, match="too small"):
-        charged(1e-12, Uniform(784, 45), 100_000)
+        corrected_alpha(1e-12, Uniform(784, 45), 100_000)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sparsecert.certificates import enumerated
-from sparsecert.certificates.damage import AlteredUnits
+from sparsecert.certificates.adversary import PerturbedUnits
 from sparsecert.certificates.enumerated import EnumeratedUnits
 from sparsecert.schemes import AllSubsets, Partition
 
@@ -29,10 +29,10 @@ def _stated(masks: np.ndarray, costs: np.ndarray, entries: int) -> list[int]:
     charges = sorted(costs @ masks if overlap else costs, reverse=True)
     stated = [0]
     for rho in range(1, masks.shape[1] + 1):
-        charged = min(int(sum(charges[:rho])), int(costs.sum()))
+        corrected_alpha = min(int(sum(charges[:rho])), int(costs.sum()))
         listed = len(masks) * comb(masks.shape[1], rho) <= entries or not overlap
-        grown = charged if rho == 1 else stated[-1] * rho // (rho - 1)
-        stated.append(_worst(masks, costs, rho) if listed else min(charged, grown))
+        grown = corrected_alpha if rho == 1 else stated[-1] * rho // (rho - 1)
+        stated.append(_worst(masks, costs, rho) if listed else min(corrected_alpha, grown))
     return stated
 
 
@@ -43,7 +43,7 @@ def test_radii_are_those_of_every_set_where_sets_are_listed_and_never_too_large(
 ) -> None:
     """At every budget at which the radius changes: for many costs, for one, and for arrays of them."""
     monkeypatch.setattr(enumerated, "MOST_ENTRIES", entries)
-    damage, generator, units = EnumeratedUnits(masks), np.random.default_rng(0), masks.shape[1]
+    adversary, generator, units = EnumeratedUnits(masks), np.random.default_rng(0), masks.shape[1]
     for costs in (np.ones(len(masks), dtype=np.int64), *generator.integers(0, 3, (12, len(masks)))):
         stated, worst = _stated(masks, costs, entries), [_worst(masks, costs, rho) for rho in range(units + 1)]
         assert all(one >= other for one, other in zip(stated, worst, strict=True))
@@ -51,22 +51,22 @@ def test_radii_are_those_of_every_set_where_sets_are_listed_and_never_too_large(
         budgets = np.arange(-2, costs.sum() + 2)
         expected = [next((rho - 1 for rho, one in enumerate(stated) if one > budget), units) for budget in budgets]
         several = np.broadcast_to(costs, (len(budgets), len(costs)))
-        assert damage.radii(several, budgets).tolist() == expected
-        assert damage.radii(several[None, :, :], budgets[None]).tolist() == [expected]
-        assert damage.radii(costs, budgets[2]).tolist() == expected[2]
+        assert adversary.radii(several, budgets).tolist() == expected
+        assert adversary.radii(several[None, :, :], budgets[None]).tolist() == [expected]
+        assert adversary.radii(costs, budgets[2]).tolist() == expected[2]
 
 
 def test_costs_too_large_for_floats_fall_back_on_the_bound_in_integers() -> None:
     """Up to 2**24 in all they are added up exactly, beyond it the units are charged: of any of the sets of costs."""
     masks = np.concatenate([AllSubsets(5, 2).table] * 3)
-    plain, damage, large = AlteredUnits(masks), EnumeratedUnits(masks), np.full(30, (1 << 24) // 30)
+    plain, adversary, large = PerturbedUnits(masks), EnumeratedUnits(masks), np.full(30, (1 << 24) // 30)
     large[:16] += 1
     assert large.sum() == 1 << 24
     worst = np.array([_worst(masks, large, 2)])
-    assert damage.radii(large[None], worst).tolist() == [2] > plain.radii(large[None], worst).tolist()
+    assert adversary.radii(large[None], worst).tolist() == [2] > plain.radii(large[None], worst).tolist()
     for costs in (np.stack((large, large)), np.zeros((2, 30), dtype=np.int64)):
         costs[1] = large
         costs[1, 29] += 1
         budgets = np.array([_worst(masks, row, 2) for row in costs])
-        assert damage.radii(costs, budgets).tolist() == plain.radii(costs, budgets).tolist()
-    assert damage.radii(np.zeros((0, 30), dtype=np.int64), np.zeros(0, dtype=np.int64)).shape == (0,)
+        assert adversary.radii(costs, budgets).tolist() == plain.radii(costs, budgets).tolist()
+    assert adversary.radii(np.zeros((0, 30), dtype=np.int64), np.zeros(0, dtype=np.int64)).shape == (0,)

@@ -10,10 +10,10 @@ import numpy.typing as npt
 import pytest
 from scipy.optimize import linprog
 
-from sparsecert.certificates import damage as damages
-from sparsecert.certificates.damage import AlteredUnits, ClaimedUnits
-from sparsecert.certificates.plurality import Exact, plurality, tallied, winner
-from sparsecert.certificates.prices import SCALE, proposed_prices
+from sparsecert.certificates import adversary as damages
+from sparsecert.certificates.adversary import ClaimedUnits, PerturbedUnits
+from sparsecert.certificates.lp_dual import SCALE, proposed_prices
+from sparsecert.certificates.plurality import ExactCertificate, plurality, tallied, winner
 from sparsecert.certificates.run_off import run_off
 from sparsecert.errors import InputError
 
@@ -91,13 +91,13 @@ def _ranks(random: np.random.Generator, count: int, classes: int, sure: float) -
 def test_no_change_within_the_radius_alters_the_plurality(name: str, classes: int) -> None:
     """Where masks do not overlap, the radius is also the largest that is true."""
     masks, random = SETS[name], np.random.default_rng(classes)
-    damage, tight = AlteredUnits(masks), AlteredUnits(masks, seconds=10)
+    adversary, tight = PerturbedUnits(masks), PerturbedUnits(masks, seconds=10)
     seen = set()
     for _ in range(60):
         labels = np.where(
             random.random(len(masks)) < 0.7, random.integers(classes), random.integers(classes + 1, size=len(masks))
         )
-        found, tighter = plurality(labels, classes, damage), plurality(labels, classes, tight)
+        found, tighter = plurality(labels, classes, adversary), plurality(labels, classes, tight)
         true = _true_radius_of_votes(labels, classes, masks)
         assert found.label == tighter.label == winner(tallied(labels, classes))
         assert 0 <= found.radius <= tighter.radius <= true
@@ -109,10 +109,10 @@ def test_no_change_within_the_radius_alters_the_plurality(name: str, classes: in
 @pytest.mark.parametrize("name", SETS)
 def test_no_change_within_the_radius_alters_the_run_off(name: str) -> None:
     masks, random = SETS[name], np.random.default_rng(0)
-    damage, tight, seen = AlteredUnits(masks), AlteredUnits(masks, seconds=10), set()
+    adversary, tight, seen = PerturbedUnits(masks), PerturbedUnits(masks, seconds=10), set()
     for trial in range(25):
         ranks = _ranks(random, len(masks), 3, sure=float(trial % 5) / 4)
-        found, tighter = run_off(ranks, damage), run_off(ranks, tight)
+        found, tighter = run_off(ranks, adversary), run_off(ranks, tight)
         assert found.label == tighter.label == _elected(ranks)
         assert 0 <= found.radius <= tighter.radius
         assert tighter.radius <= _true_radius_of_ranks(ranks, masks, most=max(1, tighter.radius))
@@ -125,7 +125,7 @@ def test_the_run_off_with_four_classes() -> None:
     random, masks = np.random.default_rng(1), np.eye(3, dtype=bool)
     for _ in range(60):
         ranks = _ranks(random, 3, 4, sure=0.5)
-        found = run_off(ranks, AlteredUnits(masks))
+        found = run_off(ranks, PerturbedUnits(masks))
         assert found.label == _elected(ranks)
         assert found.radius <= _true_radius_of_ranks(ranks, masks, most=min(2, found.radius + 1))
 
@@ -134,9 +134,9 @@ def test_the_run_off_can_certify_more_than_the_plurality() -> None:
     """Votes that third classes took in round one count for the winner in round two."""
     third = [[1, 2, *(np.roll([0, 3, 4], place).tolist())] for place in range(3)]
     ranks = np.array([[0, 1, 2, 3, 4]] * 5 + [[1, 0, 2, 3, 4]] * 3 + third)
-    damage = AlteredUnits(np.eye(11, dtype=bool))
-    assert plurality(ranks.argmin(axis=1), 5, damage) == Exact(0, 1)
-    assert run_off(ranks, damage) == Exact(0, 2)
+    adversary = PerturbedUnits(np.eye(11, dtype=bool))
+    assert plurality(ranks.argmin(axis=1), 5, adversary) == ExactCertificate(0, 1)
+    assert run_off(ranks, adversary) == ExactCertificate(0, 2)
 
 
 @pytest.mark.parametrize("votes", sorted({*permutations((1, 2, 2))}))
@@ -148,39 +148,39 @@ def test_two_of_three_rivals_push_the_winner_out_of_round_one(votes: tuple[int, 
         return [order.index(label) for label in range(4)]
 
     ranks = np.array([ranked(first) for first in np.repeat(np.arange(4), (4, *votes))])
-    assert run_off(ranks, AlteredUnits(np.eye(9, dtype=bool))) == Exact(0, 1)
+    assert run_off(ranks, PerturbedUnits(np.eye(9, dtype=bool))) == ExactCertificate(0, 1)
     ranks[:2] = [ranked(label) for label in range(1, 4) if votes[label - 1] == 2]
     assert _elected(ranks) != 0
 
 
 def test_ties_favour_the_lower_class() -> None:
-    damage = AlteredUnits(np.eye(4, dtype=bool))
-    assert plurality(np.array([0, 0, 1, 1]), 2, damage) == Exact(0, 0)
-    assert plurality(np.array([1, 1, 1, 0]), 2, damage) == Exact(1, 0)
-    assert plurality(np.array([0, 0, 0, 1]), 2, damage) == Exact(0, 1)
+    adversary = PerturbedUnits(np.eye(4, dtype=bool))
+    assert plurality(np.array([0, 0, 1, 1]), 2, adversary) == ExactCertificate(0, 0)
+    assert plurality(np.array([1, 1, 1, 0]), 2, adversary) == ExactCertificate(1, 0)
+    assert plurality(np.array([0, 0, 0, 1]), 2, adversary) == ExactCertificate(0, 1)
 
 
 def test_the_damage_is_never_less_than_any_units_do() -> None:
     random = np.random.default_rng(2)
     for name, masks in SETS.items():
-        damage = AlteredUnits(masks)
-        assert damage.disjoint is (name in DISJOINT)
+        adversary = PerturbedUnits(masks)
+        assert adversary.disjoint is (name in DISJOINT)
         for _ in range(20):
             costs = random.integers(0, 4, len(masks))
-            bounds = damage.bounds(costs)
+            bounds = adversary.bounds(costs)
             for rho in range(masks.shape[1] + 1):
                 worst = max(
                     int(costs[masks[:, list(units)].any(axis=1)].sum())
                     for units in combinations(range(masks.shape[1]), rho)
                 )
                 assert worst <= bounds[rho] <= costs.sum()
-                assert worst == bounds[rho] or not damage.disjoint
+                assert worst == bounds[rho] or not adversary.disjoint
                 assert worst == bounds[rho] or rho > 1
                 prices = proposed_prices(masks, costs, rho, seconds=10)
                 assert prices is not None
-                assert SCALE * worst <= damage.priced_bound(costs, prices, rho)
+                assert SCALE * worst <= adversary.priced_bound(costs, prices, rho)
                 some = [int(random.integers(0, SCALE * cost + 1)) for cost in costs]
-                assert SCALE * worst <= damage.priced_bound(costs, some, rho)
+                assert SCALE * worst <= adversary.priced_bound(costs, some, rho)
 
 
 def test_the_prices_proposed_prove_the_optimum_of_the_relaxed_attack() -> None:
@@ -196,7 +196,9 @@ def test_the_prices_proposed_prove_the_optimum_of_the_relaxed_attack() -> None:
             solved = linprog([*-costs, *[0] * units], limits, [*[0] * count, rho], bounds=(0, 1))
             prices = proposed_prices(masks, costs, rho, seconds=10)
             assert prices is not None
-            assert AlteredUnits(masks).priced_bound(costs, prices, rho) / SCALE == pytest.approx(-solved.fun, abs=1e-3)
+            assert PerturbedUnits(masks).priced_bound(costs, prices, rho) / SCALE == pytest.approx(
+                -solved.fun, abs=1e-3
+            )
 
 
 def test_prices_are_from_nothing_to_the_cost_whatever_the_solver_says(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,14 +216,14 @@ def test_prices_prove_what_charging_every_mask_cannot() -> None:
     masks[:3, :2] = True
     masks[3:, 2:] = np.eye(5, dtype=bool)
     labels = np.zeros(8, dtype=np.int64)
-    assert plurality(labels, 2, AlteredUnits(masks)) == Exact(0, 1)
-    assert plurality(labels, 2, AlteredUnits(masks, seconds=10)) == Exact(0, 2)
+    assert plurality(labels, 2, PerturbedUnits(masks)) == ExactCertificate(0, 1)
+    assert plurality(labels, 2, PerturbedUnits(masks, seconds=10)) == ExactCertificate(0, 2)
     assert _true_radius_of_votes(labels, 2, masks) == 2
 
 
 def test_a_claim_is_taken_where_prices_prove_it_and_never_otherwise() -> None:
     """Against one program after the other, and against every choice of units."""
-    random, told = np.random.default_rng(6), set()
+    random, reported = np.random.default_rng(6), set()
     masks = np.zeros((8, 7), dtype=bool)
     masks[:3, :2] = True
     masks[3:, 2:] = np.eye(5, dtype=bool)
@@ -229,29 +231,29 @@ def test_a_claim_is_taken_where_prices_prove_it_and_never_otherwise() -> None:
         count, units = known.shape
         costs = random.integers(0, 4, (30, count))
         budgets = random.integers(-1, costs.sum(axis=1) + 1)
-        plain, tight = (AlteredUnits(known, seconds).radii(costs, budgets) for seconds in (0.0, 10.0))
+        plain, tight = (PerturbedUnits(known, seconds).radii(costs, budgets) for seconds in (0.0, 10.0))
         for claimed in range(units + 1):
             found = ClaimedUnits(known, claimed, seconds=10.0).radii(costs, budgets)
             assert found.tolist() == np.where((plain < claimed) & (claimed <= tight), claimed, plain).tolist()
-            told |= {*np.sign(found - plain).tolist(), *np.sign(found - claimed).tolist()}
+            reported |= {*np.sign(found - plain).tolist(), *np.sign(found - claimed).tolist()}
             for cost, budget, radius in zip(costs, budgets, found, strict=True):
                 assert radius < 1 or max(int(cost[list(met)].sum()) for met in _met(known, int(radius))) <= budget
-    assert told == {-1, 0, 1}
+    assert reported == {-1, 0, 1}
 
 
 def test_no_time_for_the_linear_program_leaves_the_radius_as_it_was() -> None:
     assert proposed_prices(OVERLAPPING, np.ones(5, dtype=np.int64), 1, seconds=0.0) is None
     labels = np.array([0, 0, 0, 0, 1])
     assert (
-        plurality(labels, 2, AlteredUnits(OVERLAPPING, seconds=1e-9)).radius
-        >= plurality(labels, 2, AlteredUnits(OVERLAPPING)).radius
+        plurality(labels, 2, PerturbedUnits(OVERLAPPING, seconds=1e-9)).radius
+        >= plurality(labels, 2, PerturbedUnits(OVERLAPPING)).radius
     )
 
 
 def test_no_more_units_than_there_are_and_none_where_nothing_may_be_lost() -> None:
     """A budget for all masks together, for nothing, and one that is overdrawn already."""
-    damage, costs = AlteredUnits(OVERLAPPING, seconds=1), np.full((3, 5), 2)
-    assert damage.radii(costs, np.array([10, 0, -1])).tolist() == [6, 0, -1]
+    adversary, costs = PerturbedUnits(OVERLAPPING, seconds=1), np.full((3, 5), 2)
+    assert adversary.radii(costs, np.array([10, 0, -1])).tolist() == [6, 0, -1]
 
 
 def test_one_linear_program_after_the_other_as_long_as_there_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,30 +270,30 @@ def test_one_linear_program_after_the_other_as_long_as_there_is_time(monkeypatch
             self.monotonic = iter(moments).__next__
 
     monkeypatch.setattr(damages, "proposed_prices", prices)
-    damage, costs = AlteredUnits(masks, seconds=10.0), np.ones(9, dtype=np.int64)
+    adversary, costs = PerturbedUnits(masks, seconds=10.0), np.ones(9, dtype=np.int64)
     for moments, expected in (
         ((5.0, 5.5, 14.5, 15.0), [(3, 9.5), (4, 0.5)]),
         ((5.0, 15.5), []),
         ((5.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0), [(rho, 13.0 - rho) for rho in range(3, 10)]),
     ):
         monkeypatch.setattr(damages, "time", Clock(*moments))
-        assert damage._tightened(costs, 9, 2) == 2 + len(expected)
+        assert adversary._tightened(costs, 9, 2) == 2 + len(expected)
         assert asked == expected
         asked.clear()
 
 
 def test_what_is_no_set_of_masks_is_refused() -> None:
     with pytest.raises(InputError, match="masks must be booleans"):
-        AlteredUnits(np.ones((2, 3)))  # type: ignore[arg-type]
+        PerturbedUnits(np.ones((2, 3)))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="price"):
-        AlteredUnits(PARTITION).priced_bound(np.ones(5, dtype=np.int64), [SCALE + 1] * 5, 1)
+        PerturbedUnits(PARTITION).priced_bound(np.ones(5, dtype=np.int64), [SCALE + 1] * 5, 1)
     for wrong in (-1, (1 << 20) + 1):
         with pytest.raises(ValueError, match="costs"):
-            AlteredUnits(PARTITION).bounds(np.array([0, wrong, 0, 0, 0]))
-    assert AlteredUnits(PARTITION).bounds(np.full(5, 1 << 20))[1] == 1 << 20
+            PerturbedUnits(PARTITION).bounds(np.array([0, wrong, 0, 0, 0]))
+    assert PerturbedUnits(PARTITION).bounds(np.full(5, 1 << 20))[1] == 1 << 20
     for shape in ((3,), (0, 3), (3, 0), (2, 3, 4)):
         with pytest.raises(InputError, match="masks must be booleans"):
-            AlteredUnits(np.ones(shape, dtype=bool))
+            PerturbedUnits(np.ones(shape, dtype=bool))
     with pytest.raises(ValueError, match="price"):
-        AlteredUnits(PARTITION).priced_bound(np.ones(5, dtype=np.int64), [-1, 0, 0, 0, 0], 1)
-    assert AlteredUnits(PARTITION).priced_bound(np.ones(5, dtype=np.int64), [0, SCALE, 0, 0, 0], 1) == 5 * SCALE
+        PerturbedUnits(PARTITION).priced_bound(np.ones(5, dtype=np.int64), [-1, 0, 0, 0, 0], 1)
+    assert PerturbedUnits(PARTITION).priced_bound(np.ones(5, dtype=np.int64), [0, SCALE, 0, 0, 0], 1) == 5 * SCALE

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from sparsecert.certificates.patches import AlteredPatch
+from sparsecert.certificates.patches import PerturbedPatch
 from sparsecert.certificates.plurality import plurality, tallied, winner
 from sparsecert.certificates.run_off import run_off
 from sparsecert.errors import InputError
@@ -43,43 +43,43 @@ def _true_side(
     ids=str,
 )
 def test_the_side_is_the_largest_that_is_true(scheme: FixedMasks, height: int, width: int) -> None:
-    random, damage, seen = np.random.default_rng(0), AlteredPatch(scheme.table, height, width), set()
+    random, adversary, seen = np.random.default_rng(0), PerturbedPatch(scheme.table, height, width), set()
     for _ in range(40):
         labels = (random.random(len(scheme.table)) < random.random()).astype(np.int64)
-        found = plurality(labels, 2, damage)
+        found = plurality(labels, 2, adversary)
         assert found.label == winner(tallied(labels, 2))
         assert found.radius == _true_side(labels, scheme, height, width)
         ranks = np.stack((labels, 1 - labels), axis=1)
-        assert run_off(ranks, damage) == found  # of two classes both go on
+        assert run_off(ranks, adversary) == found  # of two classes both go on
         seen.add(found.radius)
     assert len(seen) > 1
 
 
 @pytest.mark.parametrize(("size", "side"), [(1, 1), (2, 1), (2, 3), (3, 2)])
 def test_a_patch_meets_as_many_blocks_and_bands_as_it_should(size: int, side: int) -> None:
-    blocks = AlteredPatch(Blocks(9, 8, size).table, 9, 8).met(side)
+    blocks = PerturbedPatch(Blocks(9, 8, size).table, 9, 8).met(side)
     assert blocks.shape == ((9 - side + 1) * (8 - side + 1), 72)
     assert (blocks.sum(axis=1) == (size + side - 1) ** 2).all()
-    assert (AlteredPatch(Bands(9, 8, size).table, 9, 8).met(side).sum(axis=1) == size + side - 1).all()
-    assert (AlteredPatch(Bands(9, 8, size, rows=True).table, 9, 8).met(side).sum(axis=1) == size + side - 1).all()
+    assert (PerturbedPatch(Bands(9, 8, size).table, 9, 8).met(side).sum(axis=1) == size + side - 1).all()
+    assert (PerturbedPatch(Bands(9, 8, size, rows=True).table, 9, 8).met(side).sum(axis=1) == size + side - 1).all()
     for position, met in enumerate(_met(Blocks(9, 8, size), 9, 8, side)):
         assert np.flatnonzero(blocks[position]).tolist() == met
 
 
 def test_what_is_no_image_is_refused() -> None:
     with pytest.raises(InputError, match="3 x 3 pixels"):
-        AlteredPatch(np.ones((2, 8), dtype=bool), 3, 3)
+        PerturbedPatch(np.ones((2, 8), dtype=bool), 3, 3)
 
 
 def test_costs_are_added_up_exactly_as_far_as_floats_can() -> None:
     """For one set of costs and for arrays of them: of three bands, one or two neighbours are met."""
-    damage, random = AlteredPatch(Bands(2, 3, 1).table, 2, 3), np.random.default_rng(1)
+    adversary, random = PerturbedPatch(Bands(2, 3, 1).table, 2, 3), np.random.default_rng(1)
     for shape in ((), (4,), (2, 2), (3, 1, 2)):
         costs = random.integers(0, 1 << 21, (*shape, 3)) * 2 + 1
         pairs = np.maximum(costs[..., 0] + costs[..., 1], costs[..., 1] + costs[..., 2])
-        assert damage.damage(costs, 1).tolist() == costs.max(axis=-1).tolist()
-        np.testing.assert_array_equal(damage.damage(costs, 2), pairs)
-    assert damage.damage(np.array([1, (1 << 24) - 2, 1]), 2) == (1 << 24) - 1
+        assert adversary.adversary(costs, 1).tolist() == costs.max(axis=-1).tolist()
+        np.testing.assert_array_equal(adversary.adversary(costs, 2), pairs)
+    assert adversary.adversary(np.array([1, (1 << 24) - 2, 1]), 2) == (1 << 24) - 1
     for wrong in ([1, 1 << 24, 0], [[0, 0, 1], [1, 1, (1 << 24) - 1]], [[[1 << 24, 1, 0]], [[0, 0, 0]]]):
         with pytest.raises(ValueError, match="costs must add up to at most 16777216"):
-            damage.damage(np.array(wrong), 1)
+            adversary.adversary(np.array(wrong), 1)

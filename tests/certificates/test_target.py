@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from sparsecert import Sequential, Smoothed
-from sparsecert.bounds import charged
+from sparsecert.bounds import corrected_alpha
 from sparsecert.certificates import METHODS
 from sparsecert.certificates.certificate import farthest_rho, largest_rho
 from sparsecert.certificates.target import certify_averted, certify_flagged
@@ -68,7 +68,7 @@ def test_the_radius_of_a_flag_is_the_first_delta_that_reaches_the_margin() -> No
     for votes in range(0, 1_001, 50):
         for threshold in (Fraction(0), Fraction(1, 10), Fraction(1, 2), Fraction(9, 10)):
             found = certify_flagged(Tally((votes, 1_000 - votes)), scheme, 0.05, 0, threshold)
-            level = charged(0.05, scheme, 1_000)
+            level = corrected_alpha(0.05, scheme, 1_000)
             margin = Fraction(METHODS["one-sided"].bound(Tally((1, 0)), Tally((votes, 1_000 - votes)), level).p_lower)
             fits = [rho for rho in range(31) if scheme.delta(rho) < margin - threshold]
             assert found.radius == (max(fits) if fits else None)

@@ -8,7 +8,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from sparsecert.bounds import Interval, charged, two_sided
+from sparsecert.bounds import Interval, corrected_alpha, two_sided
 from sparsecert.certificates import corollary_2
 from sparsecert.certificates.top_k import Rivals, certify_top_k, top_k_radius
 from sparsecert.counts import Tally
@@ -62,7 +62,7 @@ def test_one_leading_class_is_corollary_2() -> None:
     for _ in range(30):
         shares = random.dirichlet([3, 1, 1])
         selection, estimation = (Tally(tuple(random.multinomial(n, shares).tolist())) for n in (100, 500))
-        expected = corollary_2(two_sided(selection, estimation, charged(alpha, scheme, 500)), scheme)
+        expected = corollary_2(two_sided(selection, estimation, corrected_alpha(alpha, scheme, 500)), scheme)
         assert certify_top_k(selection, estimation, scheme, alpha, 1).radius == expected
     assert top_k_radius(0.9, Rivals(1, 0.1), scheme) == corollary_2(Interval(0, 0.9, 0.1), scheme)
 

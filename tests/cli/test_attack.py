@@ -14,8 +14,8 @@ import pytest
 
 from sparsecert import datasets
 from sparsecert.cli import main
-from sparsecert.findings import Finding
 from sparsecert.records import Writer, read, read_findings
+from sparsecert.records.attack_records import AttackRecord
 from tests.commands import command, sparsecert
 
 SMALL = ["--data", "digits", "--limit", "6", "--samples", "60", "--device", "cpu"]
@@ -153,7 +153,7 @@ def test_an_unsound_certificate_is_told_loudly(run: Path, tmp_path: Path) -> Non
         if certified[line.example].radius is not None and certified[line.example].label == line.true
     )
     with Writer(tmp_path / "a.jsonl", attack.header) as writer:
-        writer.append([Finding(target.example, target.true, 0, (target.true + 1) % 10, 1, 1, 0.1)])
+        writer.append([AttackRecord(target.example, target.true, 0, (target.true + 1) % 10, 1, 1, 0.1)])
     done = sparsecert("report", run / "certify.jsonl", tmp_path / "a.jsonl")
     assert done.returncode == 1
     assert "attacks that succeed within the certified radius: 1 of 1" in done.stdout

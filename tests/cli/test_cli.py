@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from sparsecert.cli import cli
+from sparsecert.procedures.sequential import MOST_SAMPLES, Sequential
 from sparsecert.records import read
-from sparsecert.sequential import MOST_SAMPLES, Sequential
 from tests.commands import command, sparsecert, sparsecert_process
 
 

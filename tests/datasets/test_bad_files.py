@@ -49,11 +49,11 @@ def folder_images(root: Path, split: str = "train") -> FolderImages:
 @pytest.mark.parametrize("workers", [0, 2])
 def test_bad_files_are_found_with_their_reasons(mixed: Path, monkeypatch: pytest.MonkeyPatch, workers: int) -> None:
     monkeypatch.setattr(bad_files, "FILES_A_CALL", 3)
-    told: list[tuple[int, int]] = []
-    found = bad_files.bad_files(folder_images(mixed), workers, lambda done, files: told.append((done, files)))
+    reported: list[tuple[int, int]] = []
+    found = bad_files.bad_files(folder_images(mixed), workers, lambda done, files: reported.append((done, files)))
     assert list(found) == list(BAD)
     assert all(reason in found[file] for file, reason in BAD.items())
-    assert told == [(3, 10), (6, 10), (9, 10), (10, 10)]
+    assert reported == [(3, 10), (6, 10), (9, 10), (10, 10)]
     assert bad_files.bad_files(folder_images(mixed, "test"), workers) == {}
 
 
@@ -87,7 +87,7 @@ def test_what_was_found_is_remembered_until_a_file_changes(mixed: Path) -> None:
     looks: list[int] = []
 
     def skipped() -> tuple[str, ...]:
-        return load(str(mixed), "train", skip_bad=True, told=lambda done, files: looks.append(done)).skipped
+        return load(str(mixed), "train", skip_bad=True, on_progress=lambda done, files: looks.append(done)).skipped
 
     assert skipped() == skipped() == tuple(BAD)
     assert looks == [10]
@@ -116,7 +116,7 @@ def test_a_file_that_is_replaced_while_it_is_looked_at_is_looked_at_again(mixed:
     def replaced(done: int, files: int) -> None:
         write_image(mixed / "train/cat/text.png", np.zeros((30, 30, 3), dtype=np.uint8))
 
-    assert "cat/text.png" in load(str(mixed), "train", skip_bad=True, told=replaced).skipped
+    assert "cat/text.png" in load(str(mixed), "train", skip_bad=True, on_progress=replaced).skipped
     assert "cat/text.png" not in load(str(mixed), "train", skip_bad=True).skipped
 
 

@@ -6,14 +6,14 @@ import pytest
 import torch
 from torch import nn
 
-from sparsecert.ablation import Ablation
 from sparsecert.encodings import Encoding, MeanFill, NullChannels, ReplacedValues, from_config
-from sparsecert.encodings.layout import layout_of
-from sparsecert.encodings.shown import chooses
-from sparsecert.engine import fused_on_cpu, fused_on_cuda
 from sparsecert.errors import InputError
 from sparsecert.schemes import RandomValues, Scheme, Uniform
 from sparsecert.smoothed import Smoothed
+from sparsecert.votes.ablation import Ablation
+from sparsecert.votes.engine import fused_on_cpu, fused_on_cuda
+from sparsecert.votes.engine.encode import chooses
+from sparsecert.votes.engine.layout import layout_of
 
 
 @pytest.mark.parametrize("values", [2, 3, 17, 256])

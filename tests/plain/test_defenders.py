@@ -8,7 +8,7 @@ from torch import nn
 
 from sparsecert.plain import defenders
 from sparsecert.plain.defenders import PlainNetwork
-from sparsecert.votes import stepped
+from sparsecert.votes.loop import stepped
 
 
 @pytest.mark.parametrize("count", [0, 1, 5, 63, 64, 65, 200])
@@ -22,7 +22,7 @@ def test_answers_are_the_networks_own_in_whatever_pieces(
     with torch.no_grad():
         expected = network(images)
     monkeypatch.setattr(defenders, "ROWS", 64)
-    monkeypatch.setattr("sparsecert.votes.FEW", 2)
+    monkeypatch.setattr("sparsecert.votes.loop.FEW", 2)
     device = torch.device("cuda" if gpu else "cpu")
     monkeypatch.setattr(defenders, "stepped", lambda left, most, _: stepped(left, most, device))
     defender = PlainNetwork(network)

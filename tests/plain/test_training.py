@@ -22,8 +22,8 @@ from sparsecert.plain import PlainRecipe, PlainRun, networks, plain_recipe, trai
 from sparsecert.plain.evaluation import accuracy
 from sparsecert.plain.training import Stepper
 from sparsecert.published import ATTACKS, names, published, published_attacks
-from sparsecert.recipes import RECIPES
 from sparsecert.training import Progress, Stop, train
+from sparsecert.training.recipes import RECIPES
 from tests.commands import sparsecert
 
 CPU = torch.device("cpu")
@@ -133,12 +133,12 @@ def _short(kind: str) -> PlainRecipe:
 
 
 def _stop_after(last: int, heard: list[Progress]) -> Callable[[Progress], None]:
-    def told(now: Progress) -> None:
+    def reported(now: Progress) -> None:
         heard.append(now)
         if now.step >= last:
             raise Stop
 
-    return told
+    return reported
 
 
 @pytest.mark.parametrize("kind", ["cnn", "robust"])
@@ -148,13 +148,13 @@ def test_a_run_that_was_stopped_ends_in_the_same_weights(
     """It is stopped in the middle of the first epoch of four batches, at its end, and in the second."""
     monkeypatch.setattr("sparsecert.plain.training.TOLD_EVERY", 0.0)
     wanted: list[Progress] = []
-    train_plain(few, unseen, _short(kind), tmp_path / "whole", seed=4, told=wanted.append)
+    train_plain(few, unseen, _short(kind), tmp_path / "whole", seed=4, on_progress=wanted.append)
     heard: list[Progress] = []
     for last in (2, 4, 5):
         with pytest.raises(Stop):
-            train_plain(few, unseen, _short(kind), tmp_path / "stopped", seed=4, told=_stop_after(last, heard))
+            train_plain(few, unseen, _short(kind), tmp_path / "stopped", seed=4, on_progress=_stop_after(last, heard))
         assert modelfile.read(tmp_path / "stopped" / "checkpoint.safetensors")[1]["step"] == last
-    train_plain(few, unseen, _short(kind), tmp_path / "stopped", seed=4, checkpoint_seconds=0, told=heard.append)
+    train_plain(few, unseen, _short(kind), tmp_path / "stopped", seed=4, checkpoint_seconds=0, on_progress=heard.append)
     assert heard == wanted
     assert not (tmp_path / "stopped" / "checkpoint.safetensors").exists()
     whole, stopped = (tmp_path / name / "model.safetensors" for name in ("whole", "stopped"))

@@ -12,15 +12,15 @@ from fractions import Fraction
 
 import numpy as np
 
-from sparsecert.bounds import charged
-from sparsecert.certificates import METHODS, certify_stopped
-from sparsecert.certificates.damage import AlteredUnits, ClaimedUnits, Damage
+from sparsecert.bounds import corrected_alpha
+from sparsecert.certificates import METHODS, certify_anytime
+from sparsecert.certificates.adversary import Adversary, ClaimedUnits, PerturbedUnits
 from sparsecert.certificates.enumerated import EnumeratedUnits
-from sparsecert.certificates.patches import AlteredPatch
+from sparsecert.certificates.patches import PerturbedPatch
 from sparsecert.certificates.target import certify_averted, certify_flagged
 from sparsecert.certificates.top_k import certify_top_k
 from sparsecert.counts import Tally
-from sparsecert.exact import rule_named
+from sparsecert.procedures.exact import rule_named
 from sparsecert.schemes import AllSubsets, Bands, Blocks, FixedMasks, Lattice, Partition, RandomValues, Scheme, Uniform
 from tests.proof import slow
 
@@ -130,7 +130,7 @@ def _method(name: str) -> Statistical:
 
 def _stopped(name: str) -> Statistical:
     def certify(selection: Tally, estimation: Tally, scheme: Scheme, alpha: Fraction) -> Answer:
-        found = certify_stopped(selection, estimation, scheme, alpha, name, MOST)
+        found = certify_anytime(selection, estimation, scheme, alpha, name, MOST)
         return found.interval.label, found.radius
 
     def slowly(selection: slow.Votes, votes: slow.Votes, deltas: Sequence[Fraction], level: Fraction) -> Answer:
@@ -191,7 +191,7 @@ TARGETED = [
 
 
 def level_of(certificate: Statistical, scheme: Scheme, alpha: Fraction, votes: int) -> Fraction:
-    return charged(alpha, scheme, certificate.draws or votes)
+    return corrected_alpha(alpha, scheme, certificate.draws or votes)
 
 
 def tally(votes: slow.Votes) -> Tally:
@@ -203,7 +203,7 @@ class Attacker:
     """A kind of damage to a fixed set of masks, and the same by `slow`; None where a scheme is not an image's."""
 
     name: str
-    damage: Callable[[FixedMasks], Damage | None]
+    adversary: Callable[[FixedMasks], Adversary | None]
     slowly: Callable[[FixedMasks, Sequence[slow.Mask]], slow.Attack]
     tight: bool = False  # says at least what `slowly` says, and never too much
 
@@ -215,10 +215,10 @@ def _charged(masks: Sequence[slow.Mask]) -> bool:
     return any(sum(column) > 1 for column in zip(*masks, strict=True))
 
 
-def _patch(scheme: FixedMasks) -> AlteredPatch | None:
+def _patch(scheme: FixedMasks) -> PerturbedPatch | None:
     if not isinstance(scheme, Lattice | Blocks | Bands):
         return None
-    return AlteredPatch(scheme.table, scheme.height, scheme.width)
+    return PerturbedPatch(scheme.table, scheme.height, scheme.width)
 
 
 def _slow_patch(scheme: FixedMasks, masks: Sequence[slow.Mask]) -> slow.Attack:
@@ -227,8 +227,8 @@ def _slow_patch(scheme: FixedMasks, masks: Sequence[slow.Mask]) -> slow.Attack:
 
 
 ATTACKERS = [
-    Attacker("units", lambda one: AlteredUnits(one.table), lambda _, masks: slow.unit_attack(masks, _charged(masks))),
-    Attacker("priced units", lambda one: AlteredUnits(one.table, seconds=10.0),
+    Attacker("units", lambda one: PerturbedUnits(one.table), lambda _, masks: slow.unit_attack(masks, _charged(masks))),
+    Attacker("priced units", lambda one: PerturbedUnits(one.table, seconds=10.0),
              lambda _, masks: slow.unit_attack(masks, _charged(masks)), tight=True),
     Attacker("claimed units", lambda one: ClaimedUnits(one.table, claimed=2, seconds=10.0),
              lambda _, masks: slow.unit_attack(masks, _charged(masks)), tight=True),
@@ -239,8 +239,8 @@ ATTACKERS = [
 RULES = [*slow.RULES]
 
 
-def elected(rule: str, ranks: Sequence[slow.Rank], damage: Damage) -> tuple[int, int]:
-    found = rule_named(rule)(np.array(ranks, dtype=np.int16), damage)
+def elected(rule: str, ranks: Sequence[slow.Rank], adversary: Adversary) -> tuple[int, int]:
+    found = rule_named(rule)(np.array(ranks, dtype=np.int16), adversary)
     return found.label, found.radius
 
 

@@ -291,7 +291,7 @@ class Attack:
 
     def radius(self, costs: Sequence[int], budget: int) -> int:
         """The largest size up to which the damage stays within the budget; -1 where it is below 0."""
-        return max((size for size, damage in enumerate(self.damages(costs)) if damage <= budget), default=-1)
+        return max((size for size, adversary in enumerate(self.damages(costs)) if adversary <= budget), default=-1)
 
 
 def unit_attack(masks: Sequence[Mask], charged: bool) -> Attack:

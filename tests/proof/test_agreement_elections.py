@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sparsecert.certificates.damage import AlteredUnits
+from sparsecert.certificates.adversary import PerturbedUnits
 from sparsecert.certificates.plurality import tallied
 from sparsecert.certificates.run_off import _pairs_pass
 from sparsecert.schemes import FixedMasks
@@ -33,8 +33,8 @@ def _some_ranks(chance: random.Random, masks: int, classes: int) -> list[slow.Ra
 def test_damage_within_a_budget(one: Listed, attacker: Attacker) -> None:
     """For one set of costs and for arrays of them; below 0 nothing is within."""
     assert isinstance(one.scheme, FixedMasks)
-    damage, chance = attacker.damage(one.scheme), np.random.default_rng(0)
-    if damage is None:
+    adversary, chance = attacker.adversary(one.scheme), np.random.default_rng(0)
+    if adversary is None:
         return
     attack = attacker.slowly(one.scheme, one.masks)
     for shape in ((), (3,), (1,), (2, 3), (4, 1, 2), (20,)):
@@ -42,7 +42,7 @@ def test_damage_within_a_budget(one: Listed, attacker: Attacker) -> None:
         budgets = np.zeros(shape, dtype=np.int64)
         for place in np.ndindex(shape):  # what some attack does, or one less
             budgets[place] = chance.choice(attack.damages(costs[place].tolist())) - chance.integers(2)
-        found = np.asarray(damage.radii(costs, budgets))
+        found = np.asarray(adversary.radii(costs, budgets))
         assert found.shape == shape
         for place in np.ndindex(shape):
             assert found[place] == attack.radius(costs[place].tolist(), int(budgets[place]))
@@ -54,15 +54,15 @@ def test_damage_within_a_budget(one: Listed, attacker: Attacker) -> None:
 def test_radii_of_elections(one: Listed, attacker: Attacker, rule: str) -> None:
     """Also with the classes numbered otherwise, which changes whom ties favour and nothing else."""
     assert isinstance(one.scheme, FixedMasks)
-    damage = attacker.damage(one.scheme)
-    if damage is None:
+    adversary = attacker.adversary(one.scheme)
+    if adversary is None:
         return
     attack, chance = attacker.slowly(one.scheme, one.masks), random.Random(str(one))
     for _ in range(6 if attacker.tight else 40):
         classes = chance.choice([2, 3, 4, 5])
         ranks, order = _some_ranks(chance, len(one.masks), classes), chance.sample(range(classes), classes)
         label, radius = slow.RULES[rule](ranks, attack, order)
-        found = elected(rule, [tuple(rank[c] for c in order) for rank in ranks], damage)
+        found = elected(rule, [tuple(rank[c] for c in order) for rank in ranks], adversary)
         assert order[found[0]] == label
         assert found[1] == radius or (attacker.tight and found[1] > radius)
 
@@ -73,11 +73,11 @@ def test_elections_of_many_disjoint_masks(masks: int, rule: str) -> None:
     """A unit each: what they cost together is what the most expensive ones cost."""
     table = np.eye(masks, dtype=bool)
     attack = slow.unit_attack([tuple(row) for row in table.tolist()], charged=True)  # the same here, and quicker
-    chance, damage, seen = random.Random(masks), AlteredUnits(table), set()
+    chance, adversary, seen = random.Random(masks), PerturbedUnits(table), set()
     for _ in range(120):
         ranks = _some_ranks(chance, masks, chance.choice([3, 4, 5, 6]))
         expected = slow.RULES[rule](ranks, attack, range(len(ranks[0])))
-        assert elected(rule, ranks, damage) == expected
+        assert elected(rule, ranks, adversary) == expected
         seen.add(expected[1])
     assert {0, 1, 2} <= seen
 
@@ -95,7 +95,7 @@ def test_elections_of_masks_that_overlap(rule: str) -> None:
         ranks = _some_ranks(chance, masks, chance.choice([2, 3, 4, 5]))
         attack = slow.unit_attack([tuple(row) for row in table.tolist()], charged=True)
         expected = slow.RULES[rule](ranks, attack, range(len(ranks[0])))
-        assert elected(rule, ranks, AlteredUnits(table)) == expected
+        assert elected(rule, ranks, PerturbedUnits(table)) == expected
         seen.add(expected[1])
     assert {0, 1, 2} <= seen
 
@@ -117,7 +117,7 @@ def test_two_rivals_that_pass_the_label_together() -> None:
         expected = slow.unit_attack([tuple(row) for row in table.tolist()], charged=_overlap(table)).radius(
             costs, needs - 1
         )
-        found = _pairs_pass(labels, counts, label, np.array([pair, pair[::-1]]), AlteredUnits(table))
+        found = _pairs_pass(labels, counts, label, np.array([pair, pair[::-1]]), PerturbedUnits(table))
         assert found.tolist() == [expected] * 2
         seen.add(expected)
     assert {-1, 0, 1, 2} <= seen

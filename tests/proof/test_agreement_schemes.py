@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from sparsecert.bounds import charged
+from sparsecert.bounds import corrected_alpha
 from sparsecert.errors import InputError
 from sparsecert.schemes import ENUMERATION, Bands, Blocks, FixedMasks, Lattice, Partition, Uniform
 from sparsecert.schemes.philox import words
@@ -61,7 +61,7 @@ def test_the_distance_from_even_and_what_it_leaves_of_alpha(one: Listed) -> None
     assert one.scheme.nonuniformity == slow.nonuniformity(one.sizes)
     for alpha in (Fraction(1, 20), Fraction(1, 3), Fraction(1, 1 << 30), 1 - Fraction(1, 1 << 40)):
         exact = alpha - 1_000 * one.scheme.nonuniformity
-        left = charged(alpha, one.scheme, 1_000)
+        left = corrected_alpha(alpha, one.scheme, 1_000)
         assert exact * (1 - Fraction(1, 1 << 29)) < left <= exact
         assert left.numerator < 1 << 31
         assert left.denominator & (left.denominator - 1) == 0
@@ -83,11 +83,11 @@ def test_every_one_of_the_numbers_is_checked() -> None:
 
 def test_alpha_at_its_ends() -> None:
     """One that no float holds is taken as it is; one that is all paid away is refused."""
-    assert 0 < charged(Fraction(1, 10**400), Uniform(9, 9), 10) <= Fraction(1, 10**400)
+    assert 0 < corrected_alpha(Fraction(1, 10**400), Uniform(9, 9), 10) <= Fraction(1, 10**400)
     scheme = Uniform(9, 2)
     with pytest.raises(InputError, match="too small"):
-        charged(100 * scheme.nonuniformity, scheme, 100)
-    assert charged(101 * scheme.nonuniformity, scheme, 100) <= scheme.nonuniformity
+        corrected_alpha(100 * scheme.nonuniformity, scheme, 100)
+    assert corrected_alpha(101 * scheme.nonuniformity, scheme, 100) <= scheme.nonuniformity
 
 
 def test_every_small_lattice() -> None:

@@ -10,9 +10,9 @@ import pytest
 from sparsecert.bounds import predicted
 from sparsecert.bounds.clopper_pearson import lower_bound, upper_bound
 from sparsecert.bounds.interval import Interval, Lead
-from sparsecert.certificates import METHODS, certify_stopped
+from sparsecert.certificates import METHODS, certify_anytime
+from sparsecert.certificates.anytime import stake_of
 from sparsecert.certificates.random_values import lead, majority, needed, thresholds
-from sparsecert.certificates.stopped import stake_of
 from sparsecert.certificates.top_k import Rivals, top_k_radius
 from sparsecert.schemes import RandomValues, Uniform
 from tests.proof import slow
@@ -67,7 +67,7 @@ def test_stakes_and_the_leads_that_are_proved(name: str) -> None:
             chance.choice([Fraction(9, 10), Fraction(1, 3), Fraction(1, 10**5)]),
         )
         assert stake_of(tally(selection), name, most, level) == slow.stake(selection, name, most, level)
-        found = certify_stopped(tally(selection), tally(votes), scheme, level, name, 60)
+        found = certify_anytime(tally(selection), tally(votes), scheme, level, name, 60)
         assert isinstance(found.interval, Lead)
         radius = -1 if found.radius is None else found.radius
         assert found.interval.lead == (-1 if radius < 0 else Fraction(2 * scheme.deltas[radius], 1 << 128))

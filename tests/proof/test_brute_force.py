@@ -27,14 +27,14 @@ Input = tuple[int, ...]
 
 def _table(one: Listed, seed: int) -> dict[Input, list[slow.Rank]]:
     """For each input of zeros and ones, how its copies rank the classes."""
-    chance, told = random.Random(seed), dict[tuple[int, Input], slow.Rank]()
+    chance, reported = random.Random(seed), dict[tuple[int, Input], slow.Rank]()
     orders, usual = [*permutations(range(CLASSES)), (0,) * CLASSES], chance.randrange(6)
     sure = chance.choice([0.5, 0.8, 0.95])
 
     def rank(mask: int, shown: Input) -> slow.Rank:
-        if (mask, shown) not in told:
-            told[mask, shown] = orders[usual if chance.random() < sure else chance.randrange(7)]
-        return told[mask, shown]
+        if (mask, shown) not in reported:
+            reported[mask, shown] = orders[usual if chance.random() < sure else chance.randrange(7)]
+        return reported[mask, shown]
 
     return {
         x: [rank(place, tuple(v for v, kept in zip(x, mask, strict=True) if kept))
@@ -103,14 +103,14 @@ def _in_a_patch(x: Input, y: Input, width: int, side: int) -> bool:
 @pytest.mark.parametrize("one", FIXED, ids=str)
 def test_no_change_within_the_radius_alters_an_election(one: Listed, attacker: Attacker, rule: str) -> None:
     assert isinstance(one.scheme, FixedMasks)
-    damage = attacker.damage(one.scheme)
-    if damage is None:
+    adversary = attacker.adversary(one.scheme)
+    if adversary is None:
         return
     for seed in range(2 if attacker.tight else 4):
         table = _table(one, seed)
         winners = {x: slow.WINNERS[rule](ranks, range(CLASSES)) for x, ranks in table.items()}
         for x in [*table][:: max(1, len(table) // (4 if attacker.tight else 10))]:
-            label, radius = elected(rule, table[x], damage)
+            label, radius = elected(rule, table[x], adversary)
             assert label == winners[x]
             for y, winner in winners.items():
                 if attacker.name == "patch":
@@ -126,16 +126,16 @@ def test_nothing_that_the_masks_met_may_say_alters_an_election(one: Listed, rule
     """Every way to vote, not only those of one classifier; of a plurality without overlaps, one more unit suffices."""
     assert isinstance(one.scheme, FixedMasks)
     chance, orders = random.Random(3), [*permutations(range(CLASSES)), (0,) * CLASSES]
-    exact = [attacker for attacker in ATTACKERS if attacker.damage(one.scheme) is not None]
+    exact = [attacker for attacker in ATTACKERS if attacker.adversary(one.scheme) is not None]
     for _ in range(6):
         usual = chance.choice(orders)
         ranks = [usual if chance.random() < 0.7 else chance.choice(orders) for _ in one.masks]
         for attacker in exact:
-            damage, attack = attacker.damage(one.scheme), slow.unit_attack(one.masks, charged=False)
-            assert damage is not None
+            adversary, attack = attacker.adversary(one.scheme), slow.unit_attack(one.masks, charged=False)
+            assert adversary is not None
             if attacker.name == "patch":
                 attack = attacker.slowly(one.scheme, one.masks)
-            _, radius = elected(rule, ranks, damage)
+            _, radius = elected(rule, ranks, adversary)
             for met in {*attack.met[radius]}:
                 assert slow.survives(rule, ranks, met, orders)
             if rule == "plurality" and attacker.name == "patch" and radius + 1 < len(attack.met):

@@ -12,7 +12,7 @@ from functools import cache
 
 import pytest
 
-from sparsecert.bounds import charged, predicted
+from sparsecert.bounds import corrected_alpha, predicted
 from sparsecert.certificates import METHODS
 from sparsecert.schemes import Uniform
 from tests.proof import slow
@@ -139,4 +139,4 @@ def test_the_sums_would_notice_a_bound_that_is_too_bold() -> None:
                 bold += chance * (found.p_lower > world[0] or found.p_upper < world[1])
             missed.append(bold)
         assert max(missed) > level
-    assert charged(level, SCHEME, 13) <= level
+    assert corrected_alpha(level, SCHEME, 13) <= level

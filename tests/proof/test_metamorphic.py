@@ -24,11 +24,11 @@ import numpy as np
 import pytest
 
 from sparsecert.bounds import Interval, one_sided, two_sided
-from sparsecert.bounds.wealth import is_proved
+from sparsecert.bounds.betting import is_proved
 from sparsecert.certificates import corollary_1, corollary_2
-from sparsecert.certificates.damage import AlteredUnits
+from sparsecert.certificates.adversary import PerturbedUnits
 from sparsecert.certificates.enumerated import EnumeratedUnits
-from sparsecert.certificates.patches import AlteredPatch
+from sparsecert.certificates.patches import PerturbedPatch
 from sparsecert.certificates.plurality import plurality
 from sparsecert.certificates.random_values import lead, majority
 from sparsecert.schemes import Bands, Blocks, FixedMasks, Lattice, Partition, RandomValues, Scheme, Uniform
@@ -155,15 +155,15 @@ def test_units_and_masks_in_another_order_change_nothing(one: Listed, rule: str)
         ranks = [tuple(chance.sample(range(3), 3)) for _ in table]
         units, masks = (chance.sample(range(size), size) for size in (table.shape[1], table.shape[0]))
         moved = [ranks[mask] for mask in masks]
-        for damage in (AlteredUnits, EnumeratedUnits):
-            assert elected(rule, moved, damage(table[masks][:, units])) == elected(rule, ranks, damage(table))
+        for adversary in (PerturbedUnits, EnumeratedUnits):
+            assert elected(rule, moved, adversary(table[masks][:, units])) == elected(rule, ranks, adversary(table))
         if isinstance(one.scheme, Lattice | Blocks | Bands):
             height, width = one.scheme.height, one.scheme.width
             mirrored = table.reshape(-1, height, width)[:, ::-1, ::-1].reshape(table.shape)
             turned = table.reshape(-1, height, width).transpose(0, 2, 1).reshape(table.shape)
-            expected = elected(rule, ranks, AlteredPatch(table, height, width))
-            assert elected(rule, ranks, AlteredPatch(mirrored, height, width)) == expected
-            assert elected(rule, ranks, AlteredPatch(turned, width, height)) == expected
+            expected = elected(rule, ranks, PerturbedPatch(table, height, width))
+            assert elected(rule, ranks, PerturbedPatch(mirrored, height, width)) == expected
+            assert elected(rule, ranks, PerturbedPatch(turned, width, height)) == expected
 
 
 def test_a_vote_lost_by_the_winner_of_a_plurality_never_helps() -> None:
@@ -171,10 +171,10 @@ def test_a_vote_lost_by_the_winner_of_a_plurality_never_helps() -> None:
     for _ in range(400):
         table = np.eye(chance.choice([5, 9, 14]), dtype=bool)
         labels = np.array([chance.choice([1, 1, 1, chance.randrange(4)]) for _ in table])
-        before = plurality(labels, 3, AlteredUnits(table))
+        before = plurality(labels, 3, PerturbedUnits(table))
         mine = np.flatnonzero(labels == before.label)
         labels[chance.choice(mine.tolist())] = chance.choice([c for c in range(4) if c != before.label])
-        after = plurality(labels, 3, AlteredUnits(table))
+        after = plurality(labels, 3, PerturbedUnits(table))
         assert after.label != before.label or after.radius <= before.radius
         seen += after.label == before.label and after.radius < before.radius
     assert seen
@@ -185,7 +185,7 @@ def test_the_same_shares_of_fewer_masks_never_help() -> None:
     for _ in range(100):
         labels = np.array([chance.choice([1, 1, chance.randrange(4)]) for _ in range(chance.choice([3, 5, 8]))])
         radii = [
-            plurality(np.tile(labels, times), 3, AlteredUnits(np.eye(len(labels) * times, dtype=bool))).radius
+            plurality(np.tile(labels, times), 3, PerturbedUnits(np.eye(len(labels) * times, dtype=bool))).radius
             for times in (1, 2, 3, 5)
         ]
         assert radii == sorted(radii)

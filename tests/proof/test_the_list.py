@@ -11,25 +11,25 @@ from types import ModuleType
 import sparsecert.bounds
 import sparsecert.certificates
 import sparsecert.schemes
-from sparsecert import exact
 from sparsecert.certificates import METHODS
+from sparsecert.procedures import exact
 from sparsecert.schemes import KINDS, Scheme
 from tests.proof import slow
 from tests.proof.everything import ATTACKERS, NOISES, RULES, SCHEMES, STATISTICAL, FixedMasks
 
 # Of bounds/ and certificates/, what the list runs, and the parts that it runs by way of these.
 LISTED = {
-    "bounds": "charged one_sided two_sided predicted",
-    "certificates": "corollary_1 corollary_2 certify_stopped certify_top_k top_k_radius plurality run_off "
-    "AlteredUnits ClaimedUnits EnumeratedUnits AlteredPatch certify_averted certify_flagged majority lead needed "
+    "bounds": "corrected_alpha one_sided two_sided predicted",
+    "certificates": "corollary_1 corollary_2 certify_anytime certify_top_k top_k_radius plurality run_off "
+    "PerturbedUnits ClaimedUnits EnumeratedUnits PerturbedPatch certify_averted certify_flagged majority lead needed "
     "thresholds",
 }
 PARTS = {
     "bounds": "Bound Interval Lead tail_at_most lower_bound upper_bound complement is_proved reaches best_stake needed "
     "growth log2_below proved_in_floats",
-    "certificates": "Certificate Theorem Method method_named largest_rho gap_at against stake_of Rivals TopK Damage "
-    "Exact winner firsts tallied proposed_prices finalists run_off_winner farthest_rho Averted Flagged theorem_name "
-    "WorstCase WorstCases worst_case worst_cases",
+    "certificates": "Certificate Theorem Method method_named largest_rho gap_at against stake_of Rivals TopK "
+    "Adversary ExactCertificate winner firsts tallied proposed_prices finalists run_off_winner farthest_rho Averted "
+    "Flagged theorem_name WorstCase WorstCases worst_case worst_cases",
 }
 
 
@@ -77,7 +77,7 @@ def test_every_method_rule_and_damage_is_listed() -> None:
     assert {*RULES} == {*slow.RULES} == {*slow.WINNERS} == {*exact.RULES}
     fixed = next(one.scheme for one in SCHEMES if type(one.scheme).__name__ == "Lattice")
     assert isinstance(fixed, FixedMasks)
-    damages = {type(attacker.damage(fixed)) for attacker in ATTACKERS}
+    damages = {type(attacker.adversary(fixed)) for attacker in ATTACKERS}
     offered = {
         value
         for module in _modules(sparsecert.certificates)

@@ -17,11 +17,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from sparsecert import exact, rankings
-from sparsecert.certificates.damage import AlteredUnits
+from sparsecert.certificates.adversary import PerturbedUnits
 from sparsecert.errors import InputError
-from sparsecert.findings import Finding
-from sparsecert.records import ATTACK, Findings, Header, Record, Records, Writer, first_choices
+from sparsecert.procedures import exact
+from sparsecert.records import ATTACK, AttackRecords, Header, Record, Records, Writer, first_choices, rankings
+from sparsecert.records.attack_records import AttackRecord
 from sparsecert.reports import (
     alarm,
     attack_report,
@@ -51,17 +51,17 @@ def made(
     inputs: int | None = None,
     failed: int = 0,
     **changes: Any,
-) -> Findings:
+) -> AttackRecords:
     """Findings of (distance, said) for images 0, 3, 6, ..., all of class 0."""
     base = header("predict", inputs=inputs or len(found) + failed).run
     facts = {"attack": {"name": "pointwise", "restarts": 10}, "bounds": [0.0, 1.0], "budget": None, "group": 4}
     run = {**base, **SMOOTHED, **facts, "data": {**base["data"], "shape": [1, 10, 10]}, **changes}
     lines = [
-        Finding(3 * i, 0, distance, said, 10 + i, 100 * (i + 1), 0.5, *_pixels(distance or 0))
+        AttackRecord(3 * i, 0, distance, said, 10 + i, 100 * (i + 1), 0.5, *_pixels(distance or 0))
         for i, (distance, said) in enumerate(found)
     ]
-    lines += [Finding(900 + i, 0, None, None, 0, 0, 0.1, failed="a reason") for i in range(failed)]
-    return Findings(Path(path), Header(ATTACK, run, {"model": "model.safetensors", "device_name": "slow"}), lines)
+    lines += [AttackRecord(900 + i, 0, None, None, 0, 0, 0.1, failed="a reason") for i in range(failed)]
+    return AttackRecords(Path(path), Header(ATTACK, run, {"model": "model.safetensors", "device_name": "slow"}), lines)
 
 
 def _pixels(distance: int) -> tuple[tuple[int, ...], tuple[tuple[float], ...]]:
@@ -131,11 +131,11 @@ def test_an_attack_within_the_certified_radius_is_flagged(
     records = certified([AT_12, AT_6])
     gap = gap_of(records, made([(20, 1), found]), summarise(records))
     assert (gap.broken, gap.abstained_within) == (broken, abstained)
-    told = alarm(gap)
-    assert (told is not None) == bool(broken)
-    if told is not None:
-        assert told.startswith("NOT SOUND: runs/made/attack.jsonl changes the answer to 1 of 2 certified images")
-        assert "(images 3)" in told
+    reported = alarm(gap)
+    assert (reported is not None) == bool(broken)
+    if reported is not None:
+        assert reported.startswith("NOT SOUND: runs/made/attack.jsonl changes the answer to 1 of 2 certified images")
+        assert "(images 3)" in reported
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def exactly(ranked: list[str], **changes: Any) -> Records:
     assert isinstance(scheme, FixedMasks)
     lines = []
     for place, text in enumerate(ranked):
-        (sure,) = exact.certified(rankings.read(text, 3)[None], run["rule"], AlteredUnits(scheme.table))
+        (sure,) = exact.certified(rankings.read(text, 3)[None], run["rule"], PerturbedUnits(scheme.table))
         votes_of = first_choices(rankings.read(text, 3))
         lines.append(Record(3 * place, 0, votes_of, sure.label, 0.1, radius=sure.radius, rankings=text))
     return Records(Path("runs/made/certify.jsonl"), Header("certify", run, head.environment), lines)
@@ -181,9 +181,9 @@ def test_exact_certificates_are_held_against_an_attack_on_all_masks(
     gap = gap_of(records, findings, summarise(records))
     assert [pair.radius for pair in gap.pairs] == [2, 0]
     assert (gap.exact, gap.certified, gap.broken, gap.abstained_within) == (True, 2, broken, 0)
-    told = alarm(gap)
-    assert (told is None) == (not broken)
-    assert told is None or "an exact certificate never fails" in told
+    reported = alarm(gap)
+    assert (reported is None) == (not broken)
+    assert reported is None or "an exact certificate never fails" in reported
     text = attack_report([summarise(records)], [summarise_attack(findings)], [gap], "terminal")
     assert "plurality of all 5 masks" in text
 
@@ -208,7 +208,7 @@ def test_only_images_of_both_runs_count() -> None:
     gap = gap_of(records, made([(14, 1), (15, 1)], failed=1), summarise(records))
     assert [pair.example for pair in gap.pairs] == [0, 3]
     lone = certified([AT_12])
-    none = Findings(Path("a"), made([(5, 1)]).header, [Finding(4, 0, None, 0, 1, 1, 0.1)])
+    none = AttackRecords(Path("a"), made([(5, 1)]).header, [AttackRecord(4, 0, None, 0, 1, 1, 0.1)])
     with pytest.raises(InputError, match="have no image in common"):
         gap_of(lone, none, summarise(lone))
 

@@ -19,11 +19,11 @@ import pytest
 import torch
 from PIL import Image
 
-from sparsecert import Smoothed, datasets, rankings, records
+from sparsecert import Smoothed, datasets, records
 from sparsecert.counts import Tally
 from sparsecert.errors import InputError
-from sparsecert.findings import Finding
-from sparsecert.records import ATTACK, Findings, Header, Record, Records, Writer, first_choices
+from sparsecert.records import ATTACK, AttackRecords, Header, Record, Records, Writer, first_choices, rankings
+from sparsecert.records.attack_records import AttackRecord
 from sparsecert.reports import gaps_of, summarise, summarise_attack
 from sparsecert.reports.comparison import median, percent
 from sparsecert.reports.page import Run, page, write_page
@@ -129,16 +129,16 @@ def only_predicted() -> Run:
     return summarised(predicted(VOTES, TRUE))
 
 
-def attack(found: list[tuple[int | None, int | None]], **changes: Any) -> Findings:
+def attack(found: list[tuple[int | None, int | None]], **changes: Any) -> AttackRecords:
     base = header("predict", inputs=len(found)).run
     facts = {"masks": "common", "error": 0.05, "attack": {"name": "pointwise"}, "bounds": [0.0, 1.0], "budget": None}
     run = {**base, **facts, "group": 4, "data": {**base["data"], "shape": [1, 10, 10]}, **changes}
     lines = [
-        Finding(3 * i, 0, distance, said, 10, 100, 0.5, tuple(range(distance or 0)), ((1.0,),) * (distance or 0))
+        AttackRecord(3 * i, 0, distance, said, 10, 100, 0.5, tuple(range(distance or 0)), ((1.0,),) * (distance or 0))
         for i, (distance, said) in enumerate(found)
     ]
     environment = {"model": "model.safetensors", "device_name": "slow", "sparsecert": "0.1.0"}
-    return Findings(Path("runs/made/attack.jsonl"), Header(ATTACK, run, environment), lines)
+    return AttackRecords(Path("runs/made/attack.jsonl"), Header(ATTACK, run, environment), lines)
 
 
 KINDS = {

@@ -11,9 +11,10 @@ import pytest
 from numpy.typing import NDArray
 from torch import nn
 
-from sparsecert import datasets, models, recipes
+from sparsecert import datasets, models
 from sparsecert.datasets import ArrayImages, Dataset, folder
 from sparsecert.datasets.cifar10 import CLASSES, MEAN, STD
+from sparsecert.training import recipes
 from tests.datasets.made import write_image
 
 SIDE = 16  # 256 pixels: room for every k of the CIFAR-10 tables

@@ -19,13 +19,13 @@ from sparsecert import datasets, modelfile, records
 from sparsecert.cli import cli
 from sparsecert.datasets import ArrayImages
 from sparsecert.errors import InputError
+from sparsecert.procedures.sequential import Sequential
 from sparsecert.published import published, published_base_accuracy
 from sparsecert.reproduce import Cell, Quiet, Study
 from sparsecert.reproduce.base_accuracy import base_accuracy, kept_base_accuracy
 from sparsecert.reproduce.tables import measured_rows
 from sparsecert.reproduce.training_log import duration, training_log
 from sparsecert.runs import certify_dataset
-from sparsecert.sequential import Sequential
 from sparsecert.smoothed import Smoothed
 
 from .made import TESTED, TRAINED, use_small_data

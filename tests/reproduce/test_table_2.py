@@ -19,10 +19,10 @@ from sparsecert import datasets, modelfile, records
 from sparsecert.attacks import pointwise
 from sparsecert.cli import cli
 from sparsecert.errors import InputError
-from sparsecert.findings import Finding
 from sparsecert.plain import PLAIN_RECIPES, NearestNeighbour, load
 from sparsecert.published import published, published_attacks
-from sparsecert.records import Findings, Writer, read_findings
+from sparsecert.records import AttackRecords, Writer, read_findings
+from sparsecert.records.attack_records import AttackRecord
 from sparsecert.reports import summarise, summarise_attack
 from sparsecert.reports.attack_tables import magnitude
 from sparsecert.reproduce import Cell, Study
@@ -70,7 +70,7 @@ def _tables(text: str) -> list[dict[str, Any]]:
     return values
 
 
-def _found(out: Path, model: str, attack: str = "pointwise") -> Findings:
+def _found(out: Path, model: str, attack: str = "pointwise") -> AttackRecords:
     return read_findings(out / "mnist" / "attacks" / f"{model}-{attack}-{LIMIT}.jsonl")
 
 
@@ -221,7 +221,7 @@ def test_records_that_were_begun_are_finished(made: tuple[Path, dict[str, Any]],
         assert _lines(_found(again, model)) == lines
 
 
-def _lines(findings: Findings) -> list[Finding]:
+def _lines(findings: AttackRecords) -> list[AttackRecord]:
     return sorted((replace(line, seconds=0.0) for line in findings.lines), key=lambda line: line.example)
 
 
@@ -325,7 +325,7 @@ def test_an_attack_within_a_certified_radius_is_told_loudly(
     )
     found = _found(out, "k45")
     lines = [line for line in found.lines if line.example != certified.example]
-    broken = Finding(certified.example, certified.true, 0, (certified.true + 1) % 10, 1, 1, 0.1)
+    broken = AttackRecord(certified.example, certified.true, 0, (certified.true + 1) % 10, 1, 1, 0.1)
     found.path.unlink()
     with Writer(found.path, found.header) as writer:
         writer.append([*lines, broken])
@@ -390,10 +390,10 @@ def test_examples_are_not_picked(made: tuple[Path, dict[str, Any]]) -> None:
     distances = [4, 0, 3, 2, 1, None, 7]
     trues = [1, 1, 0, 1, 0, 2, 2]
     lines = tuple(
-        Finding(number, true, distance, None, 1, 1, 0.0)
+        AttackRecord(number, true, distance, None, 1, 1, 0.0)
         for number, (true, distance) in enumerate(zip(trues, distances, strict=True))
     )
-    findings = Findings(Path("made"), header, lines[::-1])
+    findings = AttackRecords(Path("made"), header, lines[::-1])
     assert [line.example for line in fooled(findings)] == [0, 2, 3, 4, 6]
     assert [line.example for line in first_of_each_class(findings)] == [2, 0, 6]
     assert [line.example for line in the_next(findings)] == [3, 4]

@@ -170,13 +170,13 @@ def test_a_request_that_fails_leaves_the_others_alone() -> None:
         yield
 
     bad = batcher.submit(broken)
-    told = batcher.submit(lambda voting: g.predicting(image(), 50, 0.05, 0, voting=voting), lambda _: [][0])
+    reported = batcher.submit(lambda voting: g.predicting(image(), 50, 0.05, 0, voting=voting), lambda _: [][0])
     good = batcher.submit(lambda voting: g.predicting(image(), 500, 0.05, 0, voting=voting))
     assert good.done.result(60).n == 500
     with pytest.raises(ZeroDivisionError):
         bad.done.result(60)
     with pytest.raises(IndexError):
-        told.done.result(60)
+        reported.done.result(60)
     batcher.close()
 
 

@@ -17,7 +17,7 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sparsecert.certificates.damage import AlteredUnits
+from sparsecert.certificates.adversary import PerturbedUnits
 from sparsecert.certificates.plurality import plurality
 from sparsecert.errors import InputError
 from sparsecert.schemes import AllSubsets, Uniform
@@ -92,7 +92,7 @@ def test_exact_radii_are_those_of_plurality_by_enumeration() -> None:
     votes = g._ablated().votes(rows, g.scheme_.table)
     found = g.certify(rows)
     for row, label, radius in zip(votes, found.labels, found.radii, strict=True):
-        by_units = plurality(row, 3, AlteredUnits(g.scheme_.table))
+        by_units = plurality(row, 3, PerturbedUnits(g.scheme_.table))
         assert label == by_units.label
         assert radius >= by_units.radius
     assert (found.counts.sum(axis=1) == 15).all()

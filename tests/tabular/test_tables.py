@@ -21,9 +21,9 @@ from sparsecert.cli import cli
 from sparsecert.errors import InputError
 from sparsecert.reports import summarise
 from sparsecert.schemes import AllSubsets, Uniform
-from sparsecert.tabular.named import load_table
 from sparsecert.tabular.run import load_table_model
 from sparsecert.tabular.tables import Columns, held_out, read_frame, split_target
+from sparsecert.tabular.uci import load_table
 
 
 def _frame(rows: int = 240) -> Any:
@@ -141,9 +141,9 @@ def test_train_certify_and_report_exactly(tmp_path: Path) -> None:
     assert _sparsecert("certify", run, "--data", table).exit_code == 0
     assert [line.radius for line in records.read(run / "certify.jsonl").lines] == [line.radius for line in held.lines]
     reported = _sparsecert("report", run / "certify.jsonl", "--format", "json")
-    told = json.loads(reported.output)
-    assert (told["masks"], told["units"], told["keep"]) == (15, 6, 2)
-    assert tuple(told["certified_accuracy"]) == own.certified_accuracy
+    reported = json.loads(reported.output)
+    assert (reported["masks"], reported["units"], reported["keep"]) == (15, 6, 2)
+    assert tuple(reported["certified_accuracy"]) == own.certified_accuracy
 
 
 def test_masks_drawn_at_random_are_certified_two_sided(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from sparsecert.attacks.common_masks import CommonMasks
 from sparsecert.attacks.defenders import ABSTAINS, SmoothedDefender
+from sparsecert.attacks.surrogate import CommonMasks
 from sparsecert.checks import whole
 from sparsecert.errors import InputError
 from sparsecert.smoothed import MOST_ROWS, Smoothed, check_settings

@@ -9,15 +9,15 @@ from __future__ import annotations
 from sparsecert.attacks.all_masks import AllMasks
 from sparsecert.attacks.attack import Attack, Outcome
 from sparsecert.attacks.carlini_wagner import CarliniWagnerL0
-from sparsecert.attacks.common_masks import CommonMasks
 from sparsecert.attacks.defenders import ABSTAINS, Answers, Defender, Estimator, Network, SmoothedDefender
 from sparsecert.attacks.jsma import JSMA
 from sparsecert.attacks.judge import NEVER, Judge
-from sparsecert.attacks.named import ATTACKS, attack_named
 from sparsecert.attacks.noise import UniformNoise
 from sparsecert.attacks.pointwise import Pointwise
+from sparsecert.attacks.registry import ATTACKS, attack_named
 from sparsecert.attacks.saliency import Saliency
 from sparsecert.attacks.sparse_rs import SparseRS
+from sparsecert.attacks.surrogate import CommonMasks
 
 __all__ = [
     "ABSTAINS",

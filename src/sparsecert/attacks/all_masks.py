@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import torch
 from torch.utils.checkpoint import checkpoint
 
+from sparsecert.attacks.affected_masks import Meeting, check_slots
 from sparsecert.attacks.defenders import Answers, Defender, refuse_protected
-from sparsecert.attacks.lines import Meeting, check_slots
-from sparsecert.eval_mode import in_eval_mode
-from sparsecert.exact import fixed, rule_named
+from sparsecert.procedures.exact import fixed, rule_named
 from sparsecert.smoothed import Smoothed
-from sparsecert.votes import Voting
+from sparsecert.votes.eval_mode import in_eval_mode
+from sparsecert.votes.loop import Voting
 
 
 @dataclass

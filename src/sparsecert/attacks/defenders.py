@@ -12,11 +12,11 @@ import torch
 
 from sparsecert.encodings import Grouped
 from sparsecert.errors import InputError
-from sparsecert.eval_mode import in_eval_mode
+from sparsecert.procedures.pipelining import finish
 from sparsecert.schemes import ATTACK
 from sparsecert.smoothed import Smoothed
-from sparsecert.votes import Voting, where_scores_are
-from sparsecert.work import finished
+from sparsecert.votes.eval_mode import in_eval_mode
+from sparsecert.votes.loop import Voting, where_scores_are
 
 ABSTAINS = -1
 
@@ -182,7 +182,7 @@ class SmoothedDefender(Defender):
         examples = range(self._asked, self._asked + len(images))
         self._asked += len(images)
         self._voting = self._voting or self.smoothed.voting(images[:1])
-        said = finished(
+        said = finish(
             self.smoothed.predicting(images, self.n, self.alpha, self.seed, examples=examples, voting=self._voting)
         )
         labels = torch.from_numpy(np.where(said.abstained, ABSTAINS, said.labels))

@@ -18,7 +18,7 @@ __all__ = ["Bound", "Interval", "charged", "one_sided", "predicted", "two_sided"
 DIGITS = 30
 
 
-def charged(alpha: float | Fraction, scheme: Scheme, draws: int) -> Fraction:
+def corrected_alpha(alpha: float | Fraction, scheme: Scheme, draws: int) -> Fraction:
     """What is left of alpha after paying for the generated masks' distance from the ideal distribution.
 
     The joint law of `draws` independent masks is within draws * nonuniformity (total variation) of the ideal one, so an

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from sparsecert.bounds import Bound, charged, one_sided, two_sided
+from sparsecert.bounds import Bound, corrected_alpha, one_sided, two_sided
+from sparsecert.certificates.anytime import certify_anytime
 from sparsecert.certificates.certificate import Certificate, Theorem, largest_rho
 from sparsecert.certificates.corollary_1 import corollary_1
 from sparsecert.certificates.corollary_2 import corollary_2
 from sparsecert.certificates.random_values import lead, majority
-from sparsecert.certificates.stopped import certify_stopped
 from sparsecert.counts import Tally
 from sparsecert.errors import InputError
 from sparsecert.schemes import RandomValues, Scheme, from_config
@@ -21,7 +21,7 @@ __all__ = [
     "Certificate",
     "Method",
     "Theorem",
-    "certify_stopped",
+    "certify_anytime",
     "corollary_1",
     "corollary_2",
     "largest_rho",
@@ -51,7 +51,7 @@ class Method:
 
     def certify(self, selection: Tally, estimation: Tally, scheme: Scheme, alpha: float | Fraction) -> Certificate:
         """The certificate of one input from its votes: exact arithmetic on integers, no model needed."""
-        interval = self.bound(selection, estimation, charged(alpha, scheme, estimation.total))
+        interval = self.bound(selection, estimation, corrected_alpha(alpha, scheme, estimation.total))
         theorem, _ = self.theorem_for(scheme)
         return Certificate(interval, theorem(interval, scheme))
 

@@ -7,14 +7,14 @@ from math import comb
 import numpy as np
 import numpy.typing as npt
 
-from sparsecert.certificates.damage import MOST_TOTAL, AlteredUnits, Bool, Int64
+from sparsecert.certificates.adversary import MOST_TOTAL, Bool, Int64, PerturbedUnits
 from sparsecert.schemes.all_subsets import subsets_table
 
 MOST_ENTRIES = 1 << 25  # of the table "which mask retains any unit of which set", 4 bytes each
 
 
-class EnumeratedUnits(AlteredUnits):
-    """As `AlteredUnits`, but exact wherever the sets of so many units can be listed: no smaller bound would be true.
+class EnumeratedUnits(PerturbedUnits):
+    """As `PerturbedUnits`, but exact wherever the sets of so many units can be listed: no smaller bound would be true.
 
     The damage of a set R of altered units is F(R), the cost of all masks that retain any of R. What another vote of
     these masks could do is left to the costs, so the worst set of rho units does exactly max F(R) over |R| = rho.
@@ -23,7 +23,7 @@ class EnumeratedUnits(AlteredUnits):
     the sum of F(R without u) over its rho units is at least (rho - 1) F(R): each mask that R meets is met by at least
     rho - 1 of the rho sets R without u, as only one unit of R can be the last that the mask retains. Hence
     max F over rho units <= rho / (rho - 1) * max F over rho - 1 units, and it is a whole number, so rounded down. The
-    bound of `AlteredUnits` holds too; the smaller of the two is taken.
+    bound of `PerturbedUnits` holds too; the smaller of the two is taken.
     """
 
     def __init__(self, masks: Bool) -> None:
@@ -48,7 +48,7 @@ class EnumeratedUnits(AlteredUnits):
         return found.reshape(budgets.shape)
 
     def _damage(self, costs: Int64, rho: int, fewer: Int64, plain: Int64) -> Int64:
-        """At least max F over rho units, given at least that over rho - 1, and the bound of `AlteredUnits`."""
+        """At least max F over rho units, given at least that over rho - 1, and the bound of `PerturbedUnits`."""
         if rho < 2:
             return plain  # exact: a single unit is charged for the masks that it is in
         if len(self.masks) * comb(self.units, rho) > MOST_ENTRIES:

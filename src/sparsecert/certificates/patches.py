@@ -7,13 +7,13 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from sparsecert.certificates.damage import MOST_TOTAL, Bool, Int64
+from sparsecert.certificates.adversary import MOST_TOTAL, Bool, Int64
 from sparsecert.errors import InputError
 
 
-class AlteredPatch:
+class PerturbedPatch:
     """What one altered patch of m x m pixels costs at most, wherever it is put within a height x width image: see
-    `damage.Damage`. masks: Bool[masks, height * width].
+    `adversary.Adversary`. masks: Bool[masks, height * width].
 
     Every position is looked at, so that the damage is exactly that of the worst one.
     """
@@ -39,7 +39,7 @@ class AlteredPatch:
         inside = below[:, side:, side:] - below[:, :-side, side:] - below[:, side:, :-side] + below[:, :-side, :-side]
         return np.ascontiguousarray((inside > 0).reshape(len(below), prod(inside.shape[1:])).T)
 
-    def damage(self, costs: Int64, side: int) -> Int64:
+    def adversary(self, costs: Int64, side: int) -> Int64:
         """int64[...]: what the worst patch of that side costs. costs: int64[..., m], at most 2**24 together."""
         if (costs.sum(axis=-1) > MOST_TOTAL).any():
             raise ValueError(f"costs must add up to at most {MOST_TOTAL}")
@@ -58,5 +58,5 @@ class AlteredPatch:
             left = found == side - 1
             if not left.any():
                 break
-            found[left] += self.damage(costs[left], side) <= budgets[left]
+            found[left] += self.adversary(costs[left], side) <= budgets[left]
         return found

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sparsecert.certificates.damage import Damage
+from sparsecert.certificates.adversary import Adversary
 
 Int64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Exact:
+class ExactCertificate:
     """The class that g returns for x, and for every x' in which at most `radius` units are altered. Always, not with
     some probability: g is the vote of exactly these masks. It says nothing about the true label.
     """
@@ -42,7 +42,7 @@ def tallied(labels: Int64, classes: int) -> Int64:
     return np.bincount(labels, minlength=classes)[:classes].astype(np.int64)
 
 
-def plurality(labels: Int64, classes: int, damage: Damage) -> Exact:
+def plurality(labels: Int64, classes: int, adversary: Adversary) -> ExactCertificate:
     """The winner A of the votes, int64[m], and how many units may be altered without another class winning.
 
     A class j wins in place of A only if n_A - n_j falls below 0, or to 0 where j < A, which ties favour. Of the masks
@@ -54,7 +54,7 @@ def plurality(labels: Int64, classes: int, damage: Damage) -> Exact:
     rivals = np.array([rival for rival in range(classes) if rival != label], dtype=np.int64)
     costs = against(labels, label, rivals)
     budgets = counts[label] - counts[rivals] - (rivals < label)
-    return Exact(label, int(damage.radii(costs, budgets).min()))
+    return ExactCertificate(label, int(adversary.radii(costs, budgets).min()))
 
 
 def against(labels: Int64, leader: int, rivals: Int64) -> Int64:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from sparsecert.certificates.damage import Damage
-from sparsecert.certificates.plurality import Exact, against, firsts, tallied
+from sparsecert.certificates.adversary import Adversary
+from sparsecert.certificates.plurality import ExactCertificate, against, firsts, tallied
 
 Int64 = npt.NDArray[np.int64]
 
@@ -28,7 +28,7 @@ def run_off_winner(ranks: Int64) -> int:
     return lower if _lead(ranks, lower, higher) >= 0 else higher
 
 
-def run_off(ranks: Int64, damage: Damage) -> Exact:
+def run_off(ranks: Int64, adversary: Adversary) -> ExactCertificate:
     """The winner W of the run-off, and how many units may be altered without another class winning.
 
     ranks: int64[m, classes], how each mask's copy ranks the classes, 0 for the one it votes for, no two alike; or all
@@ -50,15 +50,15 @@ def run_off(ranks: Int64, damage: Damage) -> Exact:
     classes = ranks.shape[1]
     labels = firsts(ranks)
     counts, label = tallied(labels, classes), run_off_winner(ranks)
-    beaten = _beaten(ranks, label, damage)
+    beaten = _beaten(ranks, label, adversary)
     radius: int | None = None
     for rival in sorted((rival for rival in range(classes) if rival != label), key=lambda rival: int(beaten[rival])):
         if radius is not None and beaten[rival] >= radius:
             break  # nor does any after it win sooner
-        enough = max([int(beaten[rival]), *_overtakes(labels, counts, label, rival, damage)])
+        enough = max([int(beaten[rival]), *_overtakes(labels, counts, label, rival, adversary)])
         radius = enough if radius is None else min(radius, enough)
     assert radius is not None  # there are two classes at least
-    return Exact(label, _both_pass(labels, counts, label, damage, radius))
+    return ExactCertificate(label, _both_pass(labels, counts, label, adversary, radius))
 
 
 def _lead(ranks: Int64, one: int, other: int) -> int:
@@ -66,47 +66,47 @@ def _lead(ranks: Int64, one: int, other: int) -> int:
     return int((ranks[:, one] < ranks[:, other]).sum() - (ranks[:, one] > ranks[:, other]).sum())
 
 
-def _passed(labels: Int64, counts: Int64, leader: int, rivals: Int64, damage: Damage) -> Int64:
+def _passed(labels: Int64, counts: Int64, leader: int, rivals: Int64, adversary: Adversary) -> Int64:
     """int64[rivals]: how many altered units surely do not bring each rival past the leader in round one."""
-    return damage.radii(against(labels, leader, rivals), counts[leader] - counts[rivals] - (rivals < leader))
+    return adversary.radii(against(labels, leader, rivals), counts[leader] - counts[rivals] - (rivals < leader))
 
 
-def _beaten(ranks: Int64, label: int, damage: Damage) -> Int64:
+def _beaten(ranks: Int64, label: int, adversary: Adversary) -> Int64:
     """int64[classes]: how many altered units surely do not let each class beat the label in round two."""
     above, below = ranks[:, [label]] < ranks, ranks[:, [label]] > ranks
     costs = (1 + above.astype(np.int64) - below).T
     leads = above.sum(axis=0) - below.sum(axis=0)
-    return damage.radii(costs, leads - (np.arange(ranks.shape[1]) < label))
+    return adversary.radii(costs, leads - (np.arange(ranks.shape[1]) < label))
 
 
-def _overtakes(labels: Int64, counts: Int64, label: int, rival: int, damage: Damage) -> list[int]:
+def _overtakes(labels: Int64, counts: Int64, label: int, rival: int, adversary: Adversary) -> list[int]:
     """Of each class but the label that is ahead of the rival: how many altered units surely do not bring it behind."""
     ahead = [
         other
         for other in range(len(counts))
         if other not in (label, rival) and (-counts[other], other) < (-counts[rival], rival)
     ]
-    return [int(_passed(labels, counts, other, np.array([rival]), damage).item()) for other in ahead]
+    return [int(_passed(labels, counts, other, np.array([rival]), adversary).item()) for other in ahead]
 
 
-def _both_pass(labels: Int64, counts: Int64, label: int, damage: Damage, most: int) -> int:
+def _both_pass(labels: Int64, counts: Int64, label: int, adversary: Adversary, most: int) -> int:
     """How many altered units surely do not bring two classes past the label; `most` where that is fewer."""
     rivals = np.array([rival for rival in range(len(counts)) if rival != label])
-    passed = _passed(labels, counts, label, rivals, damage)
+    passed = _passed(labels, counts, label, rivals, adversary)
     order = passed.argsort(kind="stable")
     for later in range(1, len(order)):
         if passed[order[later]] >= most:
             break
         pairs = rivals[np.stack((order[:later], np.full(later, order[later])), axis=1)]
-        together = int(_pairs_pass(labels, counts, label, pairs, damage).min())
+        together = int(_pairs_pass(labels, counts, label, pairs, adversary).min())
         most = min(most, max(int(passed[order[later]]), together))
     return most
 
 
-def _pairs_pass(labels: Int64, counts: Int64, label: int, pairs: Int64, damage: Damage) -> Int64:
+def _pairs_pass(labels: Int64, counts: Int64, label: int, pairs: Int64, adversary: Adversary) -> Int64:
     """int64[pairs]: how many altered units surely do not bring the sum of the label's leads over two classes down far
     enough for both to pass.
     """
     costs = 1 + 2 * (labels == label).astype(np.int64) - (labels == pairs[:, :, None]).any(axis=1)
     needs = (counts[label] - counts[pairs] + (pairs > label)).sum(axis=1)
-    return damage.radii(costs, needs - 1)
+    return adversary.radii(costs, needs - 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sparsecert.bounds import charged
+from sparsecert.bounds import corrected_alpha
 from sparsecert.bounds.clopper_pearson import complement, lower_bound, upper_bound
 from sparsecert.certificates.certificate import farthest_rho, largest_rho
 from sparsecert.checks import whole
@@ -56,7 +56,7 @@ def certify_averted(
         raise InputError("a classifier of one class has no other answer than the target")
     others = [(-votes, label) for label, votes in enumerate(selection.votes) if label != target]
     label = min(others)[1]
-    level = charged(alpha, scheme, estimation.total)
+    level = corrected_alpha(alpha, scheme, estimation.total)
     if len(estimation.votes) == 2:
         p_lower = lower_bound(estimation.votes[label], estimation.total, level)
         p_upper = complement(p_lower)
@@ -79,5 +79,5 @@ def certify_flagged(
     label = whole("label", label, 0, len(estimation.votes) - 1)
     if not 0 <= threshold < 1:
         raise InputError(f"threshold must be from 0 to below 1, got {threshold!r}")
-    p_lower = lower_bound(estimation.votes[label], estimation.total, charged(alpha, scheme, estimation.total))
+    p_lower = lower_bound(estimation.votes[label], estimation.total, corrected_alpha(alpha, scheme, estimation.total))
     return Flagged(label, Fraction(threshold), farthest_rho(scheme, Fraction(p_lower) - Fraction(threshold)))

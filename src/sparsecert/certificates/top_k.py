@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sparsecert.bounds import charged
+from sparsecert.bounds import corrected_alpha
 from sparsecert.bounds.clopper_pearson import lower_bound, upper_bound
 from sparsecert.certificates.certificate import farthest_rho
 from sparsecert.checks import whole
@@ -67,7 +67,7 @@ def certify_top_k(
     label = selection.leader() if label is None else whole("label", label, 0, len(estimation.votes) - 1)
     if k == len(estimation.votes):
         return TopK(label, k, scheme.units)
-    level = charged(alpha, scheme, estimation.total)
+    level = corrected_alpha(alpha, scheme, estimation.total)
     p_lower = lower_bound(estimation.votes[label], estimation.total, level / 2)
     chosen = max(((k, level / 2), (1, level / (2 * k))), key=lambda way: _margin(selection, label, k, way[0]))
     count, share = chosen

@@ -109,7 +109,9 @@ def attack(
         model, data, device, data_dir,
         precision=precision, rows=rows, n=samples, alpha=alpha, error=error, full=full, rule=rule,
     ).as_begun(out)  # fmt: skip
-    with attack_bar(options.inputs(data, which, None), options.computing("attacking", target)) as told:
-        attack_dataset(target, chosen, data, out, budget=budget, seed=seed, limit=which, group=group, told=told)
+    with attack_bar(options.inputs(data, which, None), options.computing("attacking", target)) as on_progress:
+        attack_dataset(
+            target, chosen, data, out, budget=budget, seed=seed, limit=which, group=group, on_progress=on_progress
+        )
     click.echo(attack_report([], [summarise_attack(records.read_findings(out))], [], "terminal"))
     click.echo(f"wrote {out}")

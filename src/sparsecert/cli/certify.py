@@ -11,8 +11,8 @@ from sparsecert.cli import options, tables
 from sparsecert.errors import InputError
 
 if TYPE_CHECKING:
-    from sparsecert.exact import Exactly
-    from sparsecert.sequential import Sequential
+    from sparsecert.procedures.exact import Exact
+    from sparsecert.procedures.sequential import Sequential
     from sparsecert.smoothed import Smoothed
 
 
@@ -136,24 +136,24 @@ def certify(
     n = 10_000 if n is None else n
     copies = options.masks(smoothed) or (n0 + n if plan is None else None)
     verb = options.computing("certifying", smoothed, cluster)
-    with inputs_bar(verb, options.inputs(data, which, part), copies) as told:
+    with inputs_bar(verb, options.inputs(data, which, part), copies) as on_progress:
         certify_dataset(
             smoothed, model, data, out,
             n0=n0, n=n, alpha=alpha, seed=seed, bound=bound, sampling=plan, exactly=exactly,
-            limit=which, shard=part, cluster=cluster, told=told,
+            limit=which, shard=part, cluster=cluster, on_progress=on_progress,
         )  # fmt: skip
     click.echo(FORMATS["terminal"]([summarise(records.read(out))]))
     click.echo(f"wrote {out}")
 
 
-def _exactly(smoothed: Smoothed, rule: str | None, against: str | None, seconds: float | None) -> Exactly | None:
+def _exactly(smoothed: Smoothed, rule: str | None, against: str | None, seconds: float | None) -> Exact | None:
     """How the vote of a fixed set of masks is certified, None where masks are drawn at random."""
-    from sparsecert.exact import Exactly, fixed
+    from sparsecert.procedures.exact import Exact, fixed
 
     if not options.has_fixed_masks(smoothed):
         return None
-    exactly = Exactly(rule or "run-off", against, seconds or 0.0)
-    exactly.damage(fixed(smoothed.scheme))
+    exactly = Exact(rule or "run-off", against, seconds or 0.0)
+    exactly.adversary(fixed(smoothed.scheme))
     return exactly
 
 
@@ -161,7 +161,7 @@ def _sampling(
     kind: str, n0: int, n: int | None, at_least: int | None, max_samples: int | None, tolerance: float | None
 ) -> Sequential | None:
     """The sequential sampling that was asked for; refuses options of the other kind."""
-    from sparsecert.sequential import Sequential
+    from sparsecert.procedures.sequential import Sequential
 
     if kind == "fixed":
         given = {"--at-least": at_least, "--max-samples": max_samples, "--tolerance": tolerance}

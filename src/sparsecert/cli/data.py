@@ -31,8 +31,8 @@ def get(name: str, data_dir: str | None) -> None:
     from sparsecert.cli.progress import download_bar
     from sparsecert.datasets import download
 
-    with download_bar(name) as told:
-        fetched = download.get(name, data_dir, progress=told)
+    with download_bar(name) as on_progress:
+        fetched = download.get(name, data_dir, progress=on_progress)
     click.echo(fetched.message)
 
 
@@ -85,8 +85,8 @@ def check(context: click.Context, name: str, split: str | None, workers: int | N
         if not isinstance(images, FolderImages):
             raise InputError(f"{name} is no image folder; its files are checked whenever it is loaded")
         options.say_others(found)
-        with files_bar(f"checking {each}") as told:
-            bad = kept_bad_files(images, workers, told)
+        with files_bar(f"checking {each}") as on_progress:
+            bad = kept_bad_files(images, workers, on_progress)
         for file, reason in bad.items():
             click.echo(f"{images.root / file} {reason}")
         click.echo(f"{each}: {len(images):,} files, {len(bad):,} of them bad")

@@ -148,7 +148,7 @@ def _scheme(units: int, keep: int) -> None:
 
 
 def _plan(name: str, training: float, certifying: float) -> None:
-    from sparsecert.plans import Rates, plan_text, planned
+    from sparsecert.training.plans import Rates, plan_text, planned
 
     click.echo(plan_text(planned(name), Rates(training, certifying)))
 

@@ -150,8 +150,8 @@ def load_data(name: str, split: str, data_dir: str | None, skip_bad: bool, limit
     from sparsecert.cli.progress import files_bar
 
     refuse_in_memory(["skip_bad"], name)
-    with files_bar(f"looking for bad files in {split}") as told:
-        data = datasets.load(name, split, data_dir, skip_bad, told)
+    with files_bar(f"looking for bad files in {split}") as on_progress:
+        data = datasets.load(name, split, data_dir, skip_bad, on_progress)
     say_others(data)
     if data.skipped:
         from sparsecert.datasets.bad_files import skipped_line
@@ -232,7 +232,7 @@ def load_model(
 ) -> Smoothed:
     """The classifier of a model file, on its device, in the precision of the run that `out` holds, if it holds one."""
     from sparsecert.devices import device_named
-    from sparsecert.runs.facts import as_begun
+    from sparsecert.runs.header import as_begun
     from sparsecert.smoothed import Smoothed
 
     place = device_named(device if cluster is None else "cpu")

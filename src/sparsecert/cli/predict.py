@@ -77,10 +77,10 @@ def predict(
     rule = (rule or "run-off") if options.has_fixed_masks(smoothed) else None
     data = options.load_data(data_name, split, data_dir, skip_bad, limit)
     verb, copies = options.computing("predicting", smoothed, cluster), options.masks(smoothed) or n
-    with inputs_bar(verb, options.inputs(data, which, part), copies) as told:
+    with inputs_bar(verb, options.inputs(data, which, part), copies) as on_progress:
         predict_dataset(
             smoothed, model, data, out,
-            n=n, alpha=alpha, seed=seed, rule=rule, limit=which, shard=part, cluster=cluster, told=told,
+            n=n, alpha=alpha, seed=seed, rule=rule, limit=which, shard=part, cluster=cluster, on_progress=on_progress,
         )  # fmt: skip
     click.echo(FORMATS["terminal"]([summarise(records.read(out))]))
     click.echo(f"wrote {out}")

@@ -62,7 +62,7 @@ def inputs_bar(
     task = bar.add_task(verb, total=inputs * (copies or 1), done=0, inputs=inputs, mean="")
     done = computed = taken = 0
 
-    def told(more_inputs: int, more_copies: int) -> None:
+    def on_progress(more_inputs: int, more_copies: int) -> None:
         nonlocal done, computed, taken
         bar.start()
         done, taken = done + more_inputs, taken + more_copies
@@ -72,7 +72,7 @@ def inputs_bar(
         bar.update(task, completed=completed, done=done, mean=mean)
 
     with _stopping(bar):
-        yield told
+        yield on_progress
 
 
 @contextmanager
@@ -85,14 +85,14 @@ def attack_bar(images: int, verb: str = "attacking") -> Iterator[Callable[[int, 
     task = bar.add_task(verb, total=images, done=0, evaluations=0)
     done = evaluations = 0
 
-    def told(more_images: int, more_evaluations: int) -> None:
+    def on_progress(more_images: int, more_evaluations: int) -> None:
         nonlocal done, evaluations
         bar.start()
         done, evaluations = done + more_images, evaluations + more_evaluations
         bar.update(task, completed=done, done=done, evaluations=evaluations)
 
     with _stopping(bar):
-        yield told
+        yield on_progress
 
 
 @contextmanager
@@ -112,7 +112,7 @@ def training_bar(name: str = "training") -> Iterator[Callable[[TrainingProgress]
         if len(pressed) > 1:
             raise KeyboardInterrupt
 
-    def told(now: TrainingProgress) -> None:
+    def on_progress(now: TrainingProgress) -> None:
         bar.start()
         facts: dict[str, Any] = {"epoch": now.epoch, "loss": now.loss, "accuracy": now.accuracy}
         bar.update(task, completed=now.step, total=now.steps, **facts)
@@ -122,7 +122,7 @@ def training_bar(name: str = "training") -> Iterator[Callable[[TrainingProgress]
     before = {number: signal.signal(number, press) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         with _stopping(bar):
-            yield told
+            yield on_progress
     except Stop:
         raise KeyboardInterrupt from None
     finally:
@@ -136,12 +136,12 @@ def files_bar(verb: str) -> Iterator[Callable[[int, int], None]]:
     bar = _bar("{task.fields[done]:,} of {task.fields[files]:,} files")
     task = bar.add_task(verb, total=None, done=0, files=0)
 
-    def told(done: int, files: int) -> None:
+    def on_progress(done: int, files: int) -> None:
         bar.start()
         bar.update(task, completed=done, total=files, done=done, files=files)
 
     with _stopping(bar):
-        yield told
+        yield on_progress
 
 
 @contextmanager
@@ -152,9 +152,9 @@ def download_bar(name: str) -> Iterator[Callable[[int, int | None], None]]:
     bar = _bar("{task.fields[size]}")
     task = bar.add_task(name, total=None, size="")
 
-    def told(done: int, total: int | None) -> None:
+    def on_progress(done: int, total: int | None) -> None:
         bar.start()
         bar.update(task, completed=done, total=total, size=decimal(done))
 
     with _stopping(bar):
-        yield told
+        yield on_progress

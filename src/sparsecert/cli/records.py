@@ -27,7 +27,7 @@ def merge(shards: tuple[str, ...], out: str) -> None:
       sparsecert certify mnist-k45 --data mnist --shard 2/2
       sparsecert records merge runs/*-of-2.jsonl --out runs/certify.jsonl
     """
-    from sparsecert.merging import merge as merged
+    from sparsecert.records.merging import merge as merged
 
     whole = merged(shards, out)
     click.echo(f"wrote {out}: {len(whole.lines)} inputs from {len(shards)} shards")

@@ -339,37 +339,37 @@ class TerminalBars:
         from sparsecert.cli.progress import training_bar
 
         names = cells[0].folder if len(cells) == 1 else f"{len(cells)} models"
-        with training_bar(f"training {names}") as told:
-            yield told
+        with training_bar(f"training {names}") as on_progress:
+            yield on_progress
 
     @contextmanager
     def inputs(self, cell: Cell, verb: str, inputs: int, copies: int | None) -> Iterator[Callable[[int, int], None]]:
         """One bar for a cell's records."""
         from sparsecert.cli.progress import inputs_bar
 
-        with inputs_bar(f"{verb} {cell.folder}", inputs, copies) as told:
-            yield told
+        with inputs_bar(f"{verb} {cell.folder}", inputs, copies) as on_progress:
+            yield on_progress
 
     @contextmanager
     def plain(self, kind: str) -> Iterator[Callable[[Progress], None]]:
         """One bar for a plain network."""
         from sparsecert.cli.progress import training_bar
 
-        with training_bar(f"training {kind}") as told:
-            yield told
+        with training_bar(f"training {kind}") as on_progress:
+            yield on_progress
 
     @contextmanager
     def images(self, verb: str, images: int) -> Iterator[Callable[[int, int], None]]:
         """One bar for an attack on a classifier."""
         from sparsecert.cli.progress import attack_bar
 
-        with attack_bar(images, verb) as told:
-            yield told
+        with attack_bar(images, verb) as on_progress:
+            yield on_progress
 
     @contextmanager
     def rows(self, rows: int) -> Iterator[Callable[[], None]]:
         """One bar for all rows of a table."""
         from sparsecert.cli.progress import inputs_bar
 
-        with inputs_bar("certifying the recorded votes", rows, 1, "rows") as told:
-            yield lambda: told(1, 0)
+        with inputs_bar("certifying the recorded votes", rows, 1, "rows") as on_progress:
+            yield lambda: on_progress(1, 0)

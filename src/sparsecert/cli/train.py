@@ -144,8 +144,8 @@ def train(
     from sparsecert.cli.progress import training_bar
     from sparsecert.devices import device_named
     from sparsecert.encodings import Grouped, blocks_of
-    from sparsecert.recipes import recipe_for
     from sparsecert.schemes import Scheme, Uniform
+    from sparsecert.training.recipes import recipe_for
 
     recipe = recipe_for(data_name, recipe_name).shortened(epochs)
     changed: dict[str, Any] = {
@@ -167,7 +167,7 @@ def train(
     scheme: Scheme = Uniform(height * width, recipe.keep) if choice is None else choice.of(height, width)
     if kappa is not None:
         scheme, encoding = training.random_values(data, kappa, values or 256)
-    with training.joined(device_named(device)) as (team, own_device), training_bar() as told:
+    with training.joined(device_named(device)) as (team, own_device), training_bar() as on_progress:
         model = training.train(
             data,
             recipe,
@@ -180,7 +180,7 @@ def train(
             half=half,
             team=team,
             workers=workers,
-            told=told if team.leads else None,
+            on_progress=on_progress if team.leads else None,
         )
     if team.leads:
         click.echo(f"wrote {model}")
@@ -263,7 +263,7 @@ def _train_plain(
     changed: dict[str, Any] = {"epochs": epochs, "batch": batch, "precision": precision}
     recipe = replace(recipe, **{name: value for name, value in changed.items() if value is not None})
     data, test = (options.load_data(data_name, split, data_dir, skip_bad=False) for split in ("train", "test"))
-    with training_bar() as told:
+    with training_bar() as on_progress:
         path = plain.train_plain(
             data,
             test,
@@ -272,7 +272,7 @@ def _train_plain(
             seed=seed,
             device=device_named(device),
             checkpoint_seconds=checkpoint_seconds,
-            told=told,
+            on_progress=on_progress,
         )
     found = plain.load(path)[1]["test"]
     click.echo(f"accuracy on {found['images']:,} test images: {found['accuracy']:.2%}")

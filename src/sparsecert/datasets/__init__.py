@@ -21,13 +21,13 @@ def load(
     split: str = "test",
     data_dir: str | Path | None = None,
     skip_bad: bool = False,
-    told: Callable[[int, int], None] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> Dataset:
     """One split, "train" or "test", of a data set in NAMES or of a folder in ImageNet layout given by its path.
 
     Named data sets are looked for in `data_dir`, else in the folder that SPARSECERT_DATA names, else in `data`. With
     `skip_bad` the files of an image folder that cannot be decoded are left out and named in `skipped`; to find them
-    every file is decoded once, and `told` hears of it: (files looked at, files in all).
+    every file is decoded once, and `on_progress` hears of it: (files looked at, files in all).
     """
     root = data_folder(data_dir)
     if name == "digits":
@@ -50,7 +50,7 @@ def load(
         return data
     from sparsecert.datasets.bad_files import without_bad
 
-    return without_bad(data, told)
+    return without_bad(data, on_progress)
 
 
 def splits_of(name: str, data_dir: str | Path | None = None) -> tuple[str, ...]:

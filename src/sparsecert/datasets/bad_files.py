@@ -27,10 +27,12 @@ FILES_A_CALL = 32
 CALLS_AHEAD = 4  # of each worker
 NAMED = 3  # files of those skipped that a message names
 
-Told = Callable[[int, int], None]  # (files looked at so far, files in all)
+OnProgress = Callable[[int, int], None]  # (files looked at so far, files in all)
 
 
-def bad_files(images: FolderImages, workers: int | None = None, told: Told | None = None) -> dict[str, str]:
+def bad_files(
+    images: FolderImages, workers: int | None = None, on_progress: OnProgress | None = None
+) -> dict[str, str]:
     """Every file that gives no image, by its name below `images.root`, with the reason; in the order of the files.
 
     Each file is decoded whole, by `workers` processes: as many as this process may use CPUs, at most 16, unless given;
@@ -44,12 +46,12 @@ def bad_files(images: FolderImages, workers: int | None = None, told: Told | Non
     for files, bad in zip(calls, _answers(str(images.root), calls, count), strict=True):
         found.update(bad)
         looked_at += len(files)
-        if told is not None:
-            told(looked_at, len(images))
+        if on_progress is not None:
+            on_progress(looked_at, len(images))
     return found
 
 
-def without_bad(data: Dataset, told: Told | None = None) -> Dataset:
+def without_bad(data: Dataset, on_progress: OnProgress | None = None) -> Dataset:
     """The data set without the files that cannot be decoded, which it names; numbered as if they had never been there.
 
     What was found is remembered in the user's cache folder and taken from there as long as no file's name, length or
@@ -60,7 +62,7 @@ def without_bad(data: Dataset, told: Told | None = None) -> Dataset:
     images = data.images
     bad = _recalled(images)
     if bad is None:
-        bad = kept_bad_files(images, told=told)
+        bad = kept_bad_files(images, on_progress=on_progress)
     if not bad:
         return data
     good = np.array([file not in bad for file in images.files])
@@ -75,13 +77,15 @@ def without_bad(data: Dataset, told: Told | None = None) -> Dataset:
     return replace(data, images=left, labels=data.labels[good], skipped=tuple(bad))
 
 
-def kept_bad_files(images: FolderImages, workers: int | None = None, told: Told | None = None) -> dict[str, str]:
+def kept_bad_files(
+    images: FolderImages, workers: int | None = None, on_progress: OnProgress | None = None
+) -> dict[str, str]:
     """As `bad_files`, and keeps what it finds for the next `without_bad` of the same files, where that can be written.
 
     Of files as they were before they were looked at: one that is replaced meanwhile will be looked at again.
     """
     memory = _memory(images)
-    bad = bad_files(images, workers, told)
+    bad = bad_files(images, workers, on_progress)
     with contextlib.suppress(InputError):
         if memory is not None:
             write_atomically(memory, json.dumps(bad).encode())

@@ -14,7 +14,7 @@ from sparsecert.errors import InputError
 from sparsecert.plain.files import load
 from sparsecert.plain.neighbours import NearestNeighbour
 from sparsecert.plain.networks import Binarized
-from sparsecert.votes import stepped
+from sparsecert.votes.loop import stepped
 
 NEAREST_NEIGHBOUR = "nearest-neighbour"
 ROWS = 4096

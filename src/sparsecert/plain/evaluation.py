@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 from sparsecert.datasets import Dataset
-from sparsecert.eval_mode import in_eval_mode
 from sparsecert.plain.projected_gradient import projected_gradient, random_starts
 from sparsecert.plain.recipes import PlainRecipe
+from sparsecert.votes.eval_mode import in_eval_mode
 
 ROWS = 1000
 ATTACKED = 1000

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from sparsecert.errors import InputError
-from sparsecert.eval_mode import in_eval_mode
 from sparsecert.models.digits_cnn import digits_cnn
+from sparsecert.votes.eval_mode import in_eval_mode
 
 THRESHOLD = 0.5
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 import torch
 from torch.nn.functional import cross_entropy
 
-from sparsecert.ablation import PRECISIONS
 from sparsecert.schemes import AUGMENTATION
 from sparsecert.schemes.philox import words
+from sparsecert.votes.ablation import PRECISIONS
 
 Scores = Callable[[torch.Tensor], torch.Tensor]
 

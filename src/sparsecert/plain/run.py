@@ -11,7 +11,6 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from sparsecert import devices, modelfile
-from sparsecert.ablation import PRECISIONS
 from sparsecert.datasets import Dataset
 from sparsecert.datasets.dataset import ArrayImages
 from sparsecert.errors import InputError
@@ -20,8 +19,9 @@ from sparsecert.plain.projected_gradient import projected_gradient, random_start
 from sparsecert.plain.recipes import PlainRecipe
 from sparsecert.schemes.philox import key_of
 from sparsecert.training import generator
-from sparsecert.training.pace import Paced
 from sparsecert.training.run import check_same
+from sparsecert.training.schedule import Paced
+from sparsecert.votes.ablation import PRECISIONS
 
 ADAM_STATE = "exp_avg", "exp_avg_sq", "step"
 

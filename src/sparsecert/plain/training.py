@@ -18,10 +18,10 @@ from sparsecert.plain.files import save
 from sparsecert.plain.recipes import PlainRecipe
 from sparsecert.plain.run import PlainRun
 from sparsecert.training import Progress, Stop
-from sparsecert.training.captured import Captured, one_by_one
-from sparsecert.training.pace import check_between
+from sparsecert.training.cuda_graph import Captured, one_by_one
+from sparsecert.training.multi_run import TOLD_EVERY, OnProgress
 from sparsecert.training.run import CHECKPOINT_NAME, finished
-from sparsecert.training.together import TOLD_EVERY, Told
+from sparsecert.training.schedule import check_between
 
 
 def train_plain(
@@ -33,7 +33,7 @@ def train_plain(
     seed: int = 0,
     device: str | torch.device = "cpu",
     checkpoint_seconds: float = 60.0,
-    told: Told | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Path:
     """Trains a plain network on `data` and writes OUT/model.safetensors; returns its path.
 
@@ -48,7 +48,7 @@ def train_plain(
     with sole_writer(out, (MODEL_NAME, CHECKPOINT_NAME)):
         if not finished(out / MODEL_NAME, run.settings(), half=False):
             run.resume(out / CHECKPOINT_NAME)
-            _take_all_steps(run, out, checkpoint_seconds, told)
+            _take_all_steps(run, out, checkpoint_seconds, on_progress)
             _save(run, test, out / MODEL_NAME)
             (out / CHECKPOINT_NAME).unlink(missing_ok=True)
     return out / MODEL_NAME
@@ -65,12 +65,12 @@ def _save(run: PlainRun, test: Dataset, path: Path) -> None:
     save(path, run.model, run.architecture, facts)
 
 
-def _take_all_steps(run: PlainRun, out: Path, checkpoint_seconds: float, told: Told | None) -> None:
+def _take_all_steps(run: PlainRun, out: Path, checkpoint_seconds: float, on_progress: OnProgress | None) -> None:
     saved = time.monotonic()
     for progress in _steps(run):
         try:
-            if told is not None:
-                told(progress)
+            if on_progress is not None:
+                on_progress(progress)
         except Stop:
             run.save_checkpoint(out / CHECKPOINT_NAME)
             raise
@@ -83,12 +83,12 @@ def _steps(run: PlainRun) -> Iterator[Progress]:
     """Takes every remaining step; yields now and then, and at the end of each epoch."""
     take_step = Stepper(run.device)
     run.model.train()
-    told = time.monotonic()
+    on_progress = time.monotonic()
     while run.step < run.steps:
         take_step(run)
-        if run.step % run.epoch_steps == 0 or time.monotonic() - told >= TOLD_EVERY:
+        if run.step % run.epoch_steps == 0 or time.monotonic() - on_progress >= TOLD_EVERY:
             yield Progress(run.step, run.steps, (run.step - 1) // run.epoch_steps + 1, *run.seen())
-            told = time.monotonic()
+            on_progress = time.monotonic()
 
 
 class Stepper:

@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any
 
 from sparsecert.errors import InputError
-from sparsecert.records import Findings
+from sparsecert.records import AttackRecords
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +122,7 @@ class AttackSummary:
         }
 
 
-def summarise_attack(findings: Findings) -> AttackSummary:
+def summarise_attack(findings: AttackRecords) -> AttackSummary:
     """Summarises an attack run from its records."""
     lines = [line for line in findings.lines if line.failed is None]
     if not lines and len(findings.lines):
@@ -168,7 +168,7 @@ def median_magnitude(distances: Sequence[int | None]) -> float:
     return median(math.inf if distance is None else float(distance) for distance in distances)
 
 
-def _facts(findings: Findings) -> dict[str, Any]:
+def _facts(findings: AttackRecords) -> dict[str, Any]:
     run, environment, path = findings.header.run, findings.header.environment, findings.path
     try:
         return {

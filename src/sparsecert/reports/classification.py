@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sparsecert.bounds import charged, predicted
-from sparsecert.certificates import certify_stopped
+from sparsecert.bounds import corrected_alpha, predicted
+from sparsecert.certificates import certify_anytime
 from sparsecert.errors import InputError
 from sparsecert.records import Record, Records, is_exact, is_sequential
 from sparsecert.schemes import Scheme
@@ -59,9 +59,9 @@ def answers(records: Records, scheme: Scheme, alpha: float) -> Iterator[tuple[Re
     run, sequential = records.header.run, is_sequential(records.header)
     for line in records.lines:
         if sequential and line.selection is not None:
-            yield line, certify_stopped(line.selection, line.votes, scheme, alpha, "two-sided", run["n"]).label
+            yield line, certify_anytime(line.selection, line.votes, scheme, alpha, "two-sided", run["n"]).label
         else:
-            yield line, predicted(line.votes, charged(alpha, scheme, line.votes.total))
+            yield line, predicted(line.votes, corrected_alpha(alpha, scheme, line.votes.total))
 
 
 def check_predictions(records: Records, predictions: Records) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sparsecert.errors import InputError
-from sparsecert.exact import PATCHES
+from sparsecert.procedures.exact import PATCHES
 from sparsecert.reports.attacks import AttackSummary
 from sparsecert.reports.classification import FROM_ALL_MASKS, FROM_ESTIMATION
 from sparsecert.reports.summary import Summary

@@ -6,18 +6,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from sparsecert import exact, rankings
-from sparsecert.certificates.damage import ClaimedUnits
-from sparsecert.certificates.plurality import Exact
+from sparsecert.certificates.adversary import ClaimedUnits
+from sparsecert.certificates.plurality import ExactCertificate
 from sparsecert.errors import InputError
-from sparsecert.exact import Exactly
-from sparsecert.records import Record, Records
+from sparsecert.procedures import exact
+from sparsecert.procedures.exact import Exact
+from sparsecert.records import Record, Records, rankings
 from sparsecert.reports.classification import FROM_ALL_MASKS, Classification
 from sparsecert.reports.medians import certified_accuracy, median_certified_robustness
 from sparsecert.schemes import FixedMasks, Scheme
 
 
-def exactly_of(records: Records, scheme: Scheme, rule: str | None, against: str | None) -> Exactly:
+def exactly_of(records: Records, scheme: Scheme, rule: str | None, against: str | None) -> Exact:
     """How the votes are certified: as the run did, but for a rule or a kind of attack that is asked for instead.
 
     Of another than the run's, the linear programs are left out: they would take as long again as they took the run.
@@ -30,14 +30,14 @@ def exactly_of(records: Records, scheme: Scheme, rule: str | None, against: str 
             f"against {against} was asked of {records.path}, which holds predictions; leave it out or name certify "
             "records"
         )
-    asked = Exactly(rule or run["rule"], against or run.get("against"))
+    asked = Exact(rule or run["rule"], against or run.get("against"))
     same = (asked.rule, asked.against) == (run["rule"], run.get("against"))
     seconds = float(run.get("seconds", 0.0)) if same else 0.0
-    asked = Exactly(asked.rule, asked.against if certifies else None, seconds)
+    asked = Exact(asked.rule, asked.against if certifies else None, seconds)
     if certifies:
-        damage = asked.damage(masks)
+        adversary = asked.adversary(masks)
         if "sides" in run:
-            exact.check_damage(damage, masks, run["sides"] and tuple(run["sides"]))
+            exact.check_damage(adversary, masks, run["sides"] and tuple(run["sides"]))
     return asked
 
 
@@ -49,7 +49,7 @@ def _fixed(records: Records, scheme: Scheme) -> FixedMasks:
     return masks
 
 
-def elected(records: Records, scheme: Scheme, exactly: Exactly) -> Iterator[tuple[Record, Exact]]:
+def elected(records: Records, scheme: Scheme, exactly: Exact) -> Iterator[tuple[Record, ExactCertificate]]:
     """Each input with the winner of its vote and, where the run certifies, the radius.
 
     Both are worked out again from the rankings. The recorded radius of a run that had time for linear programs may be
@@ -57,12 +57,12 @@ def elected(records: Records, scheme: Scheme, exactly: Exactly) -> Iterator[tupl
     """
     run, masks = records.header.run, _fixed(records, scheme)
     own = (exactly.rule, exactly.against) == (run["rule"], run.get("against"))
-    plain = replace(exactly, seconds=0.0).damage(masks) if records.header.kind == "certify" else None
+    plain = replace(exactly, seconds=0.0).adversary(masks) if records.header.kind == "certify" else None
     certify = exact.rule_named(exactly.rule)
     for line in records.lines:
         assert line.rankings is not None
         ranks = rankings.read(line.rankings, run["classes"])
-        found = Exact(exact.elected(ranks, exactly.rule), 0) if plain is None else certify(ranks, plain)
+        found = ExactCertificate(exact.elected(ranks, exactly.rule), 0) if plain is None else certify(ranks, plain)
         if exactly.rule == run["rule"] and found.label != line.label:
             raise _damaged_line(records, line, f"its rankings elect {found.label}, not {line.label}")
         if own and line.radius is not None and line.radius > found.radius:
@@ -70,7 +70,7 @@ def elected(records: Records, scheme: Scheme, exactly: Exactly) -> Iterator[tupl
             proved = certify(ranks, claimed) if exactly.seconds else found
             if proved.radius < line.radius:
                 raise _damaged_line(records, line, f"its rankings prove radius {proved.radius}, not {line.radius}")
-            found = Exact(found.label, line.radius)
+            found = ExactCertificate(found.label, line.radius)
         yield line, found
 
 
@@ -79,7 +79,7 @@ def _damaged_line(records: Records, line: Record, what: str) -> InputError:
     return InputError(f"{where} ({what}); delete that line and run the command again")
 
 
-def exact_results(records: Records, scheme: Scheme, exactly: Exactly) -> dict[str, Any]:
+def exact_results(records: Records, scheme: Scheme, exactly: Exact) -> dict[str, Any]:
     """The fields of `Summary` that winners and certificates decide; nothing abstains."""
     run, inputs, right = records.header.run, len(records.lines), 0
     robustness: list[int | None] = []

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from sparsecert.certificates import Certificate
-from sparsecert.certificates.plurality import Exact
+from sparsecert.certificates.plurality import ExactCertificate
 from sparsecert.errors import InputError
-from sparsecert.exact import PATCHES, PIXELS, Exactly
-from sparsecert.records import Findings, Record, Records, is_exact
+from sparsecert.procedures.exact import PATCHES, PIXELS, Exact
+from sparsecert.records import AttackRecords, Record, Records, is_exact
 from sparsecert.reports.attacks import accuracy_under_attack, median_magnitude
 from sparsecert.reports.classification import SAME_CLASSIFIER, fact
 from sparsecert.reports.exact import elected
@@ -133,7 +133,7 @@ class Gap:
         }
 
 
-def gap_of(records: Records, findings: Findings, summary: Summary) -> Gap:
+def gap_of(records: Records, findings: AttackRecords, summary: Summary) -> Gap:
     """Certificates, drawn again from the votes as `summary` did (by its alpha and bound, or its rule), against what
     was found.
 
@@ -169,17 +169,19 @@ def units_of_a_pixel(run: dict[str, Any], scheme: Scheme) -> int:
     return max(1, scheme.units // pixels)
 
 
-def _certificates(records: Records, scheme: Scheme, summary: Summary) -> Iterator[tuple[Record, Certificate | Exact]]:
+def _certificates(
+    records: Records, scheme: Scheme, summary: Summary
+) -> Iterator[tuple[Record, Certificate | ExactCertificate]]:
     """Each input with its certificate, of either kind."""
     if summary.exact:
         assert summary.bound is not None
-        return elected(records, scheme, Exactly(summary.bound, summary.against, summary.seconds or 0.0))
+        return elected(records, scheme, Exact(summary.bound, summary.against, summary.seconds or 0.0))
     assert summary.alpha is not None
     assert summary.bound is not None
     return certificates_of(records, scheme, summary.alpha, summary.bound)
 
 
-def check_same_images(records: Records, findings: Findings) -> None:
+def check_same_images(records: Records, findings: AttackRecords) -> None:
     """Refuses an attack on another classifier than the one certified, or on other data."""
     differing = difference(records, findings)
     if differing is not None:
@@ -190,7 +192,7 @@ def check_same_images(records: Records, findings: Findings) -> None:
         )
 
 
-def difference(records: Records, findings: Findings) -> tuple[str, object, object] | None:
+def difference(records: Records, findings: AttackRecords) -> tuple[str, object, object] | None:
     """The first fact in which the two are of different classifiers or data: its name, the attack's, the other's."""
     for keys in SAME_IMAGES:
         there, here = fact(findings.header.run, keys), fact(records.header.run, keys)
@@ -199,14 +201,14 @@ def difference(records: Records, findings: Findings) -> tuple[str, object, objec
     return None
 
 
-def check_same_vote(records: Records, findings: Findings, summary: Summary) -> None:
+def check_same_vote(records: Records, findings: AttackRecords, summary: Summary) -> None:
     """Refuses an attack on another vote than the one certified, though of the same model: see `_apart`."""
     why = _apart(records, findings, summary)
     if why is not None:
         raise InputError(why)
 
 
-def _apart(records: Records, findings: Findings, summary: Summary) -> str | None:
+def _apart(records: Records, findings: AttackRecords, summary: Summary) -> str | None:
     """Why a certificate and an attack of the same model and data say nothing of each other; None where they do.
 
     A vote by masks drawn at random is another classifier than that of all masks of a fixed set, as is one by another
@@ -234,7 +236,7 @@ def _apart(records: Records, findings: Findings, summary: Summary) -> str | None
     return None
 
 
-def gaps_of(certified: list[tuple[Records, Summary]], attacks: list[Findings]) -> list[Gap]:
+def gaps_of(certified: list[tuple[Records, Summary]], attacks: list[AttackRecords]) -> list[Gap]:
     """Each attack against the certificates of the classifier it attacked; refuses one that has none among these.
 
     Of certificates by both rules, or both sampled and exact, those of the vote that was attacked are taken.

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sparsecert.certificates import Certificate, certify_stopped, method_named
+from sparsecert.certificates import Certificate, certify_anytime, method_named
 from sparsecert.errors import InputError
 from sparsecert.records import ANSWERS, Record, Records, is_exact, is_sequential
 from sparsecert.reports.classification import FROM_ESTIMATION, Classification, check_predictions, classify
 from sparsecert.reports.exact import exact_results, exactly_of
-from sparsecert.reports.facts import RunFacts, exact_facts_of, facts_of
 from sparsecert.reports.medians import certified_accuracy, median_certified_robustness
+from sparsecert.reports.run_info import RunFacts, exact_facts_of, facts_of
 from sparsecert.schemes import Scheme
 from sparsecert.schemes import from_config as scheme_from_config
 
@@ -256,6 +256,6 @@ def certificates_of(records: Records, scheme: Scheme, alpha: float, bound: str) 
         if line.selection is None:
             continue
         if sequential:
-            yield line, certify_stopped(line.selection, line.votes, scheme, alpha, bound, most)
+            yield line, certify_anytime(line.selection, line.votes, scheme, alpha, bound, most)
         else:
             yield line, method.certify(line.selection, line.votes, scheme, alpha)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from sparsecert import records
 from sparsecert.errors import InputError
 from sparsecert.published import PublishedAttackedRow, published_attacks
-from sparsecert.records import Findings, Header, Records, compressed
+from sparsecert.records import AttackRecords, Header, Records, compressed
 from sparsecert.reports.gap import difference
 from sparsecert.reproduce.cell import Cell
 from sparsecert.reproduce.plain_classifiers import plain_facts, plain_model
@@ -76,7 +76,7 @@ class Attacked:
             return model == self.ours
         return not (model == WITHOUT_GRADIENTS and attack in BY_GRADIENTS)
 
-    def findings(self, model: str, attack: str) -> Findings:
+    def findings(self, model: str, attack: str) -> AttackRecords:
         """What the attack found of that classifier; what is missing of it is made."""
         path = self._located(model, attack)
         if not self._is_complete(path, model, attack):
@@ -91,7 +91,7 @@ class Attacked:
         except InputError:
             return False
 
-    def certificates(self, findings: Findings) -> tuple[Records | None, str]:
+    def certificates(self, findings: AttackRecords) -> tuple[Records | None, str]:
         """The study's certificates of the classifier and the images attacked; None, and why, where there are none."""
         found, reason = self.votes(CERTIFY, findings)
         if found is None:
@@ -102,7 +102,7 @@ class Attacked:
             return None, f"{found.path} has none of the images attacked"
         return Records(found.path, found.header, lines), ""
 
-    def votes(self, kind: str, findings: Findings) -> tuple[Records | None, str]:
+    def votes(self, kind: str, findings: AttackRecords) -> tuple[Records | None, str]:
         """The study's votes of that kind of the smoothed classifier attacked; None, and why, where there are none."""
         path = self.study.folder(self.cell) / f"{kind}.jsonl"
         there = compressed(path)
@@ -115,7 +115,7 @@ class Attacked:
         name, attacked, voted = differing
         return None, f"{there} is of another classifier or data: its {name} is {voted}, not {attacked}"
 
-    def predictions(self, findings: Findings) -> Records | None:
+    def predictions(self, findings: AttackRecords) -> Records | None:
         """Votes from which the smoothed classifier's accuracy can be told: those of prediction, else of estimation."""
         return self.votes(PREDICT, findings)[0] or self.votes(CERTIFY, findings)[0]
 
@@ -170,7 +170,7 @@ class Attacked:
 
     def _wanted(self, path: Path, model: str, attack: str, of: int) -> dict[str, Any]:
         """The facts that these attacks would have written into the records of some of so many images."""
-        from sparsecert.attacks.named import config_of
+        from sparsecert.attacks.registry import config_of
         from sparsecert.modelfile import fingerprint
 
         common = {
@@ -196,7 +196,7 @@ class Attacked:
 
         data, chosen, target = self.study.test, self.attack(attack), self._target(model, full=attack == FRESH)
         images = min(self._limit, len(data))
-        with self.study.bars.images(f"attacking {model} by {attack}", images) as told:
+        with self.study.bars.images(f"attacking {model} by {attack}", images) as on_progress:
             attack_dataset(
                 target,
                 chosen,
@@ -205,7 +205,7 @@ class Attacked:
                 seed=self.study.seed,
                 limit=self._limit,
                 group=self._group(target, attack, images),
-                told=told,
+                on_progress=on_progress,
             )
 
     def _target(self, model: str, full: bool) -> Target:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from sparsecert.recipes import Recipe
 from sparsecert.schemes import Choice, FixedMasks, RandomValues, Scheme, Uniform
+from sparsecert.training.recipes import Recipe
 
 if TYPE_CHECKING:
     from sparsecert.datasets import Dataset

@@ -104,11 +104,11 @@ def sampled_best(study: Study) -> dict[str, Records]:
     cells = [cell for cell in study.found(study.cell(1)) if study.has(cell, sampling)]
     found = [study.records(cell, sampling)[0] for cell in cells]
     summaries: dict[str, list[Summary]] = {"two-sided": [], "one-sided": []}
-    with study.bars.rows(len(found)) as told:
+    with study.bars.rows(len(found)) as on_progress:
         for one in found:
             for bound, known in summaries.items():
                 known.append(summarise(one, bound=bound))
-            told()
+            on_progress()
     return {bound: found[known.index(best(known))] for bound, known in summaries.items() if known}
 
 

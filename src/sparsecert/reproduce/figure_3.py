@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sparsecert.errors import InputError
-from sparsecert.findings import Finding
-from sparsecert.records import Findings
+from sparsecert.records import AttackRecords
+from sparsecert.records.attack_records import AttackRecord
 from sparsecert.reports import gap_of, summarise
 from sparsecert.reports.drawing import write_figure
 from sparsecert.reproduce.attacked import PUBLISHED, Attacked
@@ -34,7 +34,7 @@ class Example:
     what is certified of it.
     """
 
-    finding: Finding
+    finding: AttackRecord
     original: Pixels
     adversarial: Pixels
     true: str
@@ -75,26 +75,26 @@ def figure_5(attacked: Attacked, path: Path) -> list[Path]:
     return write_figure(lambda: _in_a_grid(attacked, findings, examples, chosen), path)
 
 
-def fooled(findings: Findings) -> list[Finding]:
+def fooled(findings: AttackRecords) -> list[AttackRecord]:
     """The images that were answered rightly and then fooled, by their number."""
     return sorted((line for line in findings.lines if line.distance), key=lambda line: line.example)
 
 
-def first_of_each_class(findings: Findings) -> list[Finding]:
+def first_of_each_class(findings: AttackRecords) -> list[AttackRecord]:
     """Of those fooled, the first of each class, by class: nothing is picked."""
-    first: dict[int, Finding] = {}
+    first: dict[int, AttackRecord] = {}
     for line in fooled(findings):
         first.setdefault(line.true, line)
     return [first[true] for true in sorted(first)]
 
 
-def the_next(findings: Findings) -> list[Finding]:
+def the_next(findings: AttackRecords) -> list[AttackRecord]:
     """Of those fooled, the first ones that Figure 3 does not show."""
     shown = {line.example for line in first_of_each_class(findings)}
     return [line for line in fooled(findings) if line.example not in shown][:MORE]
 
 
-def _examples(attacked: Attacked, findings: Findings, chosen: Sequence[Finding], path: Path) -> list[Example]:
+def _examples(attacked: Attacked, findings: AttackRecords, chosen: Sequence[AttackRecord], path: Path) -> list[Example]:
     """The images themselves, for which the data set has to be there."""
     if not chosen:
         raise InputError(f"{findings.path} holds too few fooled images for {path.name}; attack more, with --limit")
@@ -116,7 +116,7 @@ def _examples(attacked: Attacked, findings: Findings, chosen: Sequence[Finding],
     ]
 
 
-def _radii(attacked: Attacked, findings: Findings) -> dict[int, str]:
+def _radii(attacked: Attacked, findings: AttackRecords) -> dict[int, str]:
     """Of each image what the study's certificates say, two-sided, for its true class; empty where it has none."""
     certificates, _ = attacked.certificates(findings)
     if certificates is None:
@@ -125,7 +125,7 @@ def _radii(attacked: Attacked, findings: Findings) -> dict[int, str]:
     return {pair.example: "not certified" if pair.radius is None else f"certified {pair.radius}" for pair in gap.pairs}
 
 
-def _in_columns(attacked: Attacked, findings: Findings, examples: Sequence[Example], chosen: str) -> Figure:
+def _in_columns(attacked: Attacked, findings: AttackRecords, examples: Sequence[Example], chosen: str) -> Figure:
     """A column each: the original, what the attack made of it, and what it changed."""
     from matplotlib.figure import Figure
 
@@ -142,7 +142,7 @@ def _in_columns(attacked: Attacked, findings: Findings, examples: Sequence[Examp
     return figure
 
 
-def _in_a_grid(attacked: Attacked, findings: Findings, examples: Sequence[Example], chosen: str) -> Figure:
+def _in_a_grid(attacked: Attacked, findings: AttackRecords, examples: Sequence[Example], chosen: str) -> Figure:
     """Pairs, one above the other: what the attack made, and what it changed."""
     from matplotlib.figure import Figure
 
@@ -156,7 +156,7 @@ def _in_a_grid(attacked: Attacked, findings: Findings, examples: Sequence[Exampl
     return figure
 
 
-def _heading(attacked: Attacked, findings: Findings, examples: Sequence[Example], chosen: str) -> str:
+def _heading(attacked: Attacked, findings: AttackRecords, examples: Sequence[Example], chosen: str) -> str:
     run = findings.header.run
     attack = f"the Pointwise attack, best of {run['attack']['restarts']}, n = {run['n']:,}, alpha = {run['alpha']}"
     certified = "; certified: the original's radius" if any(example.radius for example in examples) else ""

@@ -17,7 +17,7 @@ from typing import Any
 
 from sparsecert import records
 from sparsecert.errors import InputError
-from sparsecert.exact import Exactly
+from sparsecert.procedures.exact import Exact
 from sparsecert.records import Header, Records, compressed
 from sparsecert.reports import Summary, summarise
 from sparsecert.reproduce.cell import FixedCell
@@ -80,11 +80,11 @@ def fixed_rows(study: Study, choices: Sequence[Choice]) -> list[FixedRow]:
     study.refuse_two_test_sets([_located(study, cell) for cell in cells.values()], making=bool(lacking))
     _complete(study, lacking)
     rows = []
-    with study.bars.rows(len(cells)) as told:
+    with study.bars.rows(len(cells)) as on_progress:
         for choice, cell in cells.items():
             rows.append(FixedRow(choice, records.read(_located(study, cell))))
             rows[-1].run_off  # noqa: B018  certified here, while the bar is shown; by plurality only if asked for
-            told()
+            on_progress()
     return rows
 
 
@@ -94,7 +94,7 @@ def _complete(study: Study, cells: Sequence[FixedCell]) -> None:
     from sparsecert.runs.inputs import indices_of
 
     for cell in cells:
-        Exactly().damage(cell.scheme(study.test.images.shape))
+        Exact().adversary(cell.scheme(study.test.images.shape))
         study.refuse_orphans(cell)
     for together in study.side_by_side(cells):
         study.train(together)
@@ -103,9 +103,15 @@ def _complete(study: Study, cells: Sequence[FixedCell]) -> None:
             assert isinstance(smoothed.scheme, FixedMasks)
             limit = _limit(study, each)
             inputs, masks = len(indices_of(study.test, limit)), len(smoothed.scheme.table)
-            with study.bars.inputs(each, "certifying", inputs, masks) as told:
+            with study.bars.inputs(each, "certifying", inputs, masks) as on_progress:
                 certify_dataset(
-                    smoothed, folder, study.test, _path(study, each), exactly=Exactly(), limit=limit, told=told
+                    smoothed,
+                    folder,
+                    study.test,
+                    _path(study, each),
+                    exactly=Exact(),
+                    limit=limit,
+                    on_progress=on_progress,
                 )
 
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from sparsecert import datasets, records
 from sparsecert.errors import InputError
-from sparsecert.exact import Exactly
+from sparsecert.procedures.exact import Exact
+from sparsecert.procedures.sequential import Sequential
 from sparsecert.published import published, published_medians
 from sparsecert.records import Record, Records, compressed
 from sparsecert.reports import Summary, summarise, write_curves
@@ -24,7 +25,6 @@ from sparsecert.reproduce.cell import Cell, FixedCell
 from sparsecert.reproduce.pictures import image, retained, show, with_null
 from sparsecert.reproduce.study import CERTIFY, Study
 from sparsecert.schemes import Choice, FixedMasks, from_config
-from sparsecert.sequential import Sequential
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,7 +44,7 @@ def headline(study: Study) -> Iterator[tuple[Table, list[Path]]]:
     First the votes of 28 fixed masks, then k = 45 by sequential sampling, or by the numbers of samples asked for.
     """
     study = replace(study, data=DATA)
-    fixed = _certified(study, FIXED, FIXED_MODEL, f"{CERTIFY}.jsonl", FIXED.choice.numbers["parts"], exactly=Exactly())
+    fixed = _certified(study, FIXED, FIXED_MODEL, f"{CERTIFY}.jsonl", FIXED.choice.numbers["parts"], exactly=Exact())
     exact = summarise(fixed)
     yield _exact_table(fixed, exact), []
     known = published("table-1").sampling
@@ -73,8 +73,8 @@ def _certified(study: Study, cell: Cell, name: str, file: str, copies: int | Non
 
         model = shipped()[name]
         smoothed = Smoothed.load(model, device=study.device, precision=study.precision)
-        with study.bars.inputs(cell, "certifying", len(study.test.spaced(study.limit)), copies) as told:
-            certify_dataset(smoothed, model, study.test, path, limit=study.limit, told=told, **how)
+        with study.bars.inputs(cell, "certifying", len(study.test.spaced(study.limit)), copies) as on_progress:
+            certify_dataset(smoothed, model, study.test, path, limit=study.limit, on_progress=on_progress, **how)
         return records.read(path)
     found = records.read(there)
     wanted = {"seed": study.seed, "precision": study.precision, "n0": study.n0, "n": study.n}

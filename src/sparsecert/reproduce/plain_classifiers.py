@@ -130,7 +130,7 @@ def _network(study: Study, kind: str) -> PlainFacts:
     from sparsecert.plain import load, train_plain
 
     folder, recipe = plain_folder(study, kind), _recipe(study, kind)
-    with study.bars.plain(kind) as told:
+    with study.bars.plain(kind) as on_progress:
         train_plain(
             study.training,
             study.test,
@@ -139,7 +139,7 @@ def _network(study: Study, kind: str) -> PlainFacts:
             seed=study.seed,
             device=study.device,
             checkpoint_seconds=study.checkpoint_seconds,
-            told=told,
+            on_progress=on_progress,
         )
     test = load(folder)[1]["test"]
     return PlainFacts(
@@ -160,9 +160,9 @@ def _nearest_neighbour(study: Study) -> PlainFacts:
 
     test = study.test
     defender, right = defender_for(NEAREST_NEIGHBOUR, test, study.device, study.data_dir), 0
-    with study.bars.images(f"classifying by {NEAREST_NEIGHBOUR}", len(test)) as told:
+    with study.bars.images(f"classifying by {NEAREST_NEIGHBOUR}", len(test)) as on_progress:
         for examples in groups(test.spaced(None), AT_ONCE):
             labels = torch.from_numpy(test.labels[examples])
             right += int((defender.answers(pixels(test, examples)).labels == labels).sum())
-            told(len(examples), len(examples))
+            on_progress(len(examples), len(examples))
     return PlainFacts(sha256=study.training.fingerprint(), images=len(test), accuracy=right / len(test))

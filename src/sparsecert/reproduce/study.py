@@ -28,11 +28,11 @@ from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
 from sparsecert.files import write_atomically
 from sparsecert.published import Sampling
-from sparsecert.recipes import Recipe, recipe_for
 from sparsecert.records import Header, Records, compressed
 from sparsecert.reproduce.bars import Bars, Quiet
 from sparsecert.reproduce.cell import Cell, FixedCell
 from sparsecert.reproduce.design import Design, design_of
+from sparsecert.training.recipes import Recipe, recipe_for
 
 if TYPE_CHECKING:
     from sparsecert.runs import Limit
@@ -219,8 +219,8 @@ class Study:
             recipe = self.recipe_of(cell)
             scheme, encoding = cell.scheme(data.images.shape), cell.encoder(data, recipe)
             runs.append((Run(data, recipe, scheme, encoding, self.seed, device, shared), self.folder(cell)))
-        with self.bars.training(open_cells) as told:
-            train_together(runs, checkpoint_seconds=self.checkpoint_seconds, half=True, told=told)
+        with self.bars.training(open_cells) as on_progress:
+            train_together(runs, checkpoint_seconds=self.checkpoint_seconds, half=True, on_progress=on_progress)
 
     def _note_training_set(self, data: Dataset) -> None:
         """Keeps what the cells are trained on, for tables that have to say so; refuses a second training set."""
@@ -301,12 +301,16 @@ class Study:
         common: dict[str, Any] = {"alpha": sampling.alpha, "seed": self.seed, "limit": self.inputs}
         inputs = len(indices_of(self.test, self.inputs))
         if kind == CERTIFY:
-            with self.bars.inputs(cell, "certifying", inputs, sampling.n0 + sampling.n) as told:
-                certify_dataset(smoothed, model, self.test, path, n0=sampling.n0, n=sampling.n, told=told, **common)
+            with self.bars.inputs(cell, "certifying", inputs, sampling.n0 + sampling.n) as on_progress:
+                certify_dataset(
+                    smoothed, model, self.test, path, n0=sampling.n0, n=sampling.n, on_progress=on_progress, **common
+                )
         else:
             assert sampling.predict_n is not None
-            with self.bars.inputs(cell, "predicting", inputs, sampling.predict_n) as told:
-                predict_dataset(smoothed, model, self.test, path, n=sampling.predict_n, told=told, **common)
+            with self.bars.inputs(cell, "predicting", inputs, sampling.predict_n) as on_progress:
+                predict_dataset(
+                    smoothed, model, self.test, path, n=sampling.predict_n, on_progress=on_progress, **common
+                )
 
     def _path(self, cell: Cell, kind: str, sampling: Sampling) -> Path:
         """The file of the paper's usual settings and the design's inputs bears the kind's name alone."""

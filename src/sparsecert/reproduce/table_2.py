@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sparsecert.published import PublishedAttackedRow
-from sparsecert.records import Findings
+from sparsecert.records import AttackRecords
 from sparsecert.reports import AttackSummary, Gap, alarm, gap_of, summarise, summarise_attack, write_gaps
 from sparsecert.reports.attack_tables import WATCHED, attack_facts, magnitude
 from sparsecert.reports.attacks import median_magnitude
@@ -41,7 +41,7 @@ class Row:
     """One classifier: what the paper printed of it, what the attack found, and its accuracy on `images` of the test."""
 
     printed: PublishedAttackedRow
-    findings: Findings
+    findings: AttackRecords
     summary: AttackSummary
     accuracy: float
     images: int
@@ -97,9 +97,9 @@ def _row(attacked: Attacked, model: str) -> Row:
     return Row(attacked.rows[model], findings, summary, accuracy, images)
 
 
-def _others(attacked: Attacked, asked: Sequence[str]) -> dict[str, dict[str, Findings]]:
+def _others(attacked: Attacked, asked: Sequence[str]) -> dict[str, dict[str, AttackRecords]]:
     """For each classifier, what further attacks found: those asked for, made where missing, and those there."""
-    found: dict[str, dict[str, Findings]] = {}
+    found: dict[str, dict[str, AttackRecords]] = {}
     for model in attacked.rows:
         for name in ATTACKS[1:]:
             wanted = name in asked and attacked.applies(model, name)
@@ -108,7 +108,7 @@ def _others(attacked: Attacked, asked: Sequence[str]) -> dict[str, dict[str, Fin
     return found
 
 
-def _gap(attacked: Attacked, findings: Findings) -> Gap | str:
+def _gap(attacked: Attacked, findings: AttackRecords) -> Gap | str:
     """An attack on the smoothed classifier against its certificates; why not, where there are none."""
     certificates, reason = attacked.certificates(findings)
     if certificates is None:
@@ -228,7 +228,7 @@ def bars(ours: float, others: dict[str, float], how: str = "") -> list[str]:
     ]
 
 
-def _table_of_others(attacked: Attacked, rows: Sequence[Row], further: dict[str, dict[str, Findings]]) -> Table:
+def _table_of_others(attacked: Attacked, rows: Sequence[Row], further: dict[str, dict[str, AttackRecords]]) -> Table:
     """Medians of all attacks that were made, and of the nearest that any of them found."""
     names = [name for name in ATTACKS if name == PUBLISHED or any(name in found for found in further.values())]
     texts, config = [], dict[str, str]()
@@ -247,7 +247,7 @@ def _table_of_others(attacked: Attacked, rows: Sequence[Row], further: dict[str,
     return Table(("model", *names, "nearest of all"), tuple(texts), caption, notes)
 
 
-def _nearest(attacks: Sequence[Findings]) -> list[int | None]:
+def _nearest(attacks: Sequence[AttackRecords]) -> list[int | None]:
     """For each image, the fewest pixels by any of the attacks; None where none found anything."""
     nearest: dict[int, int | None] = {}
     for findings in attacks:

@@ -99,11 +99,11 @@ def _measured(study: Study, cells: Sequence[Cell]) -> list[Measured]:
         found[cell] = replace(every, lines=tuple(line for line in every.lines if line.example in asked))
     study.refuse_two_test_sets([one.path for one in found.values()], making=False)
     rows = []
-    with study.bars.rows(len(cells)) as told:
+    with study.bars.rows(len(cells)) as on_progress:
         for cell in cells:
             bounds = (summarise(found[cell], bound=bound) for bound in ("one-sided", "two-sided"))
             rows.append(Measured(cell, *bounds))
-            told()
+            on_progress()
     return rows
 
 

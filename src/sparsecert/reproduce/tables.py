@@ -51,10 +51,10 @@ def measured_rows(study: Study, table: Published, keeps: Sequence[int] | None = 
     cells = _cells(study, table, sampling) if keeps is None else _cells_of(study, table, keeps)
     study.complete(cells, sampling)
     rows = []
-    with study.bars.rows(len(cells)) as told:
+    with study.bars.rows(len(cells)) as on_progress:
         for cell in cells:
             rows.append(_row(study, cell, printed.get(cell), sampling))
-            told()
+            on_progress()
     return rows
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
-from sparsecert.exact import Exactly, fixed
+from sparsecert.procedures.exact import Exact, fixed
+from sparsecert.procedures.sequential import Sequential
 from sparsecert.runs.attacks import adversarial_images, attack_dataset
 from sparsecert.runs.cluster import Cluster, record_on_cluster
 from sparsecert.runs.inputs import Drawn, Limit, Shard, pixels
-from sparsecert.runs.local import Told, record_all
+from sparsecert.runs.local import OnProgress, record_all
 from sparsecert.runs.procedures import Certify, CertifyExactly, CertifySequentially, Predict, PredictExactly, Procedure
 from sparsecert.runs.targets import AllMasksTarget, PlainTarget, SmoothedTarget, Target, target_of
-from sparsecert.sequential import Sequential
 from sparsecert.smoothed import Smoothed
 
 __all__ = [
@@ -53,11 +53,11 @@ def certify_dataset(
     seed: int = 0,
     bound: str = "two-sided",
     sampling: Sequential | None = None,
-    exactly: Exactly | None = None,
+    exactly: Exact | None = None,
     limit: Limit = None,
     shard: Shard | None = None,
     cluster: Cluster | None = None,
-    told: Told | None = None,
+    on_progress: OnProgress | None = None,
 ) -> None:
     """Certifies `limit` evenly spaced inputs (all by default) and records each as it is done; resumes a killed run.
 
@@ -73,7 +73,7 @@ def certify_dataset(
         raise InputError("n0, n, alpha, bound and sampling are for masks drawn at random; leave them out with exactly")
     else:
         procedure = CertifyExactly.by(smoothed.scheme, exactly)
-    _record(procedure, smoothed, model, data, out, limit, shard, cluster, told)
+    _record(procedure, smoothed, model, data, out, limit, shard, cluster, on_progress)
 
 
 def certifying(n0: int, n: int, alpha: float, seed: int, bound: str, sampling: Sequential | None) -> Procedure:
@@ -96,7 +96,7 @@ def predict_dataset(
     limit: Limit = None,
     shard: Shard | None = None,
     cluster: Cluster | None = None,
-    told: Told | None = None,
+    on_progress: OnProgress | None = None,
 ) -> None:
     """Predicts `limit` evenly spaced inputs (all by default) and records each as it is done; resumes a killed run.
 
@@ -108,7 +108,7 @@ def predict_dataset(
         if (n, alpha) != (10_000, 0.05):
             raise InputError("n and alpha are for masks drawn at random; leave them out with rule")
         procedure = PredictExactly(rule, len(fixed(smoothed.scheme).table))
-    _record(procedure, smoothed, model, data, out, limit, shard, cluster, told)
+    _record(procedure, smoothed, model, data, out, limit, shard, cluster, on_progress)
 
 
 def _record(
@@ -120,7 +120,7 @@ def _record(
     limit: Limit,
     shard: Shard | None,
     cluster: Cluster | None,
-    told: Told | None,
+    on_progress: OnProgress | None,
 ) -> None:
     record = record_all if cluster is None else partial(record_on_cluster, cluster)
-    record(procedure, smoothed, model, data, out, limit, shard, told)
+    record(procedure, smoothed, model, data, out, limit, shard, on_progress)

@@ -19,17 +19,17 @@ import torch
 
 from sparsecert.attacks import ABSTAINS, Attack, Outcome
 from sparsecert.attacks.attack import NOT_OF_AN_IMAGE, reason
+from sparsecert.attacks.counting import CountingDefender
 from sparsecert.attacks.judge import NEVER, changed
-from sparsecert.attacks.named import config_of
-from sparsecert.attacks.watched import Watched
+from sparsecert.attacks.registry import config_of
 from sparsecert.checks import whole
 from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
-from sparsecert.findings import Finding
-from sparsecert.records import ATTACK, Findings, Header, Writer
-from sparsecert.runs.facts import check_inputs, data_facts, environment
+from sparsecert.records import ATTACK, AttackRecords, Header, Writer
+from sparsecert.records.attack_records import AttackRecord
+from sparsecert.runs.header import check_inputs, data_facts, environment
 from sparsecert.runs.inputs import Limit, choice, group_of, groups, indices_of, pixels
-from sparsecert.runs.local import Told
+from sparsecert.runs.local import OnProgress
 from sparsecert.runs.procedures import Group
 from sparsecert.runs.targets import Target
 from sparsecert.schemes.philox import key_of
@@ -52,9 +52,9 @@ class GroupAttack:
     target: Target
     budget: int | None
     seed: int
-    told: Callable[[int], None] = lambda evaluations: None
+    on_progress: Callable[[int], None] = lambda evaluations: None
 
-    def on(self, group: Group, number: int) -> list[Finding]:
+    def on(self, group: Group, number: int) -> list[AttackRecord]:
         """What was found of each image.
 
         Those that the model fails on are recorded as such. If it fails on all of several, or of a single one on a black
@@ -80,16 +80,16 @@ class GroupAttack:
             return False
         return True
 
-    def _side_by_side(self, group: Group, seed: int) -> list[Finding]:
+    def _side_by_side(self, group: Group, seed: int) -> list[AttackRecord]:
         defender, final = self.target.defenders(seed)
         outcome = self.attack(
-            Watched(defender, self.told),
+            CountingDefender(defender, self.on_progress),
             group.pixels,
             torch.tensor(group.labels),
             bounds=BOUNDS,
             budget=self.budget,
             seed=seed,
-            final=None if final is None else Watched(final, self.told),
+            final=None if final is None else CountingDefender(final, self.on_progress),
         )
         return [_checked(finding, self.target) for finding in findings_of(outcome, group)]
 
@@ -104,14 +104,14 @@ def attack_dataset(
     seed: int = 0,
     limit: Limit = None,
     group: int | None = None,
-    told: Told | None = None,
+    on_progress: OnProgress | None = None,
 ) -> None:
     """Attacks `limit` evenly spaced inputs (all by default) and records each group as it is done; resumes a killed run.
 
     `budget`: the most pixels that may be changed. `limit` may be `Drawn(400, seed)`. `group`: images attacked side by
-    side; the default keeps memory bounded. `told` hears of (images, evaluations) done since it was told last.
+    side; the default keeps memory bounded. `on_progress` hears of (images, evaluations) done since it was told last.
     """
-    told = told or (lambda inputs, evaluations: None)
+    on_progress = on_progress or (lambda inputs, evaluations: None)
     key_of(seed)
     target = target.as_begun(out)
     shape, config = data.images.shape, config_of(attack)
@@ -138,8 +138,10 @@ def attack_dataset(
         check_inputs(writer, indices)
         if len(writer.done) < len(indices):
             _check_version(writer, config["name"], attack.version)
-        each = GroupAttack(attack, target.resumed(writer), budget, seed, lambda evaluations: told(0, evaluations))
-        told(len(writer.done), 0)
+        each = GroupAttack(
+            attack, target.resumed(writer), budget, seed, lambda evaluations: on_progress(0, evaluations)
+        )
+        on_progress(len(writer.done), 0)
         for number, examples in enumerate(groups(indices, size)):
             if writer.done.issuperset(examples):
                 continue
@@ -148,7 +150,7 @@ def attack_dataset(
             seconds = (time.perf_counter() - before) / len(found)
             fresh = [replace(one, seconds=seconds) for one in found if one.example not in writer.done]
             writer.append(fresh)
-            told(len(fresh), 0)
+            on_progress(len(fresh), 0)
 
 
 def _check_version(writer: Writer, name: str, version: int) -> None:
@@ -182,7 +184,7 @@ def group_size(target: Target, restarts: int, shape: tuple[int, ...]) -> int:
     return 1 << (fitting.bit_length() - 1)
 
 
-def findings_of(outcome: Outcome, group: Group) -> list[Finding]:
+def findings_of(outcome: Outcome, group: Group) -> list[AttackRecord]:
     """What an attack found, as records; the seconds are not known here."""
     differs = changed(outcome.adversarial, group.pixels)
     found = []
@@ -194,7 +196,7 @@ def findings_of(outcome: Outcome, group: Group) -> list[Finding]:
         places = differs[row].nonzero()[:, 0]
         distance, said = int(outcome.distances[row]), int(outcome.said[row])
         found.append(
-            Finding(
+            AttackRecord(
                 example=example,
                 true=true,
                 distance=None if distance == NEVER else distance,
@@ -209,18 +211,18 @@ def findings_of(outcome: Outcome, group: Group) -> list[Finding]:
     return found
 
 
-def _failed(example: int, true: int, why: str) -> Finding:
-    return Finding(example, true, None, None, queries=0, evaluations=0, seconds=0.0, failed=why)
+def _failed(example: int, true: int, why: str) -> AttackRecord:
+    return AttackRecord(example, true, None, None, queries=0, evaluations=0, seconds=0.0, failed=why)
 
 
-def _checked(finding: Finding, target: Target) -> Finding:
+def _checked(finding: AttackRecord, target: Target) -> AttackRecord:
     """The finding, or a failure where the model gives no answer to the image as it is."""
     if finding.distance == 0 and finding.said is None and not target.abstains:
         return _failed(finding.example, finding.true, "the model's scores for the image are not finite")
     return finding
 
 
-def adversarial_images(findings: Findings, data: Dataset) -> torch.Tensor:
+def adversarial_images(findings: AttackRecords, data: Dataset) -> torch.Tensor:
     """Float[lines, c, h, w]: the images of the records' lines as the attack left them, bit for bit.
 
     Where nothing was found, the original. `data` has to be the data set that was attacked.

@@ -21,11 +21,11 @@ from sparsecert.errors import InputError
 from sparsecert.models import architecture_of
 from sparsecert.records import Header, Writer
 from sparsecert.runs.connection import connected, described, room
-from sparsecert.runs.crew import Crew
-from sparsecert.runs.facts import as_begun, check_inputs, facts, rows_of
+from sparsecert.runs.header import as_begun, check_inputs, facts, rows_of
 from sparsecert.runs.inputs import Limit, Shard, indices_of, unfinished
-from sparsecert.runs.local import Told
+from sparsecert.runs.local import OnProgress
 from sparsecert.runs.procedures import Procedure, inputs_at_once
+from sparsecert.runs.ray_pool import RayPool
 from sparsecert.runs.worker import Job, Packed, Ready
 from sparsecert.smoothed import Smoothed
 
@@ -79,7 +79,7 @@ def record_on_cluster(
     out: str | Path,
     limit: Limit = None,
     shard: Shard | None = None,
-    told: Told | None = None,
+    on_progress: OnProgress | None = None,
 ) -> None:
     """`record_all`, by the workers of a cluster: the same groups, the same copies in the same batches.
 
@@ -87,7 +87,7 @@ def record_on_cluster(
     kind of device and the number of threads are: a worker has as many threads as whole CPUs, at least one. Lines are
     written as they arrive, and `seconds` are those of the worker. The environment is the first worker's.
     """
-    told = told or (lambda inputs, copies: None)
+    on_progress = on_progress or (lambda inputs, copies: None)
     procedure.check(smoothed.scheme)
     smoothed = as_begun(smoothed, out)
     run, indices = facts(smoothed, model, data, limit, shard, procedure.settings()), indices_of(data, limit, shard)
@@ -95,7 +95,7 @@ def record_on_cluster(
         need = cluster.need(ray.cluster_resources())
         size = _size(cluster.workers, len(indices), need, room(ray.nodes(), need))
         job = _job(cluster, need, procedure, smoothed, model, data, run["model"]["sha256"])
-        with Crew(ray, need, size, job) as crew:
+        with RayPool(ray, need, size, job) as crew:
             first = crew.first()
             header = Header(
                 procedure.kind,
@@ -107,13 +107,13 @@ def record_on_cluster(
                 rows = rows_of(writer, smoothed.rows)
                 check = partial(check_worker, writer.header)
                 check(first)
-                told(len(writer.done), 0)
+                on_progress(len(writer.done), 0)
                 left = unfinished(indices, inputs_at_once(procedure, rows, math.prod(data.images.shape)), writer.done)
                 most = GROUPS_A_CALL * procedure.at_once if first.device == "cuda" else 1
                 for answer in crew.answers(left, rows, most, partial(Packed.of, data), check):
                     fresh = [record for record in answer.records if record.example not in writer.done]
                     writer.append(fresh)
-                    told(len(fresh), sum(record.copies for record in answer.records))
+                    on_progress(len(fresh), sum(record.copies for record in answer.records))
 
 
 def _size(asked: int | None, inputs: int, need: Mapping[str, float], there_is_room_for: int) -> int:

@@ -111,9 +111,9 @@ def one_ahead(groups: Iterable[Group]) -> Iterator[Group]:
 
 def pixels(data: Dataset, indices: list[int]) -> torch.Tensor:
     """Float[b, c, h, w] in [0, 1]."""
-    return scaled(data.images.batch(indices))
+    return to_unit_range(data.images.batch(indices))
 
 
-def scaled(images: npt.NDArray[Any]) -> torch.Tensor:
+def to_unit_range(images: npt.NDArray[Any]) -> torch.Tensor:
     """Bytes as numbers in [0, 1]."""
     return torch.from_numpy(images).float() / 255

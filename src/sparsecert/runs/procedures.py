@@ -12,19 +12,18 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from sparsecert import rankings
 from sparsecert.bounds import Interval
 from sparsecert.certificates import method_named
-from sparsecert.certificates.damage import Damage
+from sparsecert.certificates.adversary import Adversary
 from sparsecert.errors import InputError
-from sparsecert.exact import Exactly, elected, fixed, rule_named
-from sparsecert.records import Record, first_choices
+from sparsecert.procedures.exact import Exact, elected, fixed, rule_named
+from sparsecert.procedures.pipelining import Steps, interleave
+from sparsecert.procedures.sequential import FIRST_STAGE, Sequential
+from sparsecert.records import Record, first_choices, rankings
 from sparsecert.results import Certifications
 from sparsecert.schemes import FixedMasks, Scheme
-from sparsecert.sequential import FIRST_LOOK, Sequential
 from sparsecert.smoothed import Smoothed, check_settings
-from sparsecert.votes import Progress, Voting
-from sparsecert.work import Work, in_turn
+from sparsecert.votes.loop import Progress, Voting
 
 MOST_VALUES = 1 << 24  # of the inputs in a group: 64 MiB
 PASSES_AT_ONCE = 8  # forward passes of a group's first votes: enough to keep a GPU busy, little to lose in a kill
@@ -64,7 +63,7 @@ class Procedure(Protocol):
     def check(self, scheme: Scheme) -> None:
         """Refuses settings that cannot be used, before any work is done or file written."""
 
-    def work(self, smoothed: Smoothed, group: Group, voting: Voting, progress: Progress) -> Work[list[Record]]:
+    def work(self, smoothed: Smoothed, group: Group, voting: Voting, progress: Progress) -> Steps[list[Record]]:
         """A record for each input of the group."""
 
 
@@ -84,7 +83,7 @@ def computed(
     """
     works = (procedure.work(smoothed, group, voting, progress) for group in groups)
     before = time.perf_counter()
-    for done in in_turn(works, procedure.at_once if smoothed.device.type == "cuda" else 1):
+    for done in interleave(works, procedure.at_once if smoothed.device.type == "cuda" else 1):
         now = time.perf_counter()
         seconds, before = (now - before) / len(done), now
         yield [replace(record, seconds=seconds) for record in done]
@@ -114,7 +113,7 @@ class Predict:
         """Refuses settings that cannot be used."""
         check_settings(scheme, self.seed, self.alpha, n=self.n)
 
-    def work(self, smoothed: Smoothed, group: Group, voting: Voting, progress: Progress) -> Work[list[Record]]:
+    def work(self, smoothed: Smoothed, group: Group, voting: Voting, progress: Progress) -> Steps[list[Record]]:
         """A record for each input of the group."""
         p = yield from smoothed.predicting(
             group.pixels, self.n, self.alpha, self.seed, examples=group.examples, progress=progress, voting=voting
@@ -151,7 +150,7 @@ class Certify:
         method_named(self.bound)
         check_settings(scheme, self.seed, self.alpha, n0=self.n0, n=self.n)
 
-    def work(self, smoothed: Smoothed, group: Group, voting: Voting, progress: Progress) -> Work[list[Record]]:
+    def work(self, smoothed: Smoothed, group: Group, voting: Voting, progress: Progress) -> Steps[list[Record]]:
         """A record for each input of the group."""
         certified = yield from smoothed.certifying(
             group.pixels, self.n0, self.n, self.alpha, self.seed,
@@ -171,7 +170,7 @@ class CertifySequentially:
     kind = "certify"
     most_inputs = 2_048
     at_once = 3
-    first = FIRST_LOOK
+    first = FIRST_STAGE
 
     def settings(self) -> dict[str, Any]:
         """As for `Certify`, n0 and n being the most there can be, and the sampling."""
@@ -185,7 +184,7 @@ class CertifySequentially:
         check_settings(scheme, self.seed)
         self.sampling.check(scheme, self.alpha)
 
-    def work(self, smoothed: Smoothed, group: Group, voting: Voting, progress: Progress) -> Work[list[Record]]:
+    def work(self, smoothed: Smoothed, group: Group, voting: Voting, progress: Progress) -> Steps[list[Record]]:
         """A record for each input of the group."""
         certified = yield from smoothed.certifying_sequentially(
             group.pixels, self.sampling, self.alpha, self.seed,
@@ -198,14 +197,14 @@ class CertifySequentially:
 class CertifyExactly:
     """A certificate that holds always, from the votes of all `masks` of a fixed set."""
 
-    exactly: Exactly
+    exactly: Exact
     masks: int
     kind = "certify"
     most_inputs = 64
     at_once = 4
 
     @classmethod
-    def by(cls, scheme: Scheme, exactly: Exactly) -> CertifyExactly:
+    def by(cls, scheme: Scheme, exactly: Exact) -> CertifyExactly:
         """With the masks of this scheme, and against what it is for unless something else was said."""
         masks = fixed(scheme)
         return cls(replace(exactly, against=exactly.damages(masks)), len(masks.table))
@@ -224,13 +223,13 @@ class CertifyExactly:
     def check(self, scheme: Scheme) -> None:
         """Refuses settings that cannot be used."""
         _check_masks(scheme, self.masks)
-        self.exactly.damage(fixed(scheme))
+        self.exactly.adversary(fixed(scheme))
 
-    def work(self, smoothed: Smoothed, group: Group, voting: Voting, progress: Progress) -> Work[list[Record]]:
+    def work(self, smoothed: Smoothed, group: Group, voting: Voting, progress: Progress) -> Steps[list[Record]]:
         """A record for each input of the group."""
-        damage = _damage(fixed(smoothed.scheme), self.exactly)
+        adversary = _damage(fixed(smoothed.scheme), self.exactly)
         certified = yield from smoothed.certifying_exactly(
-            group.pixels, rule=self.exactly.rule, damage=damage, progress=progress, voting=voting
+            group.pixels, rule=self.exactly.rule, adversary=adversary, progress=progress, voting=voting
         )
         return [
             replace(record, label=certificate.label, radius=certificate.radius)
@@ -262,7 +261,7 @@ class PredictExactly:
         _check_masks(scheme, self.masks)
         rule_named(self.rule)
 
-    def work(self, smoothed: Smoothed, group: Group, voting: Voting, progress: Progress) -> Work[list[Record]]:
+    def work(self, smoothed: Smoothed, group: Group, voting: Voting, progress: Progress) -> Steps[list[Record]]:
         """A record for each input of the group."""
         ranks = yield from smoothed.ranking(group.pixels, progress=progress, voting=voting)
         return [
@@ -272,9 +271,9 @@ class PredictExactly:
 
 
 @lru_cache(maxsize=4)
-def _damage(scheme: FixedMasks, exactly: Exactly) -> Damage:
+def _damage(scheme: FixedMasks, exactly: Exact) -> Adversary:
     """Made once for all groups of a run: it remembers what it computes of the masks."""
-    return exactly.damage(scheme)
+    return exactly.adversary(scheme)
 
 
 def _check_masks(scheme: Scheme, masks: int) -> None:

@@ -14,11 +14,11 @@ from sparsecert.attacks import AllMasks, CommonMasks, Defender, SmoothedDefender
 from sparsecert.datasets import Dataset
 from sparsecert.devices import device_named
 from sparsecert.errors import InputError
-from sparsecert.exact import fixed
 from sparsecert.plain.defenders import NEAREST_NEIGHBOUR, TRAINED_ON, defender_for
 from sparsecert.plain.files import is_plain
+from sparsecert.procedures.exact import fixed
 from sparsecert.records import Writer
-from sparsecert.runs.facts import as_begun, check_classes, model_facts, rows_of
+from sparsecert.runs.header import as_begun, check_classes, model_facts, rows_of
 from sparsecert.runs.inputs import pixels
 from sparsecert.schemes import FixedMasks
 from sparsecert.smoothed import Smoothed, check_settings

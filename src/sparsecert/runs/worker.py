@@ -15,8 +15,8 @@ import torch
 from sparsecert.datasets import Dataset
 from sparsecert.devices import device_named
 from sparsecert.records import Record
-from sparsecert.runs.facts import environment
-from sparsecert.runs.inputs import scaled
+from sparsecert.runs.header import environment
+from sparsecert.runs.inputs import to_unit_range
 from sparsecert.runs.procedures import Group, Procedure, computed
 from sparsecert.smoothed import Smoothed
 
@@ -55,7 +55,7 @@ class Packed:
     def group(self) -> Group:
         """What a procedure takes."""
         writable = self.images.copy()  # what arrives is shared memory, which torch may not hold
-        return Group(scaled(writable), self.examples, self.labels)
+        return Group(to_unit_range(writable), self.examples, self.labels)
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Worker:
             self._smoothed = Smoothed.load_bytes(
                 job.file, job.model, job.module, device, precision=job.precision, rows=job.rows
             )
-            self._voting = self._smoothed.voting(scaled(job.first[None].copy()), job.classes)
+            self._voting = self._smoothed.voting(to_unit_range(job.first[None].copy()), job.classes)
         self._procedure, self._rows = job.procedure, self._voting.rows
         found = environment(self._smoothed.device, job.model, self._rows)
         return Ready(self._smoothed.device.type, self._smoothed.precision, found, tuple(seen))

@@ -7,7 +7,6 @@ from typing import Any
 from sparsecert.errors import InputError
 from sparsecert.schemes.all_subsets import AllSubsets
 from sparsecert.schemes.blocks import Bands, Blocks
-from sparsecert.schemes.choice import Choice
 from sparsecert.schemes.fixed import FixedMasks
 from sparsecert.schemes.lattice import Lattice
 from sparsecert.schemes.partition import Partition
@@ -25,6 +24,7 @@ from sparsecert.schemes.scheme import (
     RoundedUp,
     Scheme,
 )
+from sparsecert.schemes.scheme_spec import Choice
 from sparsecert.schemes.uniform import Uniform
 
 __all__ = [

@@ -68,7 +68,7 @@ class Scheme(ABC):
     def nonuniformity(self) -> Fraction:
         """Total-variation distance, at most, between one mask as generated and the distribution that delta assumes.
 
-        n masks are then within n times this of the ideal, which is what `bounds.charged` takes off alpha.
+        n masks are then within n times this of the ideal, which is what `bounds.corrected_alpha` takes off alpha.
         """
 
     @abstractmethod

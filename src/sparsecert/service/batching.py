@@ -21,10 +21,10 @@ import numpy.typing as npt
 import torch
 
 from sparsecert.counts import Counts
+from sparsecert.procedures.pipelining import Steps
 from sparsecert.schemes import ENUMERATION
 from sparsecert.service.metrics import Metrics
-from sparsecert.votes import Progress, Voting, even, onto, ranked
-from sparsecert.work import Work
+from sparsecert.votes.loop import Progress, Voting, even, ranked, to_device
 
 T = TypeVar("T")
 Whole = npt.NDArray[np.int64]
@@ -79,7 +79,7 @@ class Shown:
     masks: torch.Tensor
 
 
-Told = Callable[[Shown], None]
+OnProgress = Callable[[Shown], None]
 
 
 class SharedVoting(Voting):
@@ -123,12 +123,12 @@ class SharedVoting(Voting):
 class Job(Generic[T]):
     """The work of one request: `done` gets what it returns, or why it could not."""
 
-    begin: Callable[[Voting], Work[T]]
-    told: Told | None
+    begin: Callable[[Voting], Steps[T]]
+    on_progress: OnProgress | None
     done: Future[T] = field(default_factory=Future)
     asked: list[Ballot] = field(default_factory=list)
     dropped: bool = False
-    _work: Work[T] | None = None
+    _work: Steps[T] | None = None
 
     def step(self, base: Voting) -> None:
         """Goes on until votes are asked for or the work is done."""
@@ -147,10 +147,10 @@ class Job(Generic[T]):
 
     def tell(self, shown: Shown) -> None:
         """Tells whoever listens what a pass did for this job."""
-        if self.told is None or self.dropped:
+        if self.on_progress is None or self.dropped:
             return
         try:
-            self.told(shown)
+            self.on_progress(shown)
         except Exception as error:
             self.done.set_exception(error)
 
@@ -171,9 +171,9 @@ class Batcher:
         self._thread = threading.Thread(target=self._run, name="device", daemon=True)
         self._thread.start()
 
-    def submit(self, begin: Callable[[Voting], Work[T]], told: Told | None = None) -> Job[T]:
-        """Takes the work of a request; `told` hears, in the device's thread, of every pass that had copies of it."""
-        job = Job(begin, told)
+    def submit(self, begin: Callable[[Voting], Steps[T]], on_progress: OnProgress | None = None) -> Job[T]:
+        """Takes a request; `on_progress` is called in the device thread for every pass with copies of it."""
+        job = Job(begin, on_progress)
         with self._changed:
             if self._closed:
                 raise ShuttingDown(CLOSED)
@@ -245,7 +245,7 @@ class Batcher:
         if more > 0:
             masks = torch.cat((masks, masks[-1:].expand(more, -1)))
             which = torch.cat((which, which[-1:].expand(more)))
-        scores = base.scores_by(inputs, onto(which, device), masks)[:live]
+        scores = base.scores_by(inputs, to_device(which, device), masks)[:live]
         labels = base.voted(scores).cpu()
         ranks = ranked(scores).cpu() if any(ballot.ranks is not None for ballot, _ in shares) else None
         found, at = [], 0

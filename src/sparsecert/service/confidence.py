@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from sparsecert.bounds import charged
+from sparsecert.bounds import corrected_alpha
 from sparsecert.counts import Tally
 from sparsecert.schemes import Scheme
 
@@ -31,7 +31,7 @@ def bounds_at_every_moment(
 
     With probability at least 1 - alpha all of them hold, for all classes and after each of the first `most` votes.
     """
-    level = charged(alpha, scheme, most) / len(votes.votes)
+    level = corrected_alpha(alpha, scheme, most) / len(votes.votes)
     low, high = mixture_interval(np.array(votes.votes, dtype=np.float64), votes.total, float(level))
     return tuple(zip(low.tolist(), high.tolist(), strict=True))
 

@@ -11,15 +11,16 @@ from typing import Any
 
 import torch
 
-from sparsecert import exact
-from sparsecert.certificates.damage import Damage
+from sparsecert.certificates.adversary import Adversary
 from sparsecert.certificates.plurality import firsts, tallied
 from sparsecert.encodings import PROTECTED, Grouped
 from sparsecert.errors import InputError
-from sparsecert.exact import ExactCertifications, Exactly
+from sparsecert.procedures import exact
+from sparsecert.procedures.exact import Exact, ExactCertifications
+from sparsecert.procedures.pipelining import Steps
+from sparsecert.procedures.sequential import Sequential
 from sparsecert.results import Certifications, Predictions
 from sparsecert.schemes import FixedMasks
-from sparsecert.sequential import Sequential
 from sparsecert.service.batching import Batcher, Job
 from sparsecert.service.inputs import Reading
 from sparsecert.service.limits import Limits
@@ -35,14 +36,13 @@ from sparsecert.service.schemas import (
 )
 from sparsecert.service.streaming import ProgressStream
 from sparsecert.smoothed import Smoothed
-from sparsecert.votes import Voting
-from sparsecert.work import Work
+from sparsecert.votes.loop import Voting
 
 SEED_BITS = 53  # of a seed drawn here: a number that JavaScript holds exactly
 CHANCE = frozenset({"alpha", "seed", "example", "n0", "n", "bound", "sampling", "max_samples", "tolerance"})
 OF_FIXED_MASKS = frozenset({"rule", "against"})
 OF_SEQUENTIAL = frozenset({"max_samples", "tolerance"})
-Certifying = Callable[[Voting], Work[Certifications] | Work[ExactCertifications]]
+Certifying = Callable[[Voting], Steps[Certifications] | Steps[ExactCertifications]]
 
 
 class Handlers:
@@ -54,7 +54,7 @@ class Handlers:
         self.smoothed, self.reading, self.limits, self.metrics = smoothed, reading, limits, metrics
         base = smoothed.voting(torch.zeros(1, *reading.shape))
         self.classes = base.classes
-        self._damages: dict[str | None, Damage] = {}
+        self._damages: dict[str | None, Adversary] = {}
         self.batcher = Batcher(base, metrics, rows)
 
     @property
@@ -181,7 +181,7 @@ class Handlers:
             self._check_samples("max_samples", settings.max_samples)
             sampling = Sequential(settings.max_samples, settings.n0, settings.tolerance)
 
-            def in_stages(voting: Voting) -> Work[Certifications]:
+            def in_stages(voting: Voting) -> Steps[Certifications]:
                 return self.smoothed.certifying_sequentially(
                     x, sampling, settings.alpha, seed, bound=settings.bound, examples=examples, voting=voting
                 )
@@ -189,7 +189,7 @@ class Handlers:
             return seed, sampling, in_stages, settings.max_samples
         self._check_samples("n0 + n", settings.n0 + settings.n)
 
-        def at_once(voting: Voting) -> Work[Certifications]:
+        def at_once(voting: Voting) -> Steps[Certifications]:
             n0, n, bound = settings.n0, settings.n, settings.bound
             return self.smoothed.certifying(
                 x, n0, n, settings.alpha, seed, bound=bound, examples=examples, voting=voting
@@ -200,9 +200,9 @@ class Handlers:
     def _certify_exactly(self, x: torch.Tensor, settings: CertifySettings) -> Certifying:
         rule, against = self._rule(settings), settings.against
         if against not in self._damages:  # it may have long tables, which are the same for every input
-            self._damages[against] = Exactly(rule, against).damage(exact.fixed(self.smoothed.scheme))
-        damage = self._damages[against]
-        return lambda voting: self.smoothed.certifying_exactly(x, rule=rule, damage=damage, voting=voting)
+            self._damages[against] = Exact(rule, against).adversary(exact.fixed(self.smoothed.scheme))
+        adversary = self._damages[against]
+        return lambda voting: self.smoothed.certifying_exactly(x, rule=rule, adversary=adversary, voting=voting)
 
     def _rule(self, settings: Settings) -> str:
         return settings.rule or self.reading.rule
@@ -233,7 +233,7 @@ class Handlers:
 
     def _certified_exactly(self, found: ExactCertifications, settings: CertifySettings) -> Certified:
         certificate, votes = found[0], found.counts[0].tolist()
-        against = Exactly(self._rule(settings), settings.against).damages(exact.fixed(self.smoothed.scheme))
+        against = Exact(self._rule(settings), settings.against).damages(exact.fixed(self.smoothed.scheme))
         against = self.units if against == exact.PIXELS else against
         self.metrics.count_answer("certify", False)
         return Certified(

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparsecert.certificates.stopped import certify_stopped
+from sparsecert.certificates.anytime import certify_anytime
 from sparsecert.counts import Tally
+from sparsecert.procedures.sequential import Sequential
 from sparsecert.schemes import ESTIMATION, MAX_DRAWS, SELECTION, FixedMasks, Scheme
-from sparsecert.sequential import Sequential
 from sparsecert.service.batching import Shown, Whole
 from sparsecert.service.confidence import bounds_at_every_moment
 from sparsecert.service.schemas import CertifySettings, Copy, ProgressLine
@@ -69,7 +69,7 @@ class ProgressStream:
     def _certify(self, selection: Tally, votes: Tally, sampling: Sequential) -> None:
         """Looks when `Smoothed.certify` looks, so that the last radius is the one that it returns."""
         settings = self._settings
-        found = certify_stopped(selection, votes, self._scheme, settings.alpha, settings.bound, sampling.most).radius
+        found = certify_anytime(selection, votes, self._scheme, settings.alpha, settings.bound, sampling.most).radius
         if found is not None:
             self._radius = found if self._radius is None else max(found, self._radius)
 

@@ -16,9 +16,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from sparsecert.bounds import charged, predicted
+from sparsecert.bounds import corrected_alpha, predicted
 from sparsecert.certificates import METHODS
-from sparsecert.certificates.damage import Damage
+from sparsecert.certificates.adversary import Adversary
 from sparsecert.certificates.enumerated import EnumeratedUnits
 from sparsecert.certificates.plurality import against
 from sparsecert.checks import whole
@@ -156,7 +156,7 @@ class AblatedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         counts = self.votes(X)
         if self.exact_:
             return answers(self.classes_, counts.argmax(axis=1))
-        left = charged(self._alpha(alpha), self.scheme_, int(self.n))
+        left = corrected_alpha(self._alpha(alpha), self.scheme_, int(self.n))
         found = [predicted(_tallied(row, int(self.n)), left) for row in counts.tolist()]
         return answers(self.classes_, np.array([ABSTAINED if one is None else one for one in found], dtype=np.int64))
 
@@ -170,9 +170,9 @@ class AblatedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """For each row an answer and how many units may be altered without altering it; see the class for the proof."""
         rows, level = self._checked(X), self._alpha(alpha)
         if isinstance(self.scheme_, AllSubsets):
-            damage = EnumeratedUnits(self.scheme_.table)
-            voted = in_parallel(partial(_voted, self._ablated(), damage.masks), rows, self.n_jobs)
-            found = [_exactly(votes, len(self.classes_), damage) for votes in voted]
+            adversary = EnumeratedUnits(self.scheme_.table)
+            voted = in_parallel(partial(_voted, self._ablated(), adversary.masks), rows, self.n_jobs)
+            found = [_exactly(votes, len(self.classes_), adversary) for votes in voted]
         else:
             drawn = self.seed_ if seed is None else seed
             n0, n = whole("n0", self.n0, 1, 1 << 31), whole("n", self.n, 1, 1 << 31)
@@ -255,14 +255,14 @@ def _voted(ablated: Ablated, masks: Bool, rows: Float) -> npt.NDArray[np.int16]:
     return ablated.votes(rows, masks).astype(np.int16)
 
 
-def _exactly(votes: npt.NDArray[np.int16], classes: int, damage: Damage) -> tuple[Int64, Int64, Int64]:
+def _exactly(votes: npt.NDArray[np.int16], classes: int, adversary: Adversary) -> tuple[Int64, Int64, Int64]:
     """Labels, radii and counts of rows that all masks voted on: int16[b, m]."""
     counts = tally(votes, classes)
-    labels, radii = pluralities(votes.astype(np.int64), counts, damage)
+    labels, radii = pluralities(votes.astype(np.int64), counts, adversary)
     return labels, radii, counts
 
 
-def pluralities(votes: Int64, counts: Int64, damage: Damage) -> tuple[Int64, Int64]:
+def pluralities(votes: Int64, counts: Int64, adversary: Adversary) -> tuple[Int64, Int64]:
     """`certificates.plurality` for many rows at a time: labels and radii from votes int64[b, m] and their counts."""
     classes = counts.shape[1]
     labels, radii = counts.argmax(axis=1), np.zeros(len(votes), dtype=np.int64)
@@ -273,7 +273,7 @@ def pluralities(votes: Int64, counts: Int64, damage: Damage) -> tuple[Int64, Int
             continue
         costs = np.stack([against(row, label, rivals) for row in votes[chosen]])
         budgets = counts[chosen, label, None] - counts[chosen][:, rivals] - (rivals < label)
-        radii[chosen] = damage.radii(costs, budgets).min(axis=1)
+        radii[chosen] = adversary.radii(costs, budgets).min(axis=1)
     return labels.astype(np.int64), radii
 
 

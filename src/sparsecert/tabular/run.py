@@ -17,14 +17,14 @@ import numpy.typing as npt
 import torch
 
 import sparsecert
-from sparsecert import modelfile, rankings
+from sparsecert import modelfile
 from sparsecert.certificates import METHODS
 from sparsecert.certificates.enumerated import EnumeratedUnits
 from sparsecert.certificates.plurality import plurality
 from sparsecert.counts import Tally
 from sparsecert.errors import InputError
-from sparsecert.exact import PIXELS
-from sparsecert.records import Header, Record, Writer, first_choices
+from sparsecert.procedures.exact import PIXELS
+from sparsecert.records import Header, Record, Writer, first_choices, rankings
 from sparsecert.schemes import ESTIMATION, SELECTION, AllSubsets, Scheme, from_config
 from sparsecert.tabular.classifier import AblatedClassifier
 from sparsecert.tabular.null import NotANumber
@@ -144,7 +144,7 @@ def certify_table(
     seed: int = 0,
     limit: int | None = None,
     jobs: int = 1,
-    told: Callable[[int, int], None] = lambda rows, copies: None,
+    on_progress: Callable[[int, int], None] = lambda rows, copies: None,
 ) -> None:
     """Certifies the rows of a table and records their votes: of the table it was trained on, those held out.
 
@@ -185,7 +185,7 @@ def certify_table(
         for start in range(0, len(left), GROUP):
             group = left[start : start + GROUP]
             writer.append(_timed(task, rows[group], chosen[group], numbers[group], jobs))
-            told(len(writer.done), len(writer.done) * copies)
+            on_progress(len(writer.done), len(writer.done) * copies)
 
 
 def _timed(task: Any, rows: Float, examples: Int64, labels: Int64, jobs: int) -> Iterator[Record]:
@@ -197,14 +197,14 @@ def _timed(task: Any, rows: Float, examples: Int64, labels: Int64, jobs: int) ->
         yield replace(record, example=example, true=label, seconds=seconds)
 
 
-def _exact_records(model: TableModel, damage: EnumeratedUnits, rows: Float) -> list[Record]:
+def _exact_records(model: TableModel, adversary: EnumeratedUnits, rows: Float) -> list[Record]:
     """What all masks say of each row, and what that proves; the number and the label of a row are not known here."""
     found = []
     for row in rows:
-        seen = model.ablated.see(np.repeat(row[None], len(damage.masks), axis=0), damage.masks)
+        seen = model.ablated.see(np.repeat(row[None], len(adversary.masks), axis=0), adversary.masks)
         order = np.argsort(-model.ablated.estimator.scores(seen), axis=1, kind="stable")
         ranks = np.argsort(order, axis=1).astype(np.int16)
-        certificate = plurality(order[:, 0].astype(np.int64), ranks.shape[1], damage)
+        certificate = plurality(order[:, 0].astype(np.int64), ranks.shape[1], adversary)
         votes, written = first_choices(ranks), rankings.written(ranks)
         found.append(Record(0, 0, votes, certificate.label, 0.0, radius=certificate.radius, rankings=written))
     return found

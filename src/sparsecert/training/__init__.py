@@ -7,9 +7,9 @@ weights, its momentum and t: a run that is killed and started again ends, on the
 from __future__ import annotations
 
 from sparsecert.training.batches import generator
+from sparsecert.training.distributed import Team, joined, leave
+from sparsecert.training.multi_run import Progress, Stop, train, train_together
 from sparsecert.training.run import Run, default_encoding, random_values
-from sparsecert.training.team import Team, joined, leave
-from sparsecert.training.together import Progress, Stop, train, train_together
 
 __all__ = [
     "Progress",

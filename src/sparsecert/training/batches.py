@@ -6,12 +6,12 @@ import hashlib
 
 import torch
 
-from sparsecert import augment
 from sparsecert.datasets import Dataset
 from sparsecert.datasets.dataset import ArrayImages
 from sparsecert.datasets.folder import FolderImages
 from sparsecert.errors import InputError
-from sparsecert.recipes import Recipe
+from sparsecert.training import augment
+from sparsecert.training.recipes import Recipe
 
 
 class Batches:

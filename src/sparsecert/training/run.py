@@ -14,7 +14,6 @@ from typing import Any
 import torch
 
 from sparsecert import devices, modelfile, models
-from sparsecert.ablation import PRECISIONS, Ablation
 from sparsecert.datasets import Dataset
 from sparsecert.datasets.folder import FolderImages
 from sparsecert.datasets.stream import Request
@@ -23,16 +22,17 @@ from sparsecert.encodings import Encoding, MeanFill, NullChannels, ReplacedValue
 from sparsecert.errors import InputError
 from sparsecert.files import write_atomically
 from sparsecert.modelfile import MODEL_NAME
-from sparsecert.models.synchronised import synchronise
-from sparsecert.recipes import Recipe
 from sparsecert.schemes import TRAINING, RandomValues, Scheme
 from sparsecert.smoothed import Smoothed
 from sparsecert.training.batches import Batches
+from sparsecert.training.distributed import Team
 from sparsecert.training.objective import objective
-from sparsecert.training.pace import Paced
-from sparsecert.training.staging import Staging
-from sparsecert.training.team import Team
-from sparsecert.votes import probe
+from sparsecert.training.prefetch import Staging
+from sparsecert.training.recipes import Recipe
+from sparsecert.training.schedule import Paced
+from sparsecert.training.synchronised import synchronise
+from sparsecert.votes.ablation import PRECISIONS, Ablation
+from sparsecert.votes.loop import probe
 
 CHECKPOINT_NAME = "checkpoint.safetensors"
 LOG_NAME = "training.jsonl"
@@ -280,7 +280,7 @@ class Run(Paced):
         """Makes the state in every process of the team that of the leading one, which alone has read a checkpoint."""
         if self.team.size == 1:
             return
-        self.step, self.log, self._before = self.team.told((self.step, self.log, self._before))
+        self.step, self.log, self._before = self.team.on_progress((self.step, self.log, self._before))
         self.clock.fill_(self.step)
         momenta = [
             self.optimizer.state[weight].setdefault("momentum_buffer", torch.zeros_like(weight))

@@ -12,7 +12,7 @@ import sparsecert
 from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
 from sparsecert.files import write_atomically
-from sparsecert.records import Findings
+from sparsecert.records import AttackRecords
 from sparsecert.reports.attack_tables import attack_facts
 from sparsecert.reports.attacks import AttackSummary
 from sparsecert.reports.comparison import facts, labels, sentence, shared
@@ -33,7 +33,7 @@ MOST_PICTURED = 8  # runs
 def write_page(
     path: str | Path,
     runs: Sequence[Run],
-    attacks: Sequence[tuple[Findings, AttackSummary]] = (),
+    attacks: Sequence[tuple[AttackRecords, AttackSummary]] = (),
     gaps: Sequence[Gap] = (),
     *,
     rhos: Sequence[int] = (),
@@ -52,7 +52,7 @@ def write_page(
 
 def page(
     runs: Sequence[Run],
-    attacks: Sequence[tuple[Findings, AttackSummary]] = (),
+    attacks: Sequence[tuple[AttackRecords, AttackSummary]] = (),
     gaps: Sequence[Gap] = (),
     *,
     rhos: Sequence[int] = (),

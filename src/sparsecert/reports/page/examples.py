@@ -62,8 +62,8 @@ def gallery(
     except InputError as error:
         of_a_table = header.run["encoding"].get("kind") == "nan"
         why = "the inputs are rows of a table" if of_a_table else error
-        told = {kind: [Example(_described(one, names)) for one in some] for kind, some in found.items()}
-        return Gallery(title, f"No pictures of inputs are shown: {why}.", told)
+        on_progress = {kind: [Example(_described(one, names)) for one in some] for kind, some in found.items()}
+        return Gallery(title, f"No pictures of inputs are shown: {why}.", on_progress)
 
 
 def chosen(every: Sequence[Outcome], count: int) -> dict[str, list[Outcome]]:
@@ -120,8 +120,8 @@ def _voted(one: Outcome, draws: Sequence[int], names: Sequence[str]) -> list[str
     """What each copy voted, where that is recorded."""
     if one.rankings is None:
         return [""] * len(draws)
-    from sparsecert import rankings
     from sparsecert.certificates.plurality import firsts
+    from sparsecert.records import rankings
 
     votes = firsts(rankings.read(one.rankings, len(names))).tolist()
     return [f": {names[votes[draw]] if votes[draw] < len(names) else 'no vote'}" for draw in draws]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sparsecert.exact import PATCHES
+from sparsecert.procedures.exact import PATCHES
 from sparsecert.records import Header
 from sparsecert.reports.attack_tables import (
     alarm,

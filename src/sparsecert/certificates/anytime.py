@@ -1,0 +1,70 @@
+"""Corollaries 1 and 2 at a stopping time: a lead that survives, proved at whatever moment the votes were stopped."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from fractions import Fraction
+from functools import lru_cache
+
+from sparsecert.bounds import corrected_alpha
+from sparsecert.bounds.betting import Growth, best_stake, growth, reaches
+from sparsecert.bounds.interval import Lead
+from sparsecert.certificates.certificate import Certificate
+from sparsecert.counts import Tally
+from sparsecert.schemes import DELTA_BITS, Scheme
+
+HORIZON = 5  # stakes are best after one part in so many of the most votes
+
+
+def certify_anytime(
+    selection: Tally, votes: Tally, scheme: Scheme, alpha: float | Fraction, bound: str, most: int
+) -> Certificate:
+    """With probability at least 1 - alpha, g(x') = label for every x' at most `radius` units away, however `votes` came
+    to be the ones looked at among the first `most`.
+
+    Let A be the leader of the selection votes, B = argmax_{j != A} p_j the true runner-up, and r* the least radius that
+    Corollary 2 does not give, p_A - p_B <= 2 delta(r*). The certificate is wrong only if it says r >= r*. It then holds
+    that the wealth (see `bounds.wealth`) against the largest rival count with gap 2 delta(r) reached 1 / alpha. Wealth
+    falls as votes go from the others to the rival, and n_B is at most the largest rival count (invalid votes
+    included); it falls as the gap grows, and delta(r) >= delta(r*). So the wealth against B with gap 2 delta(r*)
+    reached 1 / alpha, whose probability is at most alpha, at any moment, over all moments together: B and r* are fixed,
+    unknown numbers, so nothing is paid for the classes, the radii or the looks. The stake comes from the selection
+    votes alone. One-sided (Corollary 1): the rival is everything that is not A, p_A - (1 - p_A) <= 2 delta(r*).
+    """
+    label, level = selection.leader(), corrected_alpha(alpha, scheme, most)
+    stake = stake_of(selection, bound, most, level)
+    leader, rival, others = against(votes, label, bound)
+
+    def falls_short(delta: int) -> bool:
+        return not reaches(leader, rival, others, _growth_at(delta, stake), level)
+
+    proved = bisect_left(scheme.deltas[:-1], True, key=falls_short)  # delta is 1/2 or more at the last
+    if not proved:
+        return Certificate(Lead(label, Fraction(-1)), None)
+    return Certificate(Lead(label, gap_at(scheme, proved - 1)), proved - 1)
+
+
+def gap_at(scheme: Scheme, rho: int) -> Fraction:
+    """2 delta(rho), rounded up: the lead that survives any change of rho units is larger than this."""
+    return Fraction(2 * scheme.deltas[rho], 1 << DELTA_BITS)
+
+
+@lru_cache(maxsize=1 << 16)
+def _growth_at(delta: int, stake: int) -> Growth:
+    """Of the gap 2 delta, in units of the scheme's table."""
+    return growth(stake, Fraction(2 * delta, 1 << DELTA_BITS))
+
+
+def against(votes: Tally, label: int, bound: str) -> tuple[int, int, int]:
+    """Votes for the label, for the rival it is compared with, and for neither."""
+    leader = votes.votes[label]
+    rival = votes.rival(label) if bound == "two-sided" else votes.total - leader
+    return leader, rival, votes.total - leader - rival
+
+
+def stake_of(selection: Tally, bound: str, most: int, alpha: Fraction) -> int:
+    """The stake for an input, from its selection votes: they tell roughly how much a vote varies."""
+    leader, rival, others = against(selection, selection.leader(), bound)
+    total = leader + rival + others + 2
+    variance = ((leader + rival + 2) * total - (leader - rival) ** 2) / total**2
+    return best_stake(variance, max(1, most // HORIZON), alpha)

@@ -1,0 +1,311 @@
+"""Stacks of convolutions, residual blocks and linear layers in the form a device runs fastest: the same function.
+
+Each rewriting is exact: batch norm with its running statistics goes into the convolution before it; a first
+convolution of stride s over few channels becomes one of stride 1 over s * s times as many, on an image cut into s x s
+blocks (tensor cores want many channels); channels lie innermost, and a linear layer after `Flatten` has its columns in
+that order; linear layers are filled up with zeros to multiples of 64; a residual sum is taken by the convolution that
+ends its branch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.functional import pad
+
+from sparsecert.models.resnet import Residual
+from sparsecert.votes.engine.layers import Average, Convolution, Features, Flattened, Part, Pool, Sum
+
+CHANNELS, FEATURES = 8, 64  # sizes are filled up to multiples of these where tensor cores are
+
+Step = Callable[[torch.Tensor], torch.Tensor]
+
+
+class NotFolded(Exception):
+    """A model that is not made of what can be rewritten; it is run as it is."""
+
+
+@dataclass(frozen=True)
+class Folded:
+    """The network; it reads copies in blocks of `block` x `block` pixels with `padding` around, `channels` deep."""
+
+    block: int
+    padding: int
+    channels: int
+    parts: tuple[Part, ...]
+    classes: int
+
+    def prepared(self, prepare: Callable[[Part], Step]) -> Callable[[torch.Tensor], torch.Tensor]:
+        """Copies [rows, height, width, channels] -> scores [rows, classes], each part run as `prepare` says."""
+        steps = [prepare(part) for part in self.parts]
+
+        def scores(copies: torch.Tensor) -> torch.Tensor:
+            x = copies.permute(0, 3, 1, 2)
+            for step in steps:
+                x = step(x)
+            return x[:, : self.classes]
+
+        return scores
+
+
+def folded(model: Any, shape: Sequence[int], dtype: torch.dtype, filled: bool = True) -> Folded | None:
+    """`model` for images of `shape`, with its weights as they are now; None for a model that is not such a stack.
+
+    With `filled` it is cut into blocks and filled up as tensor cores like it; without, channels only lie innermost.
+    """
+    if len(shape) != 3:
+        return None
+    try:
+        with torch.no_grad():
+            parts = _parts(model, dtype)
+            _check_channels(parts, filled)
+            return _filled_up(parts, shape) if filled else _as_it_is(parts)
+    except (NotFolded, TypeError, IndexError, AssertionError):  # or a module set up in a way that is not foreseen
+        return None
+
+
+def _parts(model: Any, dtype: torch.dtype) -> list[Part]:
+    """The model as a list of parts that begins with a convolution and ends with a linear layer."""
+    if type(model) is not nn.Sequential or any(_is_altered(module) for module in model.modules()):
+        raise NotFolded
+    parts = _joined(model)
+    if not isinstance(parts[0], Convolution) or not isinstance(parts[-1], Features) or parts[-1].rectified:
+        raise NotFolded
+    in_half = [part.to(dtype) for part in parts]
+    _check_order(in_half)
+    return in_half
+
+
+def _joined(sequence: nn.Sequential) -> list[Part]:
+    """The parts of a sequence; ReLU and batch norm go into the part before them."""
+    parts: list[Part] = []
+    for module in _flat(sequence):
+        if type(module) is nn.ReLU:
+            _rectify(parts)
+        elif type(module) is nn.BatchNorm2d:
+            _normalise(parts, module)
+        elif type(module) is nn.Linear:
+            parts.append(_features(module, parts))
+        else:
+            parts.append(_part(module))
+    return parts
+
+
+def _check_channels(parts: Sequence[Part], filled: bool) -> None:
+    """Refuses images of one channel, whose memory looks the same in both layouts and which libraries then misread.
+
+    The channels of the copies themselves are filled up where `filled`.
+    """
+    for place, part in enumerate(parts):
+        layers = [part] if isinstance(part, Convolution) else []
+        if isinstance(part, Sum):
+            layers = [*part.branch, *([] if part.shortcut is None else [part.shortcut])]
+        for layer in layers:
+            out, inside = layer.weight.shape[:2]
+            if out == 1 or (inside == 1 and not (filled and place == 0)):
+                raise NotFolded
+
+
+def _flat(model: nn.Sequential) -> Iterator[nn.Module]:
+    """The modules in their order, sequences within sequences opened."""
+    for module in model:
+        if type(module) is nn.Sequential:
+            yield from _flat(module)
+        else:
+            yield module
+
+
+def _is_altered(module: nn.Module) -> bool:
+    """Whether something beside the module's own class decides what it computes."""
+    return bool(module._forward_hooks or module._forward_pre_hooks) or "forward" in vars(module)
+
+
+def _part(module: nn.Module) -> Part:
+    if type(module) is nn.Conv2d:
+        return _convolution(module)
+    if type(module) is Residual:
+        return _residual(module)
+    if type(module) is nn.MaxPool2d and _is_plain_pool(module):
+        return Pool(_number(module.kernel_size), _number(module.stride), _number(module.padding))
+    if type(module) is nn.AdaptiveAvgPool2d and module.output_size in (1, (1, 1)):
+        return Average()
+    if type(module) is nn.Flatten and (module.start_dim, module.end_dim) == (1, -1):
+        return Flattened()
+    raise NotFolded
+
+
+def _convolution(layer: nn.Conv2d) -> Convolution:
+    covered = (layer.groups, layer.dilation, layer.padding_mode) == (1, (1, 1), "zeros")
+    if not covered or isinstance(layer.padding, str) or type(layer.weight) is not nn.Parameter:
+        raise NotFolded
+    bias = layer.bias if layer.bias is not None else layer.weight.new_zeros(layer.out_channels)
+    stride, padding = (layer.stride[0], layer.stride[1]), (int(layer.padding[0]), int(layer.padding[1]))
+    return Convolution(layer.weight, bias, stride, padding, rectified=False)
+
+
+def _residual(module: Residual) -> Sum:
+    """relu(branch(x) + shortcut(x)), whose biases are added once, in the branch."""
+    branch = _convolutions(module.branch)
+    shortcut = None if type(module.shortcut) is nn.Identity else _convolutions(module.shortcut)
+    projected = shortcut is None or (len(shortcut) == 1 and not shortcut[0].rectified)
+    if len(branch) < 2 or branch[-1].rectified or not projected or not _adds_alike(branch, shortcut or []):
+        raise NotFolded
+    if shortcut is None:
+        return Sum((*branch[:-1], replace(branch[-1], rectified=True)), None)
+    last = replace(branch[-1], bias=branch[-1].bias + shortcut[0].bias, rectified=True)
+    return Sum((*branch[:-1], last), replace(shortcut[0], bias=torch.zeros_like(shortcut[0].bias)))
+
+
+def _adds_alike(branch: Sequence[Convolution], shortcut: Sequence[Convolution]) -> bool:
+    """Whether branch and shortcut have the same shape for every image, so that nothing is broadcast to be added.
+
+    An odd kernel, padded by half of it, leaves ceil(size / stride) places; ceilings of quotients compose.
+    """
+    keeps = all(
+        size % 2 == 1 and padding == size // 2
+        for part in (*branch, *shortcut)
+        for size, padding in zip(part.weight.shape[2:], part.padding, strict=True)
+    )
+    strides = [
+        (prod(part.stride[0] for part in parts), prod(part.stride[1] for part in parts)) for parts in (branch, shortcut)
+    ]
+    outside = len(shortcut[-1].weight) if shortcut else branch[0].weight.shape[1]
+    return keeps and strides[0] == strides[1] and len(branch[-1].weight) == outside
+
+
+def _convolutions(sequence: nn.Module) -> list[Convolution]:
+    if type(sequence) is not nn.Sequential:
+        raise NotFolded
+    parts = _joined(sequence)
+    convolutions = [part for part in parts if isinstance(part, Convolution)]
+    if len(convolutions) != len(parts) or not parts:
+        raise NotFolded
+    return convolutions
+
+
+def _rectify(parts: list[Part]) -> None:
+    """ReLU after a convolution or a linear layer is done by it."""
+    if not parts or not isinstance(parts[-1], Convolution | Features) or parts[-1].rectified:
+        raise NotFolded
+    parts[-1] = replace(parts[-1], rectified=True)
+
+
+def _normalise(parts: list[Part], norm: nn.BatchNorm2d) -> None:
+    """Batch norm with running statistics after a convolution: another weight and bias."""
+    if not parts or not isinstance(parts[-1], Convolution) or parts[-1].rectified or norm.running_var is None:
+        raise NotFolded
+    assert norm.running_mean is not None
+    scale = torch.rsqrt(norm.running_var.double() + norm.eps)
+    scale = scale if norm.weight is None else scale * norm.weight.double()
+    shift = torch.zeros_like(scale) if norm.bias is None else norm.bias.double()
+    before = parts[-1]
+    weight = before.weight.double() * scale[:, None, None, None]
+    bias = (before.bias.double() - norm.running_mean.double()) * scale + shift
+    parts[-1] = replace(before, weight=weight.to(before.weight.dtype), bias=bias.to(before.weight.dtype))
+
+
+def _features(layer: nn.Linear, before: list[Part]) -> Features:
+    if layer.bias is None or type(layer.weight) is not nn.Parameter:
+        raise NotFolded
+    weight: torch.Tensor = layer.weight
+    if before and isinstance(before[-1], Flattened):
+        weight = _channels_innermost(weight, before)
+    return Features(weight, layer.bias, rectified=False)
+
+
+def _channels_innermost(weight: torch.Tensor, before: list[Part]) -> torch.Tensor:
+    """The columns of the layer after `Flatten`, from (channel, place) order to (place, channel) order."""
+    inside = before[-2] if len(before) > 1 else None
+    if isinstance(inside, Average):
+        return weight
+    channels = inside.branch[-1] if isinstance(inside, Sum) else inside
+    if isinstance(inside, Pool) or not isinstance(channels, Convolution):
+        raise NotFolded
+    return weight.reshape(len(weight), len(channels.weight), -1).transpose(1, 2).reshape(len(weight), -1)
+
+
+def _check_order(parts: Sequence[Part]) -> None:
+    """Convolutions, blocks and pools, then at most one average, `Flatten`, and linear layers."""
+    kinds = [type(part) for part in parts]
+    if Flattened not in kinds:
+        raise NotFolded
+    middle = kinds.index(Flattened)
+    images, features = kinds[:middle], kinds[middle + 1 :]
+    if Average in images[:-1] or Features in images or any(kind is not Features for kind in features):
+        raise NotFolded
+
+
+def _is_plain_pool(pool: nn.MaxPool2d) -> bool:
+    sizes = (pool.kernel_size, pool.stride, pool.padding, pool.dilation)
+    square = all(isinstance(size, int) or size[0] == size[1] for size in sizes)
+    return square and _number(pool.dilation) == 1 and not pool.ceil_mode and not pool.return_indices
+
+
+def _number(size: Any) -> int:
+    return int(size if isinstance(size, int) else size[0])
+
+
+def _as_it_is(parts: list[Part]) -> Folded:
+    stem, last = parts[0], parts[-1]
+    assert isinstance(stem, Convolution)
+    assert isinstance(last, Features)
+    return Folded(1, 0, stem.weight.shape[1], tuple(parts), len(last.weight))
+
+
+def _filled_up(parts: list[Part], shape: Sequence[int]) -> Folded:
+    """The first convolution over blocks of an image that is padded already, linear layers of even sizes."""
+    stem, last = parts[0], parts[-1]
+    assert isinstance(stem, Convolution)
+    assert isinstance(last, Features)
+    block, padding = (stem.stride[0], stem.padding[0]) if _cuts_into_blocks(stem, shape) else (1, 0)
+    if stem.stride == (1, 1) and stem.padding[0] == stem.padding[1]:
+        padding = stem.padding[0]
+    stem = _in_blocks(stem, block, padding)
+    others = [
+        _even(part, isinstance(before, Features)) if isinstance(part, Features) else part
+        for before, part in pairwise(parts)
+    ]
+    return Folded(block, padding, stem.weight.shape[1], (stem, *others), len(last.weight))
+
+
+def _cuts_into_blocks(stem: Convolution, shape: Sequence[int]) -> bool:
+    """Whether padded image and kernel, made larger by zeros if need be, are whole numbers of stride x stride blocks."""
+    stride, padding = stem.stride[0], stem.padding[0]
+    if stem.stride != (stride, stride) or stem.padding != (padding, padding):
+        return False
+    padded = [size + 2 * padding for size in shape[1:]]
+    kernels = [size + -size % stride for size in stem.weight.shape[2:]]
+    fits = [place - kernel >= 0 and place % stride == 0 for place, kernel in zip(padded, kernels, strict=True)]
+    places = [
+        (place - old) // stride == (place - new) // stride
+        for place, old, new in zip(padded, stem.weight.shape[2:], kernels, strict=True)
+    ]
+    return all(fits) and all(places)
+
+
+def _in_blocks(stem: Convolution, block: int, padding: int) -> Convolution:
+    """The same convolution over blocks of pixels; channels (channel, row, column in the block), then zeros."""
+    whole = pad(stem.weight, (0, -stem.weight.shape[3] % block, 0, -stem.weight.shape[2] % block))
+    out, channels, height, width = whole.shape
+    cut = whole.reshape(out, channels, height // block, block, width // block, block)
+    weight = cut.permute(0, 1, 3, 5, 2, 4).reshape(out, channels * block**2, height // block, width // block)
+    weight = pad(weight, (0, 0, 0, 0, 0, -weight.shape[1] % CHANNELS)).contiguous(memory_format=torch.channels_last)
+    if block > 1:
+        return replace(stem, weight=weight, stride=(1, 1), padding=(0, 0))
+    return replace(stem, weight=weight, padding=(0, 0) if padding else stem.padding)
+
+
+def _even(layer: Features, after_another: bool) -> Features:
+    """The layer with as many zero rows, and columns for those before it, as an even size needs.
+
+    Those rows of the last layer are cut off again.
+    """
+    rows, columns = (-size % FEATURES for size in layer.weight.shape)
+    weight = pad(layer.weight, (0, columns if after_another else 0, 0, rows)).contiguous()
+    return replace(layer, weight=weight, bias=pad(layer.bias, (0, rows)))

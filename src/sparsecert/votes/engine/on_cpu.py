@@ -1,0 +1,73 @@
+"""The parts of a folded network as oneDNN runs them on a CPU: weights packed once, sums in the same pass.
+
+ReLU is taken apart, in place: oneDNN's own would make a NaN 0, and a copy without a valid score a vote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from sparsecert.votes.engine.layers import Convolution, Features, Part, Sum
+
+Step = Callable[[torch.Tensor], torch.Tensor]
+
+
+def step(part: Part) -> Step:
+    """The part as a function of [rows, channels, height, width] in channels-last memory."""
+    if isinstance(part, Convolution):
+        return convolution(part)
+    if isinstance(part, Features):
+        return features(part)
+    return block(part) if isinstance(part, Sum) else part
+
+
+def convolution(part: Convolution) -> Step:
+    """A convolution and its bias in one pass, then ReLU."""
+    arguments = _arguments(part)
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = torch.ops.mkldnn._convolution_pointwise(_channels_last(x), *arguments, "none", [], "")
+        return result.relu_() if part.rectified else result
+
+    return run
+
+
+def block(part: Sum) -> Step:
+    """A residual block; the last convolution adds to the shortcut, in its memory."""
+    steps = [convolution(inside) for inside in part.branch[:-1]]
+    arguments = _arguments(part.branch[-1])
+    shortcut = None if part.shortcut is None else convolution(part.shortcut)
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        inside = x
+        for each in steps:
+            inside = each(inside)
+        total = _channels_last(x) if shortcut is None else shortcut(x)
+        added: torch.Tensor = torch.ops.mkldnn._convolution_pointwise_(
+            total, _channels_last(inside), *arguments, "add", 1.0, None, [], None
+        )
+        return added.relu_()
+
+    return run
+
+
+def features(part: Features) -> Step:
+    """A linear layer and its bias in one pass, then ReLU."""
+    packed = torch.ops.mkldnn._reorder_linear_weight(part.weight, None)
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = torch.ops.mkldnn._linear_pointwise(x, packed, part.bias, "none", [], "")
+        return result.relu_() if part.rectified else result
+
+    return run
+
+
+def _arguments(part: Convolution) -> tuple[Any, ...]:
+    return part.weight, part.bias, list(part.padding), list(part.stride), [1, 1], 1
+
+
+def _channels_last(x: torch.Tensor) -> torch.Tensor:
+    return x.contiguous(memory_format=torch.channels_last)
