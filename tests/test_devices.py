@@ -15,6 +15,7 @@ from sparsecert import datasets
 from sparsecert.attacks import AllMasks, Pointwise, Saliency
 from sparsecert.datasets import folder
 from sparsecert.encodings import MeanFill, NullChannels, ReplacedValues
+from sparsecert.procedures import Exact
 from sparsecert.schemes import ESTIMATION, MAX_DRAWS, TRAINING, Lattice, RandomValues, Scheme, Uniform
 from sparsecert.smoothed import Smoothed
 from sparsecert.training import Run, random_values
@@ -184,9 +185,9 @@ def test_the_compiled_objective_is_the_plain_one() -> None:
 def test_all_masks_are_attacked_on_the_gpu(rule: str, digits: tuple[torch.Tensor, torch.Tensor]) -> None:
     """Lines of attempts and gradients with images on the CPU, as attacks hand them over."""
     smoothed = Smoothed(nearest_mean().model, Lattice(8, 8, 8), classes=10).to("cuda")
-    images, sure = digits[0][:6], smoothed.certify_exactly(digits[0][:6], rule=rule)
+    images, sure = digits[0][:6], smoothed.certify(digits[0][:6], Exact(rule))
     for attack in (Pointwise(restarts=2, rounds=1), Saliency()):
         found = attack(AllMasks(smoothed, rule), images, torch.from_numpy(sure.labels))
-        again = smoothed.certify_exactly(found.adversarial, rule=rule)
+        again = smoothed.certify(found.adversarial, Exact(rule))
         assert found.said.tolist() == again.labels.tolist()
         assert (found.distances[found.succeeded].numpy() > sure.radii[found.succeeded.numpy()]).all()

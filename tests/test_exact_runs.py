@@ -80,11 +80,10 @@ def test_records_are_what_smoothed_returns(folders: dict[str, Path], name: str) 
     data = datasets.load("digits", "test")
     examples = [line.example for line in found.lines]
     assert examples == data.spaced(LIMIT).tolist()
-    adversary = PerturbedPatch(scheme.table, 8, 8) if name == "bands" else PerturbedUnits(scheme.table)
     pixels = np.stack([data.images.batch([example])[0] for example in examples])
     import torch
 
-    again = smoothed.certify_exactly(torch.from_numpy(pixels).float() / 255, adversary=adversary)
+    again = smoothed.certify(torch.from_numpy(pixels).float() / 255)
     assert np.array_equal(_ranks(found), again.ranks)
     assert [line.label for line in found.lines] == again.labels.tolist()
     assert [line.radius for line in found.lines] == again.radii.tolist()
@@ -224,12 +223,12 @@ def test_what_fixed_masks_need_is_refused_of_others(
     assert _cli("certify", folders["bands"], "--data", "digits", "--seconds", "1", "--out", out) == 2
     assert "seconds is for altered pixels" in capsys.readouterr().err
     data = datasets.load("digits", "test")
-    with pytest.raises(InputError, match="leave them out with exactly"):
-        certify_dataset(Smoothed.load(folders["bands"]), folders["bands"], data, out, n=100, exactly=Exact())
+    with pytest.raises(InputError, match=r"n are short for Fixed\(n0, n\); leave them out beside Exact"):
+        certify_dataset(Smoothed.load(folders["bands"]), folders["bands"], data, out, n=100, procedure=Exact())
     with pytest.raises(InputError, match="draws its masks at random; an exact certificate needs a fixed set"):
-        certify_dataset(Smoothed.load(trained), trained, data, out, exactly=Exact())
-    with pytest.raises(InputError, match="leave them out with rule"):
-        predict_dataset(Smoothed.load(folders["bands"]), folders["bands"], data, out, n=100, rule="run-off")
+        certify_dataset(Smoothed.load(trained), trained, data, out, procedure=Exact())
+    with pytest.raises(InputError, match="leave them out beside Exact"):
+        predict_dataset(Smoothed.load(folders["bands"]), folders["bands"], data, out, Exact(), n=100)
     assert not out.exists()
 
 
@@ -255,7 +254,7 @@ def test_training_refuses_what_does_not_fit(
 
 def _certify(folder: Path, out: Path, **settings: Any) -> records.Records:
     data = datasets.load("digits", "test")
-    certify_dataset(Smoothed.load(folder, rows=ROWS), folder, data, out, exactly=Exact(), limit=LIMIT, **settings)
+    certify_dataset(Smoothed.load(folder, rows=ROWS), folder, data, out, procedure=Exact(), limit=LIMIT, **settings)
     return records.read(out)
 
 
@@ -378,7 +377,7 @@ def test_linear_programs_only_enlarge_and_are_told(folders: dict[str, Path], tmp
     out, data = tmp_path / "certify.jsonl", datasets.load("digits", "test")
     exactly = Exact(seconds=0.02)
     certify_dataset(
-        Smoothed.load(folders["partition"], rows=ROWS), folders["partition"], data, out, exactly=exactly, limit=4
+        Smoothed.load(folders["partition"], rows=ROWS), folders["partition"], data, out, procedure=exactly, limit=4
     )
     slow = records.read(out)
     quick = {line.example: line.radius for line in _certify(folders["partition"], tmp_path / "quick.jsonl").lines}
@@ -408,7 +407,7 @@ def test_an_attack_is_on_the_vote_of_all_masks(folders: dict[str, Path], attacke
     assert (run["rule"], run["masks"], run["scheme"]) == ("run-off", 8, smoothed.scheme.config())
     assert not {"n", "alpha", "error"} & run.keys()
     images = adversarial_images(found, datasets.load("digits", "test"))
-    said = smoothed.certify_exactly(images).labels.tolist()
+    said = smoothed.certify(images, Exact()).labels.tolist()
     for line, label in zip(found.lines, said, strict=True):
         assert label == (line.true if line.distance is None else line.said)
         assert (label == line.true) == (line.distance is None)
@@ -543,8 +542,8 @@ def test_a_report_makes_no_patches_of_units_that_are_not_beside_each_other(
     g, model, data = Smoothed(net, scheme, encoding, classes=10), tmp_path / "m.safetensors", datasets.load("digits")
     g.save(model)
     with pytest.raises(InputError, match=message):
-        certify_dataset(g, model, data, tmp_path / "patches.jsonl", exactly=Exact(against="patches"), limit=2)
-    certify_dataset(g, model, data, tmp_path / "pixels.jsonl", exactly=Exact(against="pixels"), limit=2)
+        certify_dataset(g, model, data, tmp_path / "patches.jsonl", procedure=Exact(against="patches"), limit=2)
+    certify_dataset(g, model, data, tmp_path / "pixels.jsonl", procedure=Exact(against="pixels"), limit=2)
     found = records.read(tmp_path / "pixels.jsonl")
     assert summarise(found).against == "pixels"
     with pytest.raises(InputError, match=message):

@@ -23,6 +23,7 @@ from sparsecert.certificates import METHODS, certify_anytime, lead
 from sparsecert.cli import cli
 from sparsecert.datasets.dataset import ArrayImages, Dataset
 from sparsecert.errors import InputError
+from sparsecert.procedures import Exact
 from sparsecert.reports import summarise
 from sparsecert.runs import certify_dataset
 from sparsecert.schemes import ATTACK
@@ -109,7 +110,7 @@ def test_saved_and_loaded_it_votes_the_same(g: sc.Smoothed, digits: Digits, tmp_
 
 def test_certificates_are_those_of_the_tight_theorem(g: sc.Smoothed, digits: Digits) -> None:
     for name, method in METHODS.items():
-        found = g.certify(digits[0], n0=30, n=400, seed=1, bound=name)
+        found = g.certify(digits[0], sc.Fixed(30, 400, name), seed=1)
         for row, certificate in enumerate(found):
             assert certificate == method.certify(found.selection[row], found.estimation[row], g.scheme, 0.05)
             assert isinstance(certificate.interval, Interval)
@@ -117,7 +118,7 @@ def test_certificates_are_those_of_the_tight_theorem(g: sc.Smoothed, digits: Dig
 
 
 def test_sequential_sampling_certifies_by_total_variation(g: sc.Smoothed, digits: Digits) -> None:
-    found = g.certify(digits[0][:5], sampling=sc.Sequential(max_samples=600, n0=100))
+    found = g.certify(digits[0][:5], procedure=sc.Sequential(max_samples=600, n0=100))
     for row, certificate in enumerate(found):
         votes = found.selection[row], found.estimation[row]
         assert certificate == certify_anytime(*votes, g.scheme, 0.05, "two-sided", 500)
@@ -125,7 +126,7 @@ def test_sequential_sampling_certifies_by_total_variation(g: sc.Smoothed, digits
 
 def test_exact_certificates_are_refused(g: sc.Smoothed, digits: Digits) -> None:
     with pytest.raises(InputError, match="an exact certificate needs a fixed set"):
-        g.certify_exactly(digits[0])
+        g.certify(digits[0], Exact())
 
 
 def test_prediction_and_certification_see_what_the_model_is_shown() -> None:

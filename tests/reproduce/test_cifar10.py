@@ -19,7 +19,7 @@ from sparsecert import datasets, modelfile, records
 from sparsecert.cli import cli
 from sparsecert.datasets import ArrayImages
 from sparsecert.errors import InputError
-from sparsecert.procedures.sequential import Sequential
+from sparsecert.procedures import Fixed, Sequential
 from sparsecert.published import published, published_base_accuracy
 from sparsecert.reproduce import Cell, Quiet, Study
 from sparsecert.reproduce.base_accuracy import base_accuracy, kept_base_accuracy
@@ -386,7 +386,7 @@ def test_records_of_other_inputs_or_samples_are_refused(made: tuple[Path, str], 
         ("test", "cifar10", Sequential(max_samples=70, n0=10), "was made with sampling {'kind': 'sequential'"),
     ):
         data = replace(datasets.load("cifar10", split), name=name)
-        certify_dataset(smoothed, folder, data, path, n0=10, n=60, sampling=sampling)
+        certify_dataset(smoothed, folder, data, path, sampling or Fixed(10, 60))
         assert message in _refusal("table-3", "--keeps", 25, *SMALL, "--out", tmp_path)
         path.unlink()
 

@@ -12,7 +12,7 @@ from sparsecert.attacks.defenders import Answers, Defender, refuse_protected
 from sparsecert.procedures.exact import fixed, rule_named
 from sparsecert.smoothed import Smoothed
 from sparsecert.votes.eval_mode import in_eval_mode
-from sparsecert.votes.loop import Voting
+from sparsecert.votes.voter import Voter
 
 
 @dataclass
@@ -35,7 +35,7 @@ class RankedLines:
 
 
 class AllMasks(Defender):
-    """Answers the winner of the vote of exactly all masks of a fixed set: the classifier that `certify_exactly` is of.
+    """Answers the winner of the vote of exactly all masks of a fixed set: the classifier that `Exact` certifies.
 
     It never abstains, and nothing about it is left to chance, so that what fools it once always does. It assumes what
     the certificate assumes: that the model gives a copy the same scores whatever batch it is in.
@@ -51,7 +51,7 @@ class AllMasks(Defender):
         self.smoothed, self.rule = smoothed, rule
         self.masks = fixed(smoothed.scheme).all_masks(smoothed.device)
         self._met = Meeting(smoothed.encoding, self.masks)
-        self._voting: Voting | None = None
+        self._voter: Voter | None = None
         self._lines: RankedLines | None = None
         self._last: tuple[torch.Tensor, RankedLines] | None = None
 
@@ -60,10 +60,10 @@ class AllMasks(Defender):
     ) -> Answers:
         """Scores are shares of the votes, see `standings`. The first image of a slot is where its line begins."""
         inputs = self.smoothed.check(images).to(self.smoothed.device)
-        voting = self._looked_at(inputs)
-        asked, met = self._begun(inputs, slots, voting.classes)
+        voter = self._looked_at(inputs)
+        asked, met = self._begun(inputs, slots, voter.classes)
         rows, masks = met.nonzero().T
-        asked.ranks[rows, masks] = voting.ranks_of(inputs, rows, masks)
+        asked.ranks[rows, masks] = voter.ranks(inputs, rows, masks)
         self._last = None if slots is None else self._remembered(slots.to(inputs.device), asked)
         votes = standings(asked.ranks, self.rule).cpu()
         return Answers(votes.argmax(dim=1), votes.float() / len(self.masks), met.sum(dim=1).cpu())
@@ -95,10 +95,10 @@ class AllMasks(Defender):
         """One for each of the masks."""
         return len(self.masks)
 
-    def _looked_at(self, inputs: torch.Tensor) -> Voting:
+    def _looked_at(self, inputs: torch.Tensor) -> Voter:
         """The model, ready to vote; looked at once."""
-        self._voting = self._voting or self.smoothed.voting(inputs[:1])
-        return self._voting
+        self._voter = self._voter or self.smoothed.voter(inputs[:1])
+        return self._voter
 
     def _probabilities(self, inputs: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
         """float[b, classes]: the sum over these masks."""

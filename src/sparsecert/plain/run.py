@@ -21,7 +21,7 @@ from sparsecert.schemes.philox import key_of
 from sparsecert.training import generator
 from sparsecert.training.run import check_same
 from sparsecert.training.schedule import Paced
-from sparsecert.votes.ablation import PRECISIONS
+from sparsecert.votes.precision import PRECISIONS
 
 ADAM_STATE = "exp_avg", "exp_avg_sq", "step"
 

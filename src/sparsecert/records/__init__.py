@@ -39,7 +39,7 @@ MOST_KEPT = 20_000  # lines held in memory; of longer files each is read when it
 ANSWERS = "yes", "no", "undecided"  # to the question whether a radius is at least so much
 START = b'{"sparsecert"'  # how every records file begins; anything else is not ours to touch
 NOT_BEGUN = "{} is empty: the run that writes it has not begun"
-ATTACK = "attack"  # the kind of a run whose lines are findings
+CERTIFY, PREDICT, ATTACK = "certify", "predict", "attack"  # the kinds of run
 
 
 @dataclass(frozen=True)

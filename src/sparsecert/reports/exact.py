@@ -37,7 +37,7 @@ def exactly_of(records: Records, scheme: Scheme, rule: str | None, against: str 
     if certifies:
         adversary = asked.adversary(masks)
         if "sides" in run:
-            exact.check_damage(adversary, masks, run["sides"] and tuple(run["sides"]))
+            exact.check_geometry(adversary, run["sides"] and tuple(run["sides"]))
     return asked
 
 

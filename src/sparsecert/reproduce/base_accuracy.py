@@ -19,7 +19,7 @@ from sparsecert.reproduce.study import BASE_NAME, Study
 
 if TYPE_CHECKING:
     from sparsecert.smoothed import Smoothed
-    from sparsecert.votes.loop import Voting
+    from sparsecert.votes.voter import Voter
 
 COPIES = 10  # of each image: 600,000 for CIFAR-10, whose standard error is below a tenth of a point
 MOST_IMAGES = 1_024  # classified at once
@@ -123,16 +123,16 @@ def _measured(study: Study, cell: Cell, smoothed: Smoothed, model: str) -> BaseA
     copies = study.n or COPIES
     sets = {"training": study.training, "test": study.test}
     images = sum(len(data.spaced(study.limit)) for data in sets.values())
-    voting = smoothed.voting(pixels(study.test, [0]), len(study.test.classes))
+    voter = smoothed.voter(pixels(study.test, [0]), len(study.test.classes))
     with study.bars.inputs(cell, "classifying", images, copies) as on_progress:
-        shares = {name: _share(smoothed, voting, data, study, copies, on_progress) for name, data in sets.items()}
+        shares = {name: _share(smoothed, voter, data, study, copies, on_progress) for name, data in sets.items()}
     device = torch.cuda.get_device_name(smoothed.device) if smoothed.device.type == "cuda" else smoothed.device.type
     return BaseAccuracy(model, study.seed, copies, **shares, precision=smoothed.precision, device=device)
 
 
 def _share(
     smoothed: Smoothed,
-    voting: Voting,
+    voter: Voter,
     data: Dataset,
     study: Study,
     copies: int,
@@ -144,10 +144,8 @@ def _share(
 
     indices, correct = data.spaced(study.limit), 0
     for examples in groups(indices, MOST_IMAGES):
-        votes = smoothed.begin_count(
-            pixels(data, examples), PREDICTION, copies, study.seed,
-            examples=examples, progress=lambda done: on_progress(0, done), voting=voting,
-        )().votes  # fmt: skip
+        draws = range(PREDICTION, PREDICTION + copies)
+        votes = voter.begin_count(pixels(data, examples), examples, draws, study.seed, on_progress)().votes
         correct += int(votes[range(len(examples)), data.labels[examples]].sum())
         on_progress(len(examples), 0)
     return Share(len(indices), len(data), correct)

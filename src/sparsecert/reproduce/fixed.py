@@ -109,7 +109,7 @@ def _complete(study: Study, cells: Sequence[FixedCell]) -> None:
                     folder,
                     study.test,
                     _path(study, each),
-                    exactly=Exact(),
+                    procedure=Exact(),
                     limit=limit,
                     on_progress=on_progress,
                 )

@@ -44,13 +44,13 @@ def headline(study: Study) -> Iterator[tuple[Table, list[Path]]]:
     First the votes of 28 fixed masks, then k = 45 by sequential sampling, or by the numbers of samples asked for.
     """
     study = replace(study, data=DATA)
-    fixed = _certified(study, FIXED, FIXED_MODEL, f"{CERTIFY}.jsonl", FIXED.choice.numbers["parts"], exactly=Exact())
+    fixed = _certified(study, FIXED, FIXED_MODEL, f"{CERTIFY}.jsonl", FIXED.choice.numbers["parts"], procedure=Exact())
     exact = summarise(fixed)
     yield _exact_table(fixed, exact), []
     known = published("table-1").sampling
     how: dict[str, Any] = {"alpha": known.alpha, "seed": study.seed}
     if study.n0 is None and study.n is None:
-        how["sampling"] = Sequential(n0=known.n0)
+        how["procedure"] = Sequential(n0=known.n0)
         random = _certified(study, RANDOM, RANDOM_MODEL, f"{CERTIFY}-sequential.jsonl", None, **how)
     else:
         asked = study.sampling(known)

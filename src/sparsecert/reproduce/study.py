@@ -174,7 +174,7 @@ class Study:
 
     def _check(self, cells: Sequence[Cell], sampling: Sampling) -> None:
         """Refuses what cannot be trained or certified, before hours of work are done for it."""
-        from sparsecert.smoothed import check_settings
+        from sparsecert.procedures import check_settings
 
         for cell in cells:
             scheme = cell.scheme(self.test.images.shape)

@@ -21,7 +21,7 @@ from sparsecert.records import Writer
 from sparsecert.runs.inputs import Indices, Limit, Shard, choice, indices_of
 from sparsecert.schemes import Bands, Blocks, Lattice, Scheme
 from sparsecert.smoothed import AUTO, Smoothed
-from sparsecert.votes.ablation import PRECISIONS
+from sparsecert.votes.precision import PRECISIONS
 
 
 def facts(

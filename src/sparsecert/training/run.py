@@ -31,8 +31,8 @@ from sparsecert.training.prefetch import Staging
 from sparsecert.training.recipes import Recipe
 from sparsecert.training.schedule import Paced
 from sparsecert.training.synchronised import synchronise
-from sparsecert.votes.ablation import PRECISIONS, Ablation
-from sparsecert.votes.loop import probe
+from sparsecert.votes.precision import PRECISIONS
+from sparsecert.votes.probe import probe
 
 CHECKPOINT_NAME = "checkpoint.safetensors"
 LOG_NAME = "training.jsonl"
@@ -117,8 +117,8 @@ class Run(Paced):
 
     def check_fit(self) -> None:
         """Refuses a model that cannot take the data's images, before anything is written."""
-        ablation = Ablation(self.model, self.scheme, self.encoding, self.device)
-        probe(ablation, torch.zeros(1, *self.data.images.shape, device=self.device), len(self.data.classes))
+        first = torch.zeros(1, *self.data.images.shape, device=self.device)
+        probe(self.model, self.scheme, self.encoding, first, classes=len(self.data.classes))
 
     def settings(self) -> dict[str, Any]:
         """What decides the weights."""
