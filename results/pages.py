@@ -21,23 +21,23 @@ from itertools import zip_longest
 from pathlib import Path
 
 from sparsecert import records
-from sparsecert.published import published_medians, published_patches
+from studies.levine_feizi_2020.published import published_medians, published_patches
 from sparsecert.reports import Gap, Summary, gap_of, summarise
 from sparsecert.reports.attack_tables import magnitude
 from sparsecert.reports.comparison import Table, median, percent
-from sparsecert.reproduce import Study
-from sparsecert.reproduce.attacked import PUBLISHED, Attacked
-from sparsecert.reproduce.base_tables import base_table
-from sparsecert.reproduce.exact import choices_of, exact_table
-from sparsecert.reproduce.fixed import FixedRow, fixed_rows
-from sparsecert.reproduce.headline import headline
-from sparsecert.reproduce.patches import choices_of as patches_of
-from sparsecert.reproduce.patches import patches_table
-from sparsecert.reproduce.recipes import recipes
-from sparsecert.reproduce.table_2 import table_2
-from sparsecert.reproduce.table_6 import table_6
-from sparsecert.reproduce.table_7 import table_7
-from sparsecert.reproduce.tables import table
+from studies.levine_feizi_2020 import Study
+from studies.levine_feizi_2020.attacked import PUBLISHED, Attacked
+from studies.levine_feizi_2020.base_tables import base_table
+from studies.levine_feizi_2020.exact import choices_of, exact_table
+from studies.levine_feizi_2020.fixed_masks import FixedRow, fixed_rows
+from studies.levine_feizi_2020.headline import headline
+from studies.levine_feizi_2020.patches import choices_of as patches_of
+from studies.levine_feizi_2020.patches import patches_table
+from studies.levine_feizi_2020.recipes import recipes
+from studies.levine_feizi_2020.table_2 import table_2
+from studies.levine_feizi_2020.table_6 import table_6
+from studies.levine_feizi_2020.table_7 import table_7
+from studies.levine_feizi_2020.tables import table
 from sparsecert.schemes import Choice
 from sparsecert.training.plans import Rates, duration, plan_text, planned
 

@@ -12,19 +12,19 @@ import pytest
 import torch
 
 from sparsecert import datasets, modelfile, records
-from sparsecert.published import published, published_patches
+from studies.levine_feizi_2020.published import published, published_patches
 from sparsecert.reports import summarise
 from sparsecert.reports.summary import Summary
-from sparsecert.reproduce import Study
-from sparsecert.reproduce.attacked import Attacked
-from sparsecert.reproduce.base_tables import base_rows
-from sparsecert.reproduce.exact import CHOICES
-from sparsecert.reproduce.fixed import fixed_rows
-from sparsecert.reproduce.recipes import recipes
-from sparsecert.reproduce.table_2 import table_2
-from sparsecert.reproduce.table_6 import table_6
-from sparsecert.reproduce.table_7 import table_7
-from sparsecert.reproduce.tables import Row, best, measured_rows
+from studies.levine_feizi_2020 import Study
+from studies.levine_feizi_2020.attacked import Attacked
+from studies.levine_feizi_2020.base_tables import base_rows
+from studies.levine_feizi_2020.exact import CHOICES
+from studies.levine_feizi_2020.fixed_masks import fixed_rows
+from studies.levine_feizi_2020.recipes import recipes
+from studies.levine_feizi_2020.table_2 import table_2
+from studies.levine_feizi_2020.table_6 import table_6
+from studies.levine_feizi_2020.table_7 import table_7
+from studies.levine_feizi_2020.tables import Row, best, measured_rows
 from sparsecert.schemes import Choice
 from sparsecert.smoothed import Smoothed
 
@@ -46,7 +46,7 @@ def _check_rows(rows: list[Row]) -> None:
     for row in rows:
         assert row.published is not None
         assert row.published.accuracy is not None
-        if row.cell.keep >= 15:
+        if row.spec.keep >= 15:
             assert abs(100 * row.one_sided.accuracy - row.published.accuracy) <= 1
         reached = row.one_sided.median_reference
         assert (reached is None) == (row.published.median is None)
@@ -56,7 +56,7 @@ def _check_rows(rows: list[Row]) -> None:
 @pytest.mark.parametrize("keeps", [QUICK, pytest.param(KEEPS, marks=pytest.mark.slow)], ids=["few", "all"])
 def test_table_1_is_near_the_papers(keeps: list[int]) -> None:
     rows = measured_rows(Study(RESULTS), published("table-1"), keeps)
-    assert [row.cell.keep for row in rows] == keeps
+    assert [row.spec.keep for row in rows] == keeps
     _check_rows(rows)
 
 
@@ -159,7 +159,7 @@ def test_cifar10_is_no_worse_than_the_papers() -> None:
 @pytest.mark.parametrize("data", ["mnist", "cifar10"])
 def test_the_mean_encoding_is_no_worse_than_the_papers(data: str) -> None:
     row = measured_rows(Study(RESULTS, data=data), published(f"table-8-{data}"))[-1]
-    assert row.cell.encoding == "mean-fill"
+    assert row.spec.encoding == "mean-fill"
     assert row.published is not None
     assert row.published.accuracy is not None
     assert 100 * row.one_sided.accuracy >= row.published.accuracy
@@ -186,7 +186,7 @@ def test_every_row_of_the_other_tables_is_recorded() -> None:
     assert [row[both.headers.index("recipe")] for row in both.rows] == ["paper-cifar10", "modern-cifar10"]
     assert len(table_6(Study(RESULTS, data="imagenette", epochs=20)).rows) == 6
     resnet_50 = base_rows(Study(RESULTS, data="cifar10", epochs=20), "table-5")
-    assert [row.cell.keep for row in resnet_50] == [25, 50, 75, 100, 125, 150]
+    assert [row.spec.keep for row in resnet_50] == [25, 50, 75, 100, 125, 150]
     assert {row.training.epochs for row in resnet_50 if row.training is not None} == {20}
 
 
