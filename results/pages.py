@@ -20,26 +20,27 @@ from functools import cache, partial
 from itertools import zip_longest
 from pathlib import Path
 
+from studies.levine_feizi_2020.headline import headline
+
 from sparsecert import records
-from studies.levine_feizi_2020.published import published_medians, published_patches
 from sparsecert.reports import Gap, Summary, gap_of, summarise
 from sparsecert.reports.attack_tables import magnitude
 from sparsecert.reports.comparison import Table, median, percent
+from sparsecert.schemes import Choice
+from sparsecert.training.plans import Rates, duration, plan_text, planned
 from studies.levine_feizi_2020 import Study
 from studies.levine_feizi_2020.attacked import PUBLISHED, Attacked
 from studies.levine_feizi_2020.base_tables import base_table
 from studies.levine_feizi_2020.exact import choices_of, exact_table
 from studies.levine_feizi_2020.fixed_masks import FixedRow, fixed_rows
-from studies.levine_feizi_2020.headline import headline
 from studies.levine_feizi_2020.patches import choices_of as patches_of
 from studies.levine_feizi_2020.patches import patches_table
+from studies.levine_feizi_2020.published import published_medians, published_patches
 from studies.levine_feizi_2020.recipes import recipes
 from studies.levine_feizi_2020.table_2 import table_2
 from studies.levine_feizi_2020.table_6 import table_6
 from studies.levine_feizi_2020.table_7 import table_7
 from studies.levine_feizi_2020.tables import table
-from sparsecert.schemes import Choice
-from sparsecert.training.plans import Rates, duration, plan_text, planned
 
 RESULTS = Path(__file__).resolve().parent
 ROOT = RESULTS.parent

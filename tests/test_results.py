@@ -12,21 +12,21 @@ import pytest
 import torch
 
 from sparsecert import datasets, modelfile, records
-from studies.levine_feizi_2020.published import published, published_patches
 from sparsecert.reports import summarise
 from sparsecert.reports.summary import Summary
+from sparsecert.schemes import Choice
+from sparsecert.smoothed import Smoothed
 from studies.levine_feizi_2020 import Study
 from studies.levine_feizi_2020.attacked import Attacked
 from studies.levine_feizi_2020.base_tables import base_rows
 from studies.levine_feizi_2020.exact import CHOICES
 from studies.levine_feizi_2020.fixed_masks import fixed_rows
+from studies.levine_feizi_2020.published import published, published_patches
 from studies.levine_feizi_2020.recipes import recipes
 from studies.levine_feizi_2020.table_2 import table_2
 from studies.levine_feizi_2020.table_6 import table_6
 from studies.levine_feizi_2020.table_7 import table_7
 from studies.levine_feizi_2020.tables import Row, best, measured_rows
-from sparsecert.schemes import Choice
-from sparsecert.smoothed import Smoothed
 
 pytestmark = pytest.mark.check
 

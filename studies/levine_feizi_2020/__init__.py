@@ -1,9 +1,11 @@
-"""The paper's tables and figures, measured again: trains, predicts and certifies what is missing, and no more."""
+"""The tables and figures of Levine & Feizi (AAAI 2020), measured again beside the published numbers.
+
+`python -m studies.levine_feizi_2020 TARGET` trains, predicts, certifies and attacks what its records lack.
+"""
 
 from __future__ import annotations
 
-from studies.levine_feizi_2020.progress import Quiet
 from studies.levine_feizi_2020.model_spec import ModelSpec
 from studies.levine_feizi_2020.study import Study
 
-__all__ = ["ModelSpec", "Quiet", "Study"]
+__all__ = ["ModelSpec", "Study"]

@@ -11,20 +11,23 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sparsecert import records
+from sparsecert.attacks import Attack, attack_named
+from sparsecert.attacks.registry import config_of
 from sparsecert.errors import InputError
-from studies.levine_feizi_2020.published import PublishedAttackedRow, published_attacks
+from sparsecert.modelfile import MODEL_NAME, fingerprint
 from sparsecert.records import AttackRecords, Header, Records, compressed
 from sparsecert.reports.gap import difference
+from sparsecert.runs import Target, attack_dataset, target_of
+from sparsecert.runs.attacks import BYTES_PER_COPY, BYTES_PER_VALUE
+from studies.levine_feizi_2020 import record_files
 from studies.levine_feizi_2020.model_spec import ModelSpec
+from studies.levine_feizi_2020.models import CERTIFY, PREDICT
 from studies.levine_feizi_2020.plain_classifiers import plain_facts, plain_model
-from studies.levine_feizi_2020.study import CERTIFY, PREDICT, Study
-
-if TYPE_CHECKING:
-    from sparsecert.attacks import Attack
-    from sparsecert.runs import Target
+from studies.levine_feizi_2020.published import PublishedAttackedRow, published_attacks
+from studies.levine_feizi_2020.study import Study
 
 PUBLISHED = "pointwise"  # the attack of the paper's table, without the rounds that this package adds to it
 FRESH = "pointwise-fresh"  # the same, every query answered by all copies of fresh masks, as the paper asked
@@ -121,8 +124,6 @@ class Attacked:
 
     def attack(self, name: str) -> Attack:
         """The attack of that name, with its settings."""
-        from sparsecert.attacks import attack_named
-
         if name not in ATTACKS:
             raise InputError(f"--attack must be of {', '.join(ATTACKS)}, got {name!r}")
         restarts = self.restarts or self.known.restarts
@@ -141,14 +142,12 @@ class Attacked:
         return self.study.n or self.known.predict_n
 
     def _own_model(self) -> Path | None:
-        from sparsecert.modelfile import MODEL_NAME
-
         folder = self.study.folder(self.spec)
         return folder if (folder / MODEL_NAME).is_file() else None
 
     def _path(self, model: str, attack: str) -> Path:
         suffix = "" if self._limit == self.known.images else f"-{self._limit}"
-        return self.study.folder_of_all / "attacks" / f"{model}-{attack}{suffix}.jsonl"
+        return self.study.data_folder / "attacks" / f"{model}-{attack}{suffix}.jsonl"
 
     def _located(self, model: str, attack: str) -> Path:
         path = self._path(model, attack)
@@ -156,44 +155,34 @@ class Attacked:
 
     def _is_complete(self, path: Path, model: str, attack: str) -> bool:
         """Whether the records are there with every image; refuses those of other settings or of another model."""
-        seen = records.glance(path) if path.is_file() else None
-        if seen is None:
-            return False
-        header, lines = seen
-        there = _facts(header)
-        for name, value in self._wanted(path, model, attack, int(header.run["data"]["of"])).items():
-            if there.get(name) != value:
-                raise InputError(
-                    f"{path} was made with {name} {there.get(name)}, not {value}; name another --out folder"
-                )
-        return lines == int(header.run["data"]["inputs"])
+        return record_files.is_finished(path, lambda header: self._wanted(path, model, attack, header))
 
-    def _wanted(self, path: Path, model: str, attack: str, of: int) -> dict[str, Any]:
-        """The facts that these attacks would have written into the records of some of so many images."""
-        from sparsecert.attacks.registry import config_of
-        from sparsecert.modelfile import fingerprint
-
+    def _wanted(self, path: Path, model: str, attack: str, header: Header) -> record_files.Settings:
+        """The settings that these attacks would have written into this file."""
         common = {
             "kind": records.ATTACK,
             "attack": config_of(self.attack(attack)),
             "data name": self.study.data,
             "split": "test",
-            "limit": min(self._limit, of),
+            "limit": min(self._limit, int(header.run["data"]["of"])),
             "chosen": None,
             "budget": None,
             "seed": self.study.seed,
         }
         if model != self.ours:
             return {**common, "model": plain_facts(self.study, model, attacked=path).sha256}
-        own = self._own_model()
-        masks = "fresh" if attack == FRESH else "common"
-        samples = {"keep": self.spec.keep, "n": self._n, "alpha": self.known.alpha, "masks": masks}
-        precision = {} if self.study.precision is None else {"precision": self.study.precision}
-        return {**common, **samples, **precision, **({} if own is None else {"model": fingerprint(own)})}
+        own, masks = self._own_model(), "fresh" if attack == FRESH else "common"
+        return {
+            **common,
+            "keep": self.spec.keep,
+            "n": self._n,
+            "alpha": self.known.alpha,
+            "masks": masks,
+            **record_files.wanted_precision(self.study),
+            **({} if own is None else {"model": fingerprint(own)}),
+        }
 
     def _make(self, model: str, attack: str) -> None:
-        from sparsecert.runs import attack_dataset
-
         data, chosen, target = self.study.test, self.attack(attack), self._target(model, full=attack == FRESH)
         images = min(self._limit, len(data))
         with self.study.progress.images(f"attacking {model} by {attack}", images) as on_progress:
@@ -209,8 +198,6 @@ class Attacked:
             )
 
     def _target(self, model: str, full: bool) -> Target:
-        from sparsecert.runs import target_of
-
         study, device = self.study, self.study.device
         data_dir = None if study.data_dir is None else str(study.data_dir)
         if model != self.ours:
@@ -229,8 +216,6 @@ class Attacked:
 
 def side_by_side(images: int, copies: int, restarts: int, shape: tuple[int, ...]) -> int:
     """How many of the images to attack at once on a GPU: all, as far as 8 GiB go; it depends on the run alone."""
-    from sparsecert.runs.attacks import BYTES_PER_COPY, BYTES_PER_VALUE
-
     line = BYTES_PER_COPY * copies + BYTES_PER_VALUE * math.prod(shape)
     return max(1, min(images, GPU_BYTES // (line * restarts)))
 
@@ -239,11 +224,3 @@ def _name(row: PublishedAttackedRow) -> str:
     """What files and messages call the classifier of a row."""
     assert row.model is not None
     return row.model if row.keep is None else f"k{row.keep}"
-
-
-def _facts(header: Header) -> dict[str, Any]:
-    """The facts of a records file under the names of `_wanted`."""
-    run = header.run
-    data = {"data name": run["data"].get("name"), "split": run["data"].get("split"), "limit": run["data"]["inputs"]}
-    classifier = {"model": run.get("model", {}).get("sha256"), "keep": run.get("scheme", {}).get("keep")}
-    return {**run, "kind": header.kind, **data, **classifier}

@@ -9,17 +9,21 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
 
 from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
 from sparsecert.files import write_atomically
+from sparsecert.modelfile import fingerprint
+from sparsecert.runs.inputs import groups, pixels
+from sparsecert.schemes import PREDICTION
+from sparsecert.smoothed import Smoothed
+from sparsecert.votes.loop import Voting
+from studies.levine_feizi_2020 import models, record_files
 from studies.levine_feizi_2020.model_spec import ModelSpec
-from studies.levine_feizi_2020.study import BASE_NAME, Study
-
-if TYPE_CHECKING:
-    from sparsecert.smoothed import Smoothed
-    from sparsecert.votes.loop import Voting
+from studies.levine_feizi_2020.study import Study
 
 COPIES = 10  # of each image: 600,000 for CIFAR-10, whose standard error is below a tenth of a point
 MOST_IMAGES = 1_024  # classified at once
@@ -74,21 +78,19 @@ class BaseAccuracy:
 
 
 def base_accuracy(study: Study, spec: ModelSpec) -> BaseAccuracy:
-    """The spec's base accuracy: found, or measured with its model, which is trained if need be."""
+    """The model's base accuracy: read, or measured where it is missing."""
     found = kept_base_accuracy(study, spec)
     if found is not None:
         return found
-    smoothed = study.load(spec)
-    from sparsecert.modelfile import fingerprint
-
+    smoothed = models.load(study, spec)
     base = _measured(study, spec, smoothed, fingerprint(study.folder(spec)))
-    write_atomically(study.folder(spec) / BASE_NAME, base.to_json().encode())
+    write_atomically(study.folder(spec) / models.BASE_NAME, base.to_json().encode())
     return base
 
 
 def kept_base_accuracy(study: Study, spec: ModelSpec) -> BaseAccuracy | None:
     """What was measured before, if it was; refuses that of other settings or of another model than is there."""
-    path = study.folder(spec) / BASE_NAME
+    path = study.folder(spec) / models.BASE_NAME
     if not path.is_file():
         return None
     try:
@@ -105,26 +107,20 @@ def _check(study: Study, spec: ModelSpec, path: Path, base: BaseAccuracy) -> Non
     for name, share in (("training images", base.training), ("test images", base.test)):
         wanted[name] = share.of if study.limit is None else min(study.limit, share.of)
         there[name] = share.images
-    if study.precision is not None:
-        wanted["precision"], there["precision"] = study.precision, base.precision
-    model = study.model_of(spec)
+    there["precision"] = base.precision
+    wanted |= record_files.wanted_precision(study)
+    model = models.fingerprint(study, spec)
     if model is not None:
         wanted["model"], there["model"] = model, base.model
-    for name, value in wanted.items():
-        if there[name] != value:
-            raise InputError(f"{path} was made with {name} {there[name]}, not {value}; name another --out folder")
+    record_files.refuse_difference(path, there, wanted)
 
 
 def _measured(study: Study, spec: ModelSpec, smoothed: Smoothed, model: str) -> BaseAccuracy:
-    import torch
-
-    from sparsecert.runs import pixels
-
     copies = study.n or COPIES
     sets = {"training": study.training, "test": study.test}
     images = sum(len(data.spaced(study.limit)) for data in sets.values())
     voting = smoothed.voting(pixels(study.test, [0]), len(study.test.classes))
-    with study.progress.inputs(spec, "classifying", images, copies) as on_progress:
+    with study.progress.inputs(f"classifying {spec.folder}", images, copies) as on_progress:
         shares = {name: _share(smoothed, voting, data, study, copies, on_progress) for name, data in sets.items()}
     device = torch.cuda.get_device_name(smoothed.device) if smoothed.device.type == "cuda" else smoothed.device.type
     return BaseAccuracy(model, study.seed, copies, **shares, precision=smoothed.precision, device=device)
@@ -139,8 +135,6 @@ def _share(
     on_progress: Callable[[int, int], None],
 ) -> Share:
     """Counts right classifications; the masks are those of prediction, which no training and no certificate draws."""
-    from sparsecert.runs.inputs import groups, pixels
-    from sparsecert.schemes import PREDICTION
 
     indices, correct = data.spaced(study.limit), 0
     for examples in groups(indices, MOST_IMAGES):

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sparsecert.errors import InputError
-from studies.levine_feizi_2020.published import PublishedBaseRow, published_base_accuracy
 from sparsecert.reports.comparison import NOT_APPLICABLE, Table, percent
 from studies.levine_feizi_2020.base_accuracy import BaseAccuracy, base_accuracy, kept_base_accuracy
-from studies.levine_feizi_2020.model_spec import ModelSpec
 from studies.levine_feizi_2020.defaults import paper_recipe
+from studies.levine_feizi_2020.model_spec import ModelSpec
+from studies.levine_feizi_2020.published import PublishedBaseRow, published_base_accuracy
 from studies.levine_feizi_2020.study import Study
 from studies.levine_feizi_2020.training_log import TrainingLog, training_log
 

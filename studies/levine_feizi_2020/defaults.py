@@ -1,4 +1,4 @@
-"""The design of a study: how the classifiers of a data set are trained and measured unless something else is asked."""
+"""How the models of a data set are trained and measured unless a study's settings say otherwise."""
 
 from __future__ import annotations
 
@@ -22,16 +22,15 @@ class Defaults:
 PHOTOGRAPHS = Defaults("paper-imagenet", limit=400, random=True)  # ImageNet, and any folder in its layout
 DEFAULTS = {
     "mnist": Defaults("paper-mnist", predicts=True),
-    "mnist-sample": Defaults("paper-mnist"),
     "cifar10": Defaults("modern-cifar10", limit=1_000),
     "imagenette": Defaults("modern-imagenette", limit=400, random=True),
     "imagenet": PHOTOGRAPHS,
 }
-PAPER_RECIPES = {"mnist": "paper-mnist", "mnist-sample": "paper-mnist", "cifar10": "paper-cifar10"}
+PAPER_RECIPES = {"mnist": "paper-mnist", "cifar10": "paper-cifar10"}
 
 
 def defaults_for(data: str) -> Defaults:
-    """The design of a study of this data set, given by its name or its folder."""
+    """The defaults of this data set, given by its name or its folder."""
     return DEFAULTS.get(data, PHOTOGRAPHS)
 
 

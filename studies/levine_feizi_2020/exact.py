@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from studies.levine_feizi_2020.published import published_medians
 from sparsecert.records import Records
+from sparsecert.records.subsample import subsample
 from sparsecert.reports import Summary, summarise
 from sparsecert.reports.comparison import NOT_APPLICABLE, Table, median, percent, sentence, shared_facts
 from sparsecert.reports.curves import COLOURS
 from sparsecert.reports.drawing import write_figure
+from sparsecert.schemes import Choice
+from studies.levine_feizi_2020 import record_files
 from studies.levine_feizi_2020.fixed_masks import FixedRow, fixed_rows, subset_notes
+from studies.levine_feizi_2020.output import Output
+from studies.levine_feizi_2020.published import published_medians
 from studies.levine_feizi_2020.study import Study
 from studies.levine_feizi_2020.tables import best, published_over_k
-from sparsecert.records.subsample import subsample
 from studies.levine_feizi_2020.training_log import trained_by
-from sparsecert.schemes import Choice
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,13 +38,14 @@ def choices_of(data: str) -> list[Choice]:
     return [Choice.parse(f"lattice-{name}") for name in CHOICES[data]]
 
 
-def exact(study: Study, choices: Sequence[Choice] | None = None) -> tuple[Table, list[Path]]:
+def exact(study: Study, choices: Sequence[Choice] | None = None) -> Output:
     """The table of these sets of masks, and the figure; what they lack is trained and certified."""
     known = choices_of(study.data) if choices is None else choices
     rows = fixed_rows(study, [choice.one_of(("lattice", "partition"), "altered pixels") for choice in known])
     series = [*exact_series(rows), *sampled_series(sampled_best(study))]
     path = study.out / "figures" / f"exact-{study.data}"
-    return exact_table(study, rows), write_figure(lambda: _figure(study.data, series), path)
+    drawn = write_figure(lambda: _figure(study.data, series), path)
+    return Output((exact_table(study, rows),), tuple(drawn))
 
 
 def exact_table(study: Study, rows: Sequence[FixedRow]) -> Table:
@@ -101,8 +103,8 @@ def sampled_best(study: Study) -> dict[str, Records]:
     """
     study = replace(study, epochs=None)
     sampling = study.sampling(published_over_k(study.data).sampling)
-    specs = [spec for spec in study.found(study.spec(1)) if study.has(spec, sampling)]
-    found = [study.records(spec, sampling)[0] for spec in specs]
+    specs = [spec for spec in study.found(study.spec(1)) if record_files.has(study, spec, sampling)]
+    found = [record_files.read(study, spec, sampling)[0] for spec in specs]
     summaries: dict[str, list[Summary]] = {"two-sided": [], "one-sided": []}
     with study.progress.rows(len(found)) as on_progress:
         for one in found:

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 from sparsecert import datasets
 from sparsecert.errors import InputError
 from sparsecert.files import write_atomically
-from studies.levine_feizi_2020.published import published
 from sparsecert.reports.comparison import median, percent
 from sparsecert.reports.drawing import write_figure
 from sparsecert.reports.pictures import image, retained, show, with_null
+from sparsecert.runs import pixels
+from sparsecert.schemes import ESTIMATION, Uniform
+from studies.levine_feizi_2020 import models
+from studies.levine_feizi_2020.published import published
 from studies.levine_feizi_2020.study import Study
 from studies.levine_feizi_2020.tables import Row, measured_rows
-from sparsecert.schemes import ESTIMATION, Uniform
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,7 +36,7 @@ def figure_1(study: Study, path: Path, keeps: Sequence[int] | None = None) -> li
 
 def base_labels(study: Study, models: dict[int, str]) -> dict[int, list[int]]:
     """How the base classifier of each k (given: its sha256) labels the copies that are shown: found, or computed."""
-    path = study.folder_of_all / "figure-1.json"
+    path = study.data_folder / "figure-1.json"
     known = _read(path, study.seed)
     missing = [keep for keep, model in models.items() if known.get(keep, {}).get("model") != model]
     if missing:
@@ -60,9 +62,7 @@ def _read(path: Path, seed: int) -> dict[int, dict[str, Any]]:
 
 
 def _computed(study: Study, keep: int) -> list[int]:
-    from sparsecert.runs import pixels
-
-    smoothed, image = study.load(study.spec(keep)), pixels(study.test, [EXAMPLE])
+    smoothed, image = models.load(study, study.spec(keep)), pixels(study.test, [EXAMPLE])
     votes = [smoothed.count(image, ESTIMATION + copy, 1, study.seed, examples=[EXAMPLE]) for copy in range(COPIES)]
     return [int(vote.votes[0].argmax()) for vote in votes]
 

@@ -15,8 +15,9 @@ from sparsecert.records import AttackRecords
 from sparsecert.records.attack_records import AttackRecord
 from sparsecert.reports import gap_of, summarise
 from sparsecert.reports.drawing import write_figure
-from studies.levine_feizi_2020.attacked import PUBLISHED, Attacked
 from sparsecert.reports.pictures import Pixels, image, show
+from sparsecert.runs import adversarial_images
+from studies.levine_feizi_2020.attacked import PUBLISHED, Attacked
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -98,7 +99,6 @@ def _examples(attacked: Attacked, findings: AttackRecords, chosen: Sequence[Atta
     """The images themselves, for which the data set has to be there."""
     if not chosen:
         raise InputError(f"{findings.path} holds too few fooled images for {path.name}; attack more, with --limit")
-    from sparsecert.runs import adversarial_images
 
     data, radii = attacked.study.test, _radii(attacked, findings)
     left = adversarial_images(replace(findings, lines=tuple(chosen)), data)[:, 0]

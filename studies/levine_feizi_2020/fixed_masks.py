@@ -1,4 +1,4 @@
-"""The classifiers of fixed sets of masks in a study, and their exact records: each made once and found again.
+"""The models of fixed sets of masks in a study, and their exact records: made where they are missing.
 
     OUT/mnist/lattice-28x1/model.safetensors   training.jsonl   certify.jsonl
     OUT/mnist/lattice-28x1/certify-500.jsonl   of fewer test images than all
@@ -13,16 +13,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from sparsecert import records
-from sparsecert.errors import InputError
 from sparsecert.procedures.exact import Exact
 from sparsecert.records import Header, Records, compressed
 from sparsecert.reports import Summary, summarise
-from studies.levine_feizi_2020.model_spec import FixedMasksSpec
-from studies.levine_feizi_2020.study import CERTIFY, Study
+from sparsecert.runs import certify_dataset
+from sparsecert.runs.inputs import indices_of
 from sparsecert.schemes import Choice, FixedMasks, from_config
+from studies.levine_feizi_2020 import models, record_files
+from studies.levine_feizi_2020.model_spec import FixedMasksSpec
+from studies.levine_feizi_2020.models import CERTIFY
+from studies.levine_feizi_2020.study import Study
 
 BY_BLOCKS = 1_000
 
@@ -77,7 +79,8 @@ def fixed_rows(study: Study, choices: Sequence[Choice]) -> list[FixedRow]:
     """The classifiers of these sets of masks; what they lack is made."""
     specs = {choice: study.fixed_masks_spec(choice) for choice in choices}
     lacking = [spec for spec in specs.values() if not _is_complete(study, spec)]
-    study.refuse_two_test_sets([_located(study, spec) for spec in specs.values()], making=bool(lacking))
+    there = [_located(study, spec) for spec in specs.values()]
+    record_files.refuse_two_test_sets(study, there, making=bool(lacking))
     _complete(study, lacking)
     rows = []
     with study.progress.rows(len(specs)) as on_progress:
@@ -89,29 +92,20 @@ def fixed_rows(study: Study, choices: Sequence[Choice]) -> list[FixedRow]:
 
 
 def _complete(study: Study, specs: Sequence[FixedMasksSpec]) -> None:
-    """Trains and certifies these specs; refuses what cannot be made before hours of work are done for it."""
-    from sparsecert.runs import certify_dataset
-    from sparsecert.runs.inputs import indices_of
-
+    """Trains and certifies these models; what cannot be done is refused before hours of work."""
     for spec in specs:
         Exact().adversary(spec.scheme(study.test.images.shape))
-        study.refuse_orphans(spec)
-    for together in study.side_by_side(specs):
-        study.train(together)
-        for each in together:
-            smoothed, folder = study.load(each), study.folder(each)
+        models.refuse_orphans(study, spec)
+    for together in models.batches(study, specs):
+        models.train(study, together)
+        for spec in together:
+            smoothed, limit = models.load(study, spec), _limit(study, spec)
             assert isinstance(smoothed.scheme, FixedMasks)
-            limit = _limit(study, each)
             inputs, masks = len(indices_of(study.test, limit)), len(smoothed.scheme.table)
-            with study.progress.inputs(each, "certifying", inputs, masks) as on_progress:
+            source, out = study.folder(spec), _path(study, spec)
+            with study.progress.inputs(f"certifying {spec.folder}", inputs, masks) as on_progress:
                 certify_dataset(
-                    smoothed,
-                    folder,
-                    study.test,
-                    _path(study, each),
-                    exactly=Exact(),
-                    limit=limit,
-                    on_progress=on_progress,
+                    smoothed, source, study.test, out, exactly=Exact(), limit=limit, on_progress=on_progress
                 )
 
 
@@ -133,38 +127,25 @@ def _located(study: Study, spec: FixedMasksSpec) -> Path:
 
 
 def _is_complete(study: Study, spec: FixedMasksSpec) -> bool:
-    """Whether the records are there with every input; refuses those of other settings, or of another model."""
+    """Whether the records are there with every input; refuses those of other settings or of another model."""
     path = _located(study, spec)
-    seen = records.glance(path) if path.is_file() else None
-    if seen is None:
-        return False
-    header, lines = seen
-    differing = _differing(study, spec, header)
-    if differing is not None:
-        raise InputError(f"{path} was made with {differing}; name another --out folder")
-    known = study.model_of(spec)
-    if known is not None and header.run.get("model") != {"sha256": known}:
-        raise InputError(f"{path} was made with another model than {study.folder(spec)}; name another --out folder")
-    return lines == int(header.run["data"]["inputs"])
+    finished = record_files.is_finished(path, lambda header: _wanted(study, spec, header))
+    record_files.refuse_other_model(study, spec, path)
+    return finished
 
 
-def _differing(study: Study, spec: FixedMasksSpec, header: Header) -> str | None:
-    """The first setting in which a records file is not what this study would have written, in words."""
-    run = header.run
-    of = int(run["data"]["of"])
-    scheme = run.get("scheme", {})
-    there = {**scheme, "scheme": scheme.get("kind"), "limit": run["data"]["inputs"], "data": run["data"]["name"]}
-    there |= {"split": run["data"]["split"], "encoding": run.get("encoding", {}).get("kind")}
-    there |= {name: run.get(name) for name in ("rule", "precision", "chosen")}
-    asked = _limit(study, spec)
-    limit = of if asked is None else min(asked, of)
-    precision = {} if study.precision is None else {"precision": study.precision}
-    wanted: dict[str, Any] = dict(spec.facts)
-    wanted |= {"rule": "run-off", "data": study.data, "split": "test", "limit": limit, "chosen": None, **precision}
-    for name, value in wanted.items():
-        if there.get(name) != value:
-            return f"{name} {there.get(name)}, not {value}"
-    return None
+def _wanted(study: Study, spec: FixedMasksSpec, header: Header) -> record_files.Settings:
+    """The settings that the study would have written into this file."""
+    of, asked = int(header.run["data"]["of"]), _limit(study, spec)
+    return {
+        **spec.settings,
+        "rule": "run-off",
+        "data name": study.data,
+        "split": "test",
+        "limit": of if asked is None else min(asked, of),
+        "chosen": None,
+        **record_files.wanted_precision(study),
+    }
 
 
 def subset_notes(rows: Sequence[FixedRow]) -> list[str]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from sparsecert.datasets import Dataset
+from sparsecert.encodings import Encoding, ReplacedValues
 from sparsecert.schemes import Choice, FixedMasks, RandomValues, Scheme, Uniform
+from sparsecert.training import default_encoding
 from sparsecert.training.recipes import Recipe
-
-if TYPE_CHECKING:
-    from sparsecert.datasets import Dataset
-    from sparsecert.encodings import Encoding
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class ModelSpec:
 
     @property
     def folder(self) -> str:
-        """Its folder in the study's."""
+        """The name of its folder."""
         encoding = None if self.encoding == "null-channels" else self.encoding
         return "-".join(filter(None, (f"k{self.keep}", encoding, self.recipe, self.model)))
 
@@ -39,7 +38,6 @@ class ModelSpec:
 
     def encoder(self, data: Dataset, recipe: Recipe) -> Encoding:
         """Its encoding, with the constants of its training set."""
-        from sparsecert.training import default_encoding
 
         return default_encoding(data, recipe, self.encoding)
 
@@ -48,7 +46,7 @@ class ModelSpec:
         return replace(recipe, keep=self.keep, model=self.model or recipe.model)
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
         """What the headers of its records say of its scheme and encoding."""
         return {"keep": self.keep, "encoding": self.encoding}
 
@@ -67,10 +65,10 @@ class RandomValuesSpec(ModelSpec):
 
     @property
     def folder(self) -> str:
-        """Its folder in the study's."""
+        """The name of its folder."""
         values = None if self.values == 256 else f"values-{self.values}"
         return "-".join(
-            filter(None, (f"kappa-{self.facts['kappa']}".replace("/", "-of-"), values, self.recipe, self.model))
+            filter(None, (f"kappa-{self.settings['kappa']}".replace("/", "-of-"), values, self.recipe, self.model))
         )
 
     def scheme(self, shape: Sequence[int]) -> Scheme:
@@ -79,7 +77,6 @@ class RandomValuesSpec(ModelSpec):
 
     def encoder(self, data: Dataset, recipe: Recipe) -> Encoding:
         """Its encoding."""
-        from sparsecert.encodings import ReplacedValues
 
         return ReplacedValues(self.values)
 
@@ -88,7 +85,7 @@ class RandomValuesSpec(ModelSpec):
         return replace(recipe, masks="sample", model=self.model or recipe.model)
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
         """What the headers of its records say of its scheme and encoding."""
         config = RandomValues(1, self.kappa, self.values).config()
         return {"kappa": config["kappa"], "values": self.values, "encoding": self.encoding}
@@ -103,7 +100,7 @@ class FixedMasksSpec(ModelSpec):
 
     @property
     def folder(self) -> str:
-        """Its folder in the study's."""
+        """The name of its folder."""
         encoding = None if self.encoding == "null-channels" else self.encoding
         return "-".join(filter(None, (str(self.choice), encoding, self.recipe, self.model)))
 
@@ -117,6 +114,6 @@ class FixedMasksSpec(ModelSpec):
         return replace(recipe, scheme=str(self.choice), model=self.model or recipe.model)
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
         """What the headers of its records say of its scheme and encoding."""
         return {"scheme": self.choice.kind, **self.choice.numbers, "encoding": self.encoding}

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
-from studies.levine_feizi_2020.published import PublishedPatch, published_patches
 from sparsecert.reports import write_curves
 from sparsecert.reports.comparison import NOT_APPLICABLE, Table, percent, sentence, shared_facts
+from sparsecert.schemes import Choice
 from studies.levine_feizi_2020.fixed_masks import FixedRow, fixed_rows, subset_notes
+from studies.levine_feizi_2020.output import Output
+from studies.levine_feizi_2020.published import PublishedPatch, published_patches
 from studies.levine_feizi_2020.study import Study
 from studies.levine_feizi_2020.training_log import trained_by
-from sparsecert.schemes import Choice
 
 CHOICES = {
     "mnist": ("bands-2", "bands-4", "bands-6", "blocks-10", "blocks-12"),
@@ -25,12 +25,12 @@ def choices_of(data: str) -> list[Choice]:
     return [Choice.parse(name) for name in CHOICES[data]]
 
 
-def patches(study: Study, choices: Sequence[Choice] | None = None) -> tuple[Table, list[Path]]:
+def patches(study: Study, choices: Sequence[Choice] | None = None) -> Output:
     """The table of these bands and blocks, and their curves; what they lack is trained and certified."""
     known = choices_of(study.data) if choices is None else choices
     rows = fixed_rows(study, [choice.one_of(("blocks", "bands"), "an altered patch") for choice in known])
     drawn = write_curves([row.run_off for row in rows], study.out / "figures" / f"patches-{study.data}")
-    return patches_table(study, rows), drawn
+    return Output((patches_table(study, rows),), tuple(drawn))
 
 
 def patches_table(study: Study, rows: Sequence[FixedRow]) -> Table:

@@ -11,16 +11,16 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import torch
 
 from sparsecert.errors import InputError
 from sparsecert.files import write_atomically
+from sparsecert.modelfile import MODEL_NAME, fingerprint
+from sparsecert.plain import NEAREST_NEIGHBOUR, PlainRecipe, defender_for, load, plain_recipe, train_plain
+from sparsecert.runs.inputs import groups, pixels
 from studies.levine_feizi_2020.study import Study
 
-if TYPE_CHECKING:
-    from sparsecert.plain import PlainRecipe
-
-NEAREST_NEIGHBOUR = "nearest-neighbour"
 FACTS_NAME = "plain.json"
 AT_ONCE = 1_000  # test images that the nearest neighbour is asked about
 
@@ -43,7 +43,7 @@ class PlainFacts:
 
 def plain_folder(study: Study, kind: str) -> Path:
     """Where the network of that kind is."""
-    return study.folder_of_all / "plain" / kind
+    return study.data_folder / "plain" / kind
 
 
 def plain_model(study: Study, kind: str) -> str:
@@ -57,8 +57,6 @@ def plain_model(study: Study, kind: str) -> str:
 
 
 def _is_there(study: Study, kind: str) -> bool:
-    from sparsecert.modelfile import MODEL_NAME
-
     return kind == NEAREST_NEIGHBOUR or (plain_folder(study, kind) / MODEL_NAME).is_file()
 
 
@@ -83,7 +81,7 @@ def plain_facts(study: Study, kind: str, attacked: Path | None = None) -> PlainF
 
 def facts_path(study: Study) -> Path:
     """The file of what is known."""
-    return study.folder_of_all / "attacks" / FACTS_NAME
+    return study.data_folder / "attacks" / FACTS_NAME
 
 
 def _kept(study: Study) -> dict[str, PlainFacts]:
@@ -104,7 +102,6 @@ def _check(study: Study, kind: str, facts: PlainFacts) -> None:
     """Refuses what is known of a network that was trained otherwise, or that is not the one in its folder."""
     if kind == NEAREST_NEIGHBOUR:
         return
-    from sparsecert.modelfile import fingerprint
 
     path = facts_path(study)
     wanted = {"seed": study.seed, "epochs": _recipe(study, kind).epochs}
@@ -119,18 +116,13 @@ def _check(study: Study, kind: str, facts: PlainFacts) -> None:
 
 
 def _recipe(study: Study, kind: str) -> PlainRecipe:
-    from sparsecert.plain import plain_recipe
-
     recipe = plain_recipe(study.data, kind)
     return recipe if study.epochs is None else replace(recipe, epochs=study.epochs)
 
 
 def _network(study: Study, kind: str) -> PlainFacts:
-    from sparsecert.modelfile import fingerprint
-    from sparsecert.plain import load, train_plain
-
     folder, recipe = plain_folder(study, kind), _recipe(study, kind)
-    with study.progress.plain(kind) as on_progress:
+    with study.progress.training(f"training {kind}") as on_progress:
         train_plain(
             study.training,
             study.test,
@@ -153,11 +145,6 @@ def _network(study: Study, kind: str) -> PlainFacts:
 
 
 def _nearest_neighbour(study: Study) -> PlainFacts:
-    import torch
-
-    from sparsecert.plain import defender_for
-    from sparsecert.runs.inputs import groups, pixels
-
     test = study.test
     defender, right = defender_for(NEAREST_NEIGHBOUR, test, study.device, study.data_dir), 0
     with study.progress.images(f"classifying by {NEAREST_NEIGHBOUR}", len(test)) as on_progress:

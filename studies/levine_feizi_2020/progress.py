@@ -1,62 +1,41 @@
-"""How a study tells of its progress: to a terminal, or to nobody."""
+"""Progress bars of a study."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 
-from studies.levine_feizi_2020.model_spec import ModelSpec
-
-if TYPE_CHECKING:
-    from sparsecert.training import Progress
+from sparsecert.cli.progress import attack_bar, inputs_bar, training_bar
+from sparsecert.training import Progress as TrainingProgress
 
 
-class Bars(Protocol):
-    """How a study tells of its progress."""
+@dataclass(frozen=True)
+class Progress:
+    """A bar on stderr for each thing that takes long, or none where they are not `shown`."""
 
-    def training(self, specs: Sequence[ModelSpec]) -> AbstractContextManager[Callable[[Progress], None]]:
-        """For the training of these specs together."""
+    shown: bool = False
+
+    def training(self, label: str) -> AbstractContextManager[Callable[[TrainingProgress], None]]:
+        """For a training run, or several at once."""
+        return training_bar(label) if self.shown else nullcontext(_ignore)
 
     def inputs(
-        self, spec: ModelSpec, verb: str, inputs: int, copies: int | None
+        self, label: str, inputs: int, copies: int, noun: str = "inputs"
     ) -> AbstractContextManager[Callable[[int, int], None]]:
-        """For one spec's records."""
+        """For inputs with so many copies each; call it with (inputs, copies) done."""
+        return inputs_bar(label, inputs, copies, noun) if self.shown else nullcontext(_ignore)
 
-    def plain(self, kind: str) -> AbstractContextManager[Callable[[Progress], None]]:
-        """For the training of a plain network."""
-
-    def images(self, verb: str, images: int) -> AbstractContextManager[Callable[[int, int], None]]:
-        """For images that are attacked: to be told (images, evaluations) done."""
-
-    def rows(self, rows: int) -> AbstractContextManager[Callable[[], None]]:
-        """For certifying the votes of so many records files; to be called after each."""
-
-
-class Quiet:
-    """Tells nothing."""
-
-    @contextmanager
-    def training(self, specs: Sequence[ModelSpec]) -> Iterator[Callable[[Progress], None]]:
-        """Nothing is told."""
-        yield lambda progress: None
-
-    @contextmanager
-    def inputs(self, spec: ModelSpec, verb: str, inputs: int, copies: int | None) -> Iterator[Callable[[int, int], None]]:
-        """Nothing is told."""
-        yield lambda inputs, copies: None
-
-    @contextmanager
-    def plain(self, kind: str) -> Iterator[Callable[[Progress], None]]:
-        """Nothing is told."""
-        yield lambda progress: None
-
-    @contextmanager
-    def images(self, verb: str, images: int) -> Iterator[Callable[[int, int], None]]:
-        """Nothing is told."""
-        yield lambda images, evaluations: None
+    def images(self, label: str, images: int) -> AbstractContextManager[Callable[[int, int], None]]:
+        """For images under attack; call it with (images, evaluations) done."""
+        return attack_bar(images, label) if self.shown else nullcontext(_ignore)
 
     @contextmanager
     def rows(self, rows: int) -> Iterator[Callable[[], None]]:
-        """Nothing is told."""
-        yield lambda: None
+        """For certifying the votes of so many records files; call it after each."""
+        with self.inputs("certifying the recorded votes", rows, 1, "rows") as on_progress:
+            yield lambda: on_progress(1, 0)
+
+
+def _ignore(*_: object) -> None:
+    """Reports nothing."""

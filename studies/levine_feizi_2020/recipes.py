@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sparsecert.errors import InputError
-from studies.levine_feizi_2020.published import Published
 from sparsecert.reports.comparison import Table
+from studies.levine_feizi_2020 import record_files
 from studies.levine_feizi_2020.defaults import paper_recipe
+from studies.levine_feizi_2020.published import Published
 from studies.levine_feizi_2020.study import Study
 from studies.levine_feizi_2020.tables import beside_published, measured_rows, published_over_k, subset_notes
 
@@ -34,11 +35,15 @@ def recipes(study: Study, keeps: Sequence[int] | None = None) -> Table:
 def _measured_by_all(studies: Sequence[Study], known: Published) -> list[int]:
     """Every k whose records are there for each of the studies."""
     found = [
-        {spec.keep for spec in study.found(study.spec(1)) if study.has(spec, study.sampling(known.sampling))}
+        {
+            spec.keep
+            for spec in study.found(study.spec(1))
+            if record_files.has(study, spec, study.sampling(known.sampling))
+        }
         for study in studies
     ]
     both = sorted(set.intersection(*found))
     if not both:
-        folder, names = studies[0].folder_of_all, " and ".join(study.recipe or "" for study in studies)
+        folder, names = studies[0].data_folder, " and ".join(study.recipe or "" for study in studies)
         raise InputError(f"{folder} holds no k measured with both {names}; name some with --keeps, and they are made")
     return both

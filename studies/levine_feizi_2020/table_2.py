@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from studies.levine_feizi_2020.published import PublishedAttackedRow
 from sparsecert.records import AttackRecords
 from sparsecert.reports import AttackSummary, Gap, alarm, gap_of, summarise, summarise_attack, write_gaps
 from sparsecert.reports.attack_tables import WATCHED, attack_facts, magnitude
 from sparsecert.reports.attacks import median_magnitude
 from sparsecert.reports.classification import classify
 from sparsecert.reports.comparison import NOT_APPLICABLE, Table, median, percent, sentence, shared
-from studies.levine_feizi_2020.attacked import ATTACKS, FRESH, PUBLISHED, Attacked
-from studies.levine_feizi_2020.plain_classifiers import plain_facts
 from sparsecert.schemes import from_config
+from studies.levine_feizi_2020.attacked import ATTACKS, FRESH, PUBLISHED, Attacked
+from studies.levine_feizi_2020.output import Output
+from studies.levine_feizi_2020.plain_classifiers import plain_facts
+from studies.levine_feizi_2020.published import PublishedAttackedRow
 
 LEAST_MEDIAN, TIMES_THE_BEST_OTHER = 25, 2  # the bars
 HEADERS = (
@@ -47,16 +47,7 @@ class Row:
     images: int
 
 
-@dataclass(frozen=True)
-class AttackedTable:
-    """The table, that of other attacks where there is one, figures that were drawn, and loud lines where not sound."""
-
-    tables: tuple[Table, ...]
-    drawn: tuple[Path, ...]
-    alarms: tuple[str, ...]
-
-
-def table_2(attacked: Attacked, others: Sequence[str] = ()) -> AttackedTable:
+def table_2(attacked: Attacked, others: Sequence[str] = ()) -> Output:
     """Trains and attacks what is missing; `others` are further attacks, shown with those that have records.
 
     Where the study has certificates of the smoothed classifier, every attack on it is checked against them.
@@ -80,7 +71,7 @@ def table_2(attacked: Attacked, others: Sequence[str] = ()) -> AttackedTable:
     path = attacked.study.out / "figures" / "table-2-gap"
     drawn = write_gaps([first], [ours.summary], path) if isinstance(first, Gap) else []
     alarms = (alarm(gap) for gap in gaps.values() if isinstance(gap, Gap))
-    return AttackedTable(tuple(tables), tuple(drawn), tuple(filter(None, alarms)))
+    return Output(tuple(tables), tuple(drawn), tuple(filter(None, alarms)))
 
 
 def _row(attacked: Attacked, model: str) -> Row:

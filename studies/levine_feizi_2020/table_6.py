@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from studies.levine_feizi_2020.published import PublishedRow, published
 from sparsecert.reports.comparison import NOT_APPLICABLE, Table, median
+from studies.levine_feizi_2020 import models
+from studies.levine_feizi_2020.published import PublishedRow, published
 from studies.levine_feizi_2020.study import Study
 from studies.levine_feizi_2020.tables import (
     ACCURACY_NOTE,
@@ -33,7 +34,7 @@ def table_6(study: Study, keeps: Sequence[int] | None = None) -> Table:
     classes = rows[0].classes
     is_imagenet = study.data == "imagenet" and classes == IMAGENET_CLASSES
     name = _name(study, is_imagenet)
-    trained = study.training_set()
+    trained = models.training_set(study)
     images = "" if trained is None else f", {trained['images']:,} training images"
     data = f"{name} ({classes:,} classes{images})"
     apart = f"the measured rows are of {data}, the published ones of ImageNet (1,000 classes): not to be compared"
@@ -67,7 +68,7 @@ def _name(study: Study, is_imagenet: bool) -> str:
     """What the photographs are called; ImageNet only where they are of its 1,000 classes."""
     if is_imagenet:
         return "ImageNet"
-    return "Imagenette" if study.data == "imagenette" else study.folder_of_all.name
+    return "Imagenette" if study.data == "imagenette" else study.data_folder.name
 
 
 def _measured(name: str, row: Row) -> tuple[str, ...]:

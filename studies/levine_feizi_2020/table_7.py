@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from studies.levine_feizi_2020.published import Sampling, published, published_schemes
 from sparsecert.reports import Summary, summarise
 from sparsecert.reports.comparison import NOT_APPLICABLE, Table, median, sentence, shared_facts
+from studies.levine_feizi_2020 import record_files
 from studies.levine_feizi_2020.model_spec import ModelSpec, RandomValuesSpec
+from studies.levine_feizi_2020.published import Sampling, published, published_schemes
 from studies.levine_feizi_2020.study import Study
 from studies.levine_feizi_2020.tables import ACCURACY_NOTE, accuracy_text, best
 from studies.levine_feizi_2020.training_log import trained_by
@@ -85,19 +86,19 @@ def _spec(study: Study, kappa: str, values: int) -> RandomValuesSpec:
 
 
 def _measured(study: Study, specs: Sequence[ModelSpec]) -> list[Measured]:
-    """Trains and certifies what the specs lack; the accuracy comes from the same votes for all.
+    """Trains and certifies what the models lack; the accuracy comes from the same votes for all.
 
     Where some of the images are asked for, and ablation has records of all, it is those of the same images.
     """
     sampling = replace(study.sampling(published("table-1").sampling), predict_n=None)
     whole = [spec for spec in specs if _has_more(study, spec, sampling)]
-    study.complete([spec for spec in specs if spec not in whole], sampling)
-    found = {spec: study.records(spec, sampling)[0] for spec in specs if spec not in whole}
+    record_files.complete(study, [spec for spec in specs if spec not in whole], sampling)
+    found = {spec: record_files.read(study, spec, sampling)[0] for spec in specs if spec not in whole}
     asked = {line.example for one in found.values() for line in one.lines}
     for spec in whole:
-        every, _ = replace(study, limit=None).records(spec, sampling)
+        every, _ = record_files.read(replace(study, limit=None), spec, sampling)
         found[spec] = replace(every, lines=tuple(line for line in every.lines if line.example in asked))
-    study.refuse_two_test_sets([one.path for one in found.values()], making=False)
+    record_files.refuse_two_test_sets(study, [one.path for one in found.values()], making=False)
     rows = []
     with study.progress.rows(len(specs)) as on_progress:
         for spec in specs:
@@ -109,9 +110,9 @@ def _measured(study: Study, specs: Sequence[ModelSpec]) -> list[Measured]:
 
 def _has_more(study: Study, spec: ModelSpec, sampling: Sampling) -> bool:
     """Whether of ablation there are no records of the images asked for alone, but records of all."""
-    if isinstance(spec, RandomValuesSpec) or study.limit is None or study.has(spec, sampling):
+    if isinstance(spec, RandomValuesSpec) or study.limit is None or record_files.has(study, spec, sampling):
         return False
-    return replace(study, limit=None).has(spec, sampling)
+    return record_files.has(replace(study, limit=None), spec, sampling)
 
 
 def _texts(row: Measured) -> tuple[str, ...]:

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sparsecert.errors import InputError
-from studies.levine_feizi_2020.published import Published, PublishedRow, Sampling, published
 from sparsecert.reports import Summary, summarise
 from sparsecert.reports.comparison import NOT_APPLICABLE, Table, facts, median, percent, sentence, shared_facts
-from studies.levine_feizi_2020.model_spec import ModelSpec
+from studies.levine_feizi_2020 import record_files
 from studies.levine_feizi_2020.defaults import paper_recipe
+from studies.levine_feizi_2020.model_spec import ModelSpec
+from studies.levine_feizi_2020.published import Published, PublishedRow, Sampling, published
 from studies.levine_feizi_2020.study import Study
 from studies.levine_feizi_2020.training_log import TrainingLog, duration, trained_by, training_log
 
@@ -49,7 +50,7 @@ def measured_rows(study: Study, table: Published, keeps: Sequence[int] | None = 
     printed = {study.spec(row.keep, row.encoding): row for row in table.rows}
     sampling = study.sampling(table.sampling)
     specs = _specs(study, table, sampling) if keeps is None else _specs_of(study, table, keeps)
-    study.complete(specs, sampling)
+    record_files.complete(study, specs, sampling)
     rows = []
     with study.progress.rows(len(specs)) as on_progress:
         for spec in specs:
@@ -63,7 +64,9 @@ def _specs(study: Study, table: Published, sampling: Sampling) -> list[ModelSpec
     printed = [study.spec(row.keep, row.encoding) for row in table.rows]
     if len({spec.keep for spec in printed}) == 1:
         return printed
-    others = [spec for spec in study.found(study.spec(1)) if spec not in printed and study.has(spec, sampling)]
+    others = [
+        spec for spec in study.found(study.spec(1)) if spec not in printed and record_files.has(study, spec, sampling)
+    ]
     return sorted([*printed, *others], key=lambda spec: spec.keep)
 
 
@@ -79,7 +82,7 @@ def _specs_of(study: Study, table: Published, keeps: Sequence[int]) -> list[Mode
 
 
 def _row(study: Study, spec: ModelSpec, printed: PublishedRow | None, sampling: Sampling) -> Row:
-    records, predictions = study.records(spec, sampling)
+    records, predictions = record_files.read(study, spec, sampling)
     run, recipe = records.header.run, study.recipe_of(spec).name
     return Row(
         spec=spec,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from sparsecert import records
 from sparsecert.errors import InputError
 from sparsecert.records import compressed
+from sparsecert.training.run import LOG_NAME
 from studies.levine_feizi_2020.model_spec import ModelSpec
 from studies.levine_feizi_2020.study import Study
 
@@ -27,8 +28,6 @@ class TrainingLog:
 
 def training_log(study: Study, spec: ModelSpec) -> TrainingLog | None:
     """The spec's log, plain or compressed; None where there is none."""
-    from sparsecert.training.run import LOG_NAME
-
     path = compressed(study.folder(spec) / LOG_NAME)
     if path is None:
         return None
@@ -42,7 +41,7 @@ def training_log(study: Study, spec: ModelSpec) -> TrainingLog | None:
 
 
 def trained_by(study: Study, specs: Sequence[ModelSpec]) -> str:
-    """The recipe of these specs and for how many epochs each was trained, in words: as their logs say.
+    """The recipe of these models and for how many epochs each was trained, in words: as their logs say.
 
     Where a spec has no log, as many as the study would train it for.
     """

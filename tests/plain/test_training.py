@@ -21,9 +21,9 @@ from sparsecert.errors import InputError
 from sparsecert.plain import PlainRecipe, PlainRun, networks, plain_recipe, train_plain
 from sparsecert.plain.evaluation import accuracy
 from sparsecert.plain.training import Stepper
-from studies.levine_feizi_2020.published import ATTACKS, names, published, published_attacks
 from sparsecert.training import Progress, Stop, train
 from sparsecert.training.recipes import RECIPES
+from studies.levine_feizi_2020.published import ATTACKS, names, published, published_attacks
 from tests.commands import sparsecert
 
 CPU = torch.device("cpu")

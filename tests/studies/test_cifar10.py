@@ -20,13 +20,13 @@ from sparsecert.cli import cli
 from sparsecert.datasets import ArrayImages
 from sparsecert.errors import InputError
 from sparsecert.procedures.sequential import Sequential
-from studies.levine_feizi_2020.published import published, published_base_accuracy
-from studies.levine_feizi_2020 import ModelSpec, Quiet, Study
-from studies.levine_feizi_2020.base_accuracy import base_accuracy, kept_base_accuracy
-from studies.levine_feizi_2020.tables import measured_rows
-from studies.levine_feizi_2020.training_log import duration, training_log
 from sparsecert.runs import certify_dataset
 from sparsecert.smoothed import Smoothed
+from studies.levine_feizi_2020 import ModelSpec, Quiet, Study
+from studies.levine_feizi_2020.base_accuracy import base_accuracy, kept_base_accuracy
+from studies.levine_feizi_2020.published import published, published_base_accuracy
+from studies.levine_feizi_2020.tables import measured_rows
+from studies.levine_feizi_2020.training_log import duration, training_log
 
 from .made import TESTED, TRAINED, use_small_data
 
@@ -213,7 +213,7 @@ def test_folders_name_what_is_not_usual(tmp_path: Path) -> None:
     assert paper.recipe_of(paper.spec(75)).name == "paper-cifar10"
     assert usual.recipe_of(usual.spec(75, model="resnet50-cifar")).model == "resnet50-cifar"
     assert usual.folder(usual.spec(25)) == tmp_path / "cifar10" / "k25"
-    assert Study(tmp_path, data="some/where/photos").folder_of_all == tmp_path / "photos"
+    assert Study(tmp_path, data="some/where/photos").data_folder == tmp_path / "photos"
     for name in ("k25", "k5-mean-fill", "k75-paper-cifar10", "kx", "k0", "k75-mean-fill-paper-cifar10"):
         (tmp_path / "cifar10" / name).mkdir(parents=True)
     assert [spec.folder for spec in usual.found(usual.spec(1))] == ["k25"]

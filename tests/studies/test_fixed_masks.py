@@ -13,16 +13,16 @@ from sparsecert import datasets, records
 from sparsecert.cli import main
 from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
-from studies.levine_feizi_2020.published import MEDIANS, PATCHES, names, published_medians, published_patches
 from sparsecert.reports import summarise
 from sparsecert.reports.comparison import median, percent
+from sparsecert.schemes import Choice
 from studies.levine_feizi_2020 import Study, fixed
 from studies.levine_feizi_2020 import exact as exacts
 from studies.levine_feizi_2020 import patches as patched
 from studies.levine_feizi_2020.exact import exact
 from studies.levine_feizi_2020.patches import patches
+from studies.levine_feizi_2020.published import MEDIANS, PATCHES, names, published_medians, published_patches
 from studies.levine_feizi_2020.tables import measured_rows
-from sparsecert.schemes import Choice
 from tests.studies.made import TESTED, use_small_data
 
 pytestmark = pytest.mark.check

@@ -20,17 +20,17 @@ from sparsecert.attacks import pointwise
 from sparsecert.cli import cli
 from sparsecert.errors import InputError
 from sparsecert.plain import PLAIN_RECIPES, NearestNeighbour, load
-from studies.levine_feizi_2020.published import published, published_attacks
 from sparsecert.records import AttackRecords, Writer, read_findings
 from sparsecert.records.attack_records import AttackRecord
 from sparsecert.reports import summarise, summarise_attack
 from sparsecert.reports.attack_tables import magnitude
+from sparsecert.runs import adversarial_images, pixels
 from studies.levine_feizi_2020 import ModelSpec, Study
 from studies.levine_feizi_2020.attacked import BY_GRADIENTS, Attacked, side_by_side
 from studies.levine_feizi_2020.figure_3 import first_of_each_class, fooled, the_next
+from studies.levine_feizi_2020.published import published, published_attacks
 from studies.levine_feizi_2020.study import CERTIFY
 from studies.levine_feizi_2020.table_2 import bars, table_2
-from sparsecert.runs import adversarial_images, pixels
 
 pytestmark = pytest.mark.check
 

@@ -14,13 +14,13 @@ from click.testing import CliRunner
 from sparsecert import modelfile, records
 from sparsecert.cli import cli
 from sparsecert.errors import InputError
-from studies.levine_feizi_2020.published import SCHEMES, names, published, published_schemes
 from sparsecert.reports import summarise
+from sparsecert.schemes import RandomValues
 from studies.levine_feizi_2020 import Study
 from studies.levine_feizi_2020.model_spec import RandomValuesSpec
+from studies.levine_feizi_2020.published import SCHEMES, names, published, published_schemes
 from studies.levine_feizi_2020.study import CERTIFY
 from studies.levine_feizi_2020.table_7 import SWEEPS, table_7
-from sparsecert.schemes import RandomValues
 
 pytestmark = pytest.mark.check
 
