@@ -16,14 +16,15 @@ from click.testing import CliRunner
 from PIL import Image
 
 from sparsecert import datasets, modelfile, records
-from sparsecert.cli import cli
 from sparsecert.datasets import ArrayImages
 from sparsecert.errors import InputError
 from sparsecert.procedures.sequential import Sequential
 from sparsecert.runs import certify_dataset
 from sparsecert.smoothed import Smoothed
-from studies.levine_feizi_2020 import ModelSpec, Quiet, Study
+from studies.levine_feizi_2020 import ModelSpec, Study, models
 from studies.levine_feizi_2020.base_accuracy import base_accuracy, kept_base_accuracy
+from studies.levine_feizi_2020.command import command
+from studies.levine_feizi_2020.progress import Progress
 from studies.levine_feizi_2020.published import published, published_base_accuracy
 from studies.levine_feizi_2020.tables import measured_rows
 from studies.levine_feizi_2020.training_log import duration, training_log
@@ -45,7 +46,7 @@ def _small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 def _invoke(*arguments: object) -> Any:
     environment = {"COLUMNS": "140", "SPARSECERT_DATA": None}
-    return CliRunner(env=environment).invoke(cli, ["reproduce", *map(str, arguments), "--device", "cpu"])
+    return CliRunner(env=environment).invoke(command, [*map(str, arguments), "--device", "cpu"])
 
 
 def _text(*arguments: object) -> str:
@@ -177,28 +178,27 @@ def test_rows_are_finished_one_after_the_other(tmp_path: Path) -> None:
     """A stopped run has whole rows."""
     seen: list[str] = []
 
-    class Noting(Quiet):
-        def training(self, specs: Any) -> Any:
-            seen.append(f"train {' '.join(spec.folder for spec in specs)}")
-            return super().training(specs)
+    class Noting(Progress):
+        def training(self, label: str) -> Any:
+            seen.append(label)
+            return super().training(label)
 
-        def inputs(self, spec: ModelSpec, verb: str, inputs: int, copies: int) -> Any:
-            seen.append(f"{verb} {spec.folder}")
-            return super().inputs(spec, verb, inputs, copies)
+        def inputs(self, label: str, inputs: int, copies: int, noun: str = "inputs") -> Any:
+            if noun == "inputs":
+                seen.append(label)
+            return super().inputs(label, inputs, copies, noun)
 
     study = Study(tmp_path, data="cifar10", n0=5, n=10, limit=2, progress=Noting())
     measured_rows(study, published("table-3"), [25, 50])
-    assert seen == ["train k25", "certifying k25", "train k50", "certifying k50"]
+    assert seen == ["training k25", "certifying k25", "training k50", "certifying k50"]
 
 
-def test_only_small_models_are_trained_side_by_side_on_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for data, together in (("cifar10", [[25], [50]]), ("mnist", [[25, 50]])):
-        study, seen = Study(tmp_path, data=data, device="cuda"), []
-        monkeypatch.setattr(study, "_check", lambda specs, sampling: None)
-        monkeypatch.setattr(study, "train", lambda specs, seen=seen: seen.append([spec.keep for spec in specs]))
-        monkeypatch.setattr(study, "make", lambda *arguments: None)
-        study.complete([ModelSpec(25), ModelSpec(50)], published("table-1").sampling)
-        assert seen == together
+def test_only_small_models_are_trained_side_by_side_on_a_gpu(tmp_path: Path) -> None:
+    specs = [ModelSpec(25), ModelSpec(50)]
+    for data, device, together in (("cifar10", "cuda", 1), ("mnist", "cuda", 2), ("mnist", "cpu", 1)):
+        groups = models.batches(Study(tmp_path, data=data, device=device), specs)
+        assert [spec for group in groups for spec in group] == specs
+        assert {len(group) for group in groups} == {together}
 
 
 def test_folders_name_what_is_not_usual(tmp_path: Path) -> None:
@@ -261,7 +261,7 @@ def test_base_accuracy_is_the_share_of_right_copies(made: tuple[Path, str]) -> N
     from sparsecert.schemes import PREDICTION
 
     study = Study(made[0], data="cifar10", n=7, limit=20)
-    base, smoothed = base_accuracy(study, ModelSpec(100)), study.load(ModelSpec(100))
+    base, smoothed = base_accuracy(study, ModelSpec(100)), models.load(study, ModelSpec(100))
     for split, share in (("train", base.training), ("test", base.test)):
         data = datasets.load("cifar10", split)
         right = 0

@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 
 from sparsecert import datasets, records
-from sparsecert.cli import main
 from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
 from sparsecert.reports import summarise
 from sparsecert.reports.comparison import median, percent
 from sparsecert.schemes import Choice
-from studies.levine_feizi_2020 import Study, fixed
+from studies.levine_feizi_2020 import Study, fixed_masks
 from studies.levine_feizi_2020 import exact as exacts
 from studies.levine_feizi_2020 import patches as patched
 from studies.levine_feizi_2020.exact import exact
 from studies.levine_feizi_2020.patches import patches
 from studies.levine_feizi_2020.published import MEDIANS, PATCHES, names, published_medians, published_patches
 from studies.levine_feizi_2020.tables import measured_rows
+from tests.commands import study
 from tests.studies.made import TESTED, use_small_data
 
 pytestmark = pytest.mark.check
@@ -43,8 +43,9 @@ def _small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_the_table_is_of_the_records_that_were_made(out: Path) -> None:
-    table, drawn = exact(Study(out, **SMALL), CHOICES)
-    assert all(path.stat().st_size for path in drawn)
+    made = exact(Study(out, **SMALL), CHOICES)
+    (table,) = made.tables
+    assert all(path.stat().st_size for path in made.figures)
     for name, masks, row in zip(NAMES, (8, 16), table.rows, strict=True):
         found = records.read(out / "cifar10" / name / "certify-12.jsonl")
         assert (found.header.run["rule"], found.header.run["masks"], len(found.lines)) == ("run-off", masks, 12)
@@ -65,21 +66,21 @@ def test_the_table_is_of_the_records_that_were_made(out: Path) -> None:
 
 
 def test_what_is_there_is_used_without_model_or_data(out: Path, tmp_path: Path) -> None:
-    table, _ = exact(Study(out, **SMALL), CHOICES)
+    (table,) = exact(Study(out, **SMALL), CHOICES).tables
     for path in out.rglob("certify-12.jsonl"):
         target = tmp_path / path.relative_to(out).with_name(path.name + ".xz")
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(lzma.compress(path.read_bytes()))
-    again, _ = exact(Study(tmp_path, data_dir=tmp_path / "nowhere", **SMALL), CHOICES)
+    (again,) = exact(Study(tmp_path, data_dir=tmp_path / "nowhere", **SMALL), CHOICES).tables
     assert (again.rows, again.notes) == (table.rows, table.notes)
     assert not list(tmp_path.rglob("*.safetensors"))
 
 
 def test_records_that_were_begun_are_finished(out: Path) -> None:
-    table, _ = exact(Study(out, **SMALL), CHOICES)
+    (table,) = exact(Study(out, **SMALL), CHOICES).tables
     path = out / "cifar10" / NAMES[0] / "certify-12.jsonl"
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:5]) + b'{"exam')
-    again, _ = exact(Study(out, **SMALL), CHOICES)
+    (again,) = exact(Study(out, **SMALL), CHOICES).tables
     assert again.rows == table.rows
     assert len(records.read(path).lines) == 12
 
@@ -115,11 +116,11 @@ def test_records_of_two_test_sets_do_not_stand_side_by_side(out: Path, monkeypat
 
 def test_random_masks_that_were_measured_are_in_the_figure(out: Path) -> None:
     """The whole run and, as marks before it, fewer and fewer of its votes."""
-    study = Study(out, n0=20, n=100, **SMALL)
-    exact(study, CHOICES[:1])
-    assert exacts.sampled_best(study) == {}
-    rows = measured_rows(study, exacts.published_over_k("cifar10"), [25])
-    found = exacts.sampled_best(replace(study, epochs=3))  # of the fixed sets
+    sampled = Study(out, n0=20, n=100, **SMALL)
+    exact(sampled, CHOICES[:1])
+    assert exacts.sampled_best(sampled) == {}
+    rows = measured_rows(sampled, exacts.published_over_k("cifar10"), [25])
+    found = exacts.sampled_best(replace(sampled, epochs=3))  # of the fixed sets
     assert set(found) == {"two-sided", "one-sided"}
     two_sided, one_sided = exacts.sampled_series(found)
     assert [one.mean_samples for one in two_sided.summaries] == [120, 6 + 33, 2 + 10]
@@ -128,16 +129,11 @@ def test_random_masks_that_were_measured_are_in_the_figure(out: Path) -> None:
         assert series.summaries[0].certified_accuracy == row.certified_accuracy
 
 
-def test_patches_by_the_command_line(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(
-            [
-                *("reproduce", "patches", "--data", "cifar10", "--masks", "bands-3,blocks-4", "--limit", "6"),
-                *("--out", str(out), "--device", "cpu", "--format", "markdown"),
-            ]
-        )
-    assert ended.value.code == 0
-    lines = capsys.readouterr().out.splitlines()
+def test_patches_by_the_command_line(out: Path) -> None:
+    options = "--masks", "bands-3,blocks-4", "--limit", 6, "--out", out, "--format", "markdown"
+    done = study("patches", "--data", "cifar10", *options)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
     assert "5 x 5" in lines[0]
     assert next(line for line in lines if "published, best" in line).count("57.6%") == 1
     for name, masks in (("bands-3", 16), ("blocks-4", 256)):
@@ -150,9 +146,9 @@ def test_patches_by_the_command_line(out: Path, capsys: pytest.CaptureFixture[st
 
 def test_blocks_are_asked_about_fewer_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Unless a limit is given; bands are asked about all, and the table says which row is of how many."""
-    monkeypatch.setattr(fixed, "BY_BLOCKS", 5)
+    monkeypatch.setattr(fixed_masks, "BY_BLOCKS", 5)
     choices = [Choice.parse(name) for name in ("bands-3", "blocks-4")]
-    table, _ = patches(Study(tmp_path, data="cifar10"), choices)
+    (table,) = patches(Study(tmp_path, data="cifar10"), choices).tables
     images = table.headers.index("images")
     assert [row[images] for row in table.rows] == [str(TESTED), "5", "-"]
     assert len(records.read(tmp_path / "cifar10" / "bands-3" / "certify.jsonl").lines) == TESTED

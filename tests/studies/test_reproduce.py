@@ -1,12 +1,9 @@
-"""`sparsecert reproduce` from data to tables and figures, in small: what is missing is made, what is there is used."""
+"""The study from data to tables and figures, in small: what is missing is made, what is there is used."""
 
 from __future__ import annotations
 
 import json
 import lzma
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +14,12 @@ from PIL import Image
 from sparsecert import datasets, modelfile, records
 from sparsecert.errors import InputError
 from studies.levine_feizi_2020 import ModelSpec, Study
+from studies.levine_feizi_2020.command import command
 from studies.levine_feizi_2020.figure_1 import base_labels
 from studies.levine_feizi_2020.published import BASE_ACCURACY, names, published, published_base_accuracy
 from studies.levine_feizi_2020.tables import best, measured_rows, table
+from studies.levine_feizi_2020.targets import TARGETS
+from tests.commands import study as reproduce
 
 pytestmark = pytest.mark.check
 
@@ -27,17 +27,11 @@ SMALL = {"limit": 6, "epochs": 2, "n0": 20, "n": 100}
 OPTIONS = [f"--{name}={value}" for name, value in SMALL.items()]
 
 
-def _reproduce(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "sparsecert", "reproduce", *map(str, arguments), "--device", "cpu"]
-    wide = {**os.environ, "COLUMNS": "120"}
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=wide)
-
-
 @pytest.fixture(scope="module")
 def made(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A small study, made by the command line, and the table it printed."""
     out = tmp_path_factory.mktemp("study")
-    done = _reproduce("table-1", "--keeps", "40,45", *OPTIONS, "--out", out, "--data-dir", data)
+    done = reproduce("table-1", "--keeps", "40,45", *OPTIONS, "--out", out, "--data-dir", data)
     assert done.returncode == 0, done.stderr
     return out, done.stdout
 
@@ -68,7 +62,7 @@ def test_what_is_there_is_used(made: tuple[Path, str], data: Path) -> None:
         target = moved / path.relative_to(out).with_name(path.name + ".xz")
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(lzma.compress(path.read_bytes()))
-    done = _reproduce("table-1", "--keeps", "40,45", *OPTIONS, "--out", moved, "--data-dir", data / "nowhere")
+    done = reproduce("table-1", "--keeps", "40,45", *OPTIONS, "--out", moved, "--data-dir", data / "nowhere")
     assert done.returncode == 0, done.stderr
     assert done.stdout == text
     assert not list(moved.rglob("*.safetensors"))
@@ -79,7 +73,7 @@ def test_a_records_file_that_was_begun_is_finished(made: tuple[Path, str], data:
     path = out / "mnist" / "k45" / "certify.jsonl"
     whole = path.read_bytes()
     path.write_bytes(b"".join(whole.splitlines(keepends=True)[:4]) + b'{"exam')
-    done = _reproduce("table-1", "--keeps", "40,45", *OPTIONS, "--out", out, "--data-dir", data)
+    done = reproduce("table-1", "--keeps", "40,45", *OPTIONS, "--out", out, "--data-dir", data)
     assert done.returncode == 0, done.stderr
     assert done.stdout == text
     assert [line.votes for line in records.read(path).lines] == _votes(whole, path)
@@ -165,9 +159,9 @@ def test_keeps_choose_the_rows_of_a_table_whatever_their_encoding(made: tuple[Pa
 def test_the_other_tables(data: Path, made: tuple[Path, str]) -> None:
     out, _ = made
     choices = ["--data", "mnist", *OPTIONS, "--out", out, "--data-dir", data, "--format", "json"]
-    done = _reproduce("table-8", "footnote", *choices)
+    done = reproduce("table-8", "footnote", *choices)
     assert done.returncode == 0, done.stderr
-    both = _reproduce("table-8", *choices[2:])  # CIFAR-10 is to follow, and is not there
+    both = reproduce("table-8", *choices[2:])  # CIFAR-10 is to follow, and is not there
     assert both.returncode == 2
     assert _json_values(both.stdout) == _json_values(done.stdout)[:1]
     assert "cifar10" in both.stderr.splitlines()[-1]
@@ -194,7 +188,7 @@ def _json_values(text: str) -> list[Any]:
 def test_the_figures(data: Path, made: tuple[Path, str]) -> None:
     out, _ = made
     targets = ["figure-1", "figure-2", "figure-4", "curves"]
-    done = _reproduce(*targets, "--keeps", "40,45", *OPTIONS, "--out", out, "--data-dir", data)
+    done = reproduce(*targets, "--keeps", "40,45", *OPTIONS, "--out", out, "--data-dir", data)
     assert done.returncode == 0, done.stderr
     for target in targets:
         assert f"wrote {out}/figures/{target}.png" in done.stderr
@@ -210,40 +204,19 @@ def test_figure_1_shows_the_labels_of_the_base_classifier(data: Path, made: tupl
     from sparsecert.schemes import ESTIMATION
 
     study = Study(made[0], data_dir=data, **SMALL)
-    models = {45: modelfile.fingerprint(made[0] / "mnist" / "k45")}
-    labels = base_labels(study, models)
-    smoothed = study.load(ModelSpec(45))
+    sha256 = {45: modelfile.fingerprint(made[0] / "mnist" / "k45")}
+    labels = base_labels(study, sha256)
+    smoothed = models.load(study, ModelSpec(45))
     image = torch.from_numpy(datasets.load("mnist-sample").images.batch([0])).float() / 255
     votes = smoothed.count(image, ESTIMATION, 4, seed=0)
     assert np.bincount(labels[45], minlength=10).tolist() == votes.votes[0].tolist()
     (made[0] / "mnist" / "k45" / "model.safetensors").rename(made[0] / "away")
     try:
-        assert base_labels(study, models) == labels
+        assert base_labels(study, sha256) == labels
     finally:
         (made[0] / "away").rename(made[0] / "mnist" / "k45" / "model.safetensors")
     with pytest.raises(InputError, match="is of another seed or image"):
-        base_labels(Study(made[0], data_dir=data, seed=1, **SMALL), models)
-
-
-def test_the_headline_needs_neither_data_nor_training(tmp_path: Path) -> None:
-    """Fixed masks first, then random ones by sequential sampling, or by the numbers of samples asked for."""
-    sample, common = tmp_path / "mnist-sample", ("--limit", 5, "--out", tmp_path, "--data-dir", tmp_path)
-    done = _reproduce("headline", *common)
-    assert done.returncode == 0, done.stderr
-    exact, sampled = done.stdout.split("MNIST, k = 45")
-    assert {"exact (no alpha)", "5 inputs"} <= {*exact.replace("\n", " ").split(", ")}
-    assert "96.72% (0.45%)" in sampled
-    assert "sparsecert reproduce headline --n0 1000 --n 10000" in sampled
-    assert len(records.read(sample / "lattice-28x1" / "certify.jsonl").lines) == 5
-    run = records.read(sample / "k45" / "certify-sequential.jsonl")
-    assert run.header.run["sampling"]["n0"] == 1_000
-    before = (sample / "k45" / "certify-sequential.jsonl").read_bytes()
-    fixed = _reproduce("headline", *common, "--n0", 50, "--n", 400)
-    assert "median certified robustness by Corollary 1" in fixed.stdout
-    assert len(records.read(sample / "k45" / "certify.jsonl").lines) == 5
-    assert (sample / "k45" / "certify-sequential.jsonl").read_bytes() == before
-    names = {path.name for path in (tmp_path / "figures").iterdir()}
-    assert names == {"headline.png", "headline.svg", "digits.png", "digits.svg"}
+        base_labels(Study(made[0], data_dir=data, seed=1, **SMALL), sha256)
 
 
 @pytest.mark.parametrize(
@@ -255,13 +228,13 @@ def test_the_headline_needs_neither_data_nor_training(tmp_path: Path) -> None:
         (["table-1", "--keeps", "45", "--limit", "-3"], "limit must be at least 1, got -3"),
         (["table-1", "--keeps", "45", "--seed", str(1 << 64)], "seed must be a whole number"),
         (["figure-2", "--keeps", "45"], "--keeps has no effect on figure-2; leave it out"),
-        (["headline", "--epochs", "3"], "--epochs has no effect on headline"),
+        (["figure-3", "figure-4", "--epochs", "3"], "--epochs has no effect on figure-3, figure-4"),
         (["table-9"], "Invalid value"),
         ([], "Missing argument"),
     ],
 )
 def test_mistakes_end_in_one_line(tmp_path: Path, arguments: list[str], message: str) -> None:
-    done = _reproduce(*arguments, "--out", tmp_path / "out", "--data-dir", tmp_path)
+    done = reproduce(*arguments, "--out", tmp_path / "out", "--data-dir", tmp_path)
     assert done.returncode == 2
     assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
@@ -315,9 +288,7 @@ def test_published_base_accuracies() -> None:
 
 
 def test_the_help_lists_every_target_with_its_data() -> None:
-    from sparsecert.cli.reproduce import USED, reproduce
-
-    lines = {line.split()[0]: line for line in (reproduce.help or "").splitlines() if line.strip()}
-    for target in USED:
+    lines = {line.split()[0]: line for line in (command.help or "").splitlines() if line.strip()}
+    for target in TARGETS:
         assert target in lines
         assert target == "figure-2" or any(name in lines[target] for name in ("MNIST", "CIFAR-10", "Imagenette"))

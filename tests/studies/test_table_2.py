@@ -17,19 +17,19 @@ from PIL import Image
 
 from sparsecert import datasets, modelfile, records
 from sparsecert.attacks import pointwise
-from sparsecert.cli import cli
 from sparsecert.errors import InputError
 from sparsecert.plain import PLAIN_RECIPES, NearestNeighbour, load
 from sparsecert.records import AttackRecords, Writer, read_findings
 from sparsecert.records.attack_records import AttackRecord
 from sparsecert.reports import summarise, summarise_attack
 from sparsecert.reports.attack_tables import magnitude
-from sparsecert.runs import adversarial_images, pixels
-from studies.levine_feizi_2020 import ModelSpec, Study
+from sparsecert.runs import adversarial_images, certify_dataset, pixels
+from sparsecert.smoothed import Smoothed
+from studies.levine_feizi_2020 import Study
 from studies.levine_feizi_2020.attacked import BY_GRADIENTS, Attacked, side_by_side
+from studies.levine_feizi_2020.command import command
 from studies.levine_feizi_2020.figure_3 import first_of_each_class, fooled, the_next
-from studies.levine_feizi_2020.published import published, published_attacks
-from studies.levine_feizi_2020.study import CERTIFY
+from studies.levine_feizi_2020.published import published_attacks
 from studies.levine_feizi_2020.table_2 import bars, table_2
 
 pytestmark = pytest.mark.check
@@ -53,7 +53,7 @@ def _quick() -> Iterator[None]:
 
 def _invoke(*arguments: object) -> Result:
     options = [*map(str, arguments), "--device", "cpu"]
-    return CliRunner(env={"COLUMNS": "150"}).invoke(cli, ["reproduce", *options])
+    return CliRunner(env={"COLUMNS": "150"}).invoke(command, options)
 
 
 def _run(*arguments: object) -> str:
@@ -78,9 +78,8 @@ def _found(out: Path, model: str, attack: str = "pointwise") -> AttackRecords:
 def made(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     """A study with certificates of the shipped model, attacked by the command line, and the table that it printed."""
     out = tmp_path_factory.mktemp("study")
-    study = Study(out, data_dir=data, limit=LIMIT, n0=20, n=200)
-    sampling = replace(study.sampling(published("table-1").sampling), predict_n=None)
-    study.make(ModelSpec(45), CERTIFY, sampling, modelfile.shipped()["mnist-k45"])
+    smoothed, path = Smoothed.load("mnist-k45", device="cpu"), out / "mnist" / "k45" / "certify.jsonl"
+    certify_dataset(smoothed, "mnist-k45", datasets.load("mnist", "test", data), path, n0=20, n=200, limit=LIMIT)
     (table,) = _tables(_run("table-2", *SMALL, "--out", out, "--data-dir", data, "--format", "json"))
     return out, table
 

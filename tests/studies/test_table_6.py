@@ -13,10 +13,10 @@ import pytest
 from click.testing import CliRunner
 
 from sparsecert import datasets, records
-from sparsecert.cli import cli
 from sparsecert.errors import InputError
 from sparsecert.reports import summarise
 from studies.levine_feizi_2020 import Study, defaults
+from studies.levine_feizi_2020.command import command
 from studies.levine_feizi_2020.table_6 import table_6
 
 from .made import PHOTO_CLASSES, use_small_data, write_photographs
@@ -38,7 +38,7 @@ def photographs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def _run(*arguments: object) -> Any:
-    done = CliRunner(env={"COLUMNS": "160"}).invoke(cli, ["reproduce", *map(str, arguments), "--device", "cpu"])
+    done = CliRunner(env={"COLUMNS": "160"}).invoke(command, [*map(str, arguments), "--device", "cpu"])
     assert done.exit_code == 0, done.exception
     return done.stdout
 

@@ -12,15 +12,16 @@ import pytest
 from click.testing import CliRunner
 
 from sparsecert import modelfile, records
-from sparsecert.cli import cli
 from sparsecert.errors import InputError
 from sparsecert.reports import summarise
 from sparsecert.schemes import RandomValues
-from studies.levine_feizi_2020 import Study
+from studies.levine_feizi_2020 import Study, record_files
+from studies.levine_feizi_2020.command import command
 from studies.levine_feizi_2020.model_spec import RandomValuesSpec
+from studies.levine_feizi_2020.models import CERTIFY
 from studies.levine_feizi_2020.published import SCHEMES, names, published, published_schemes
-from studies.levine_feizi_2020.study import CERTIFY
 from studies.levine_feizi_2020.table_7 import SWEEPS, table_7
+from tests.commands import study as study_command
 
 pytestmark = pytest.mark.check
 
@@ -39,8 +40,8 @@ def made(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _table(out: Path, data: Path, *more: str) -> dict[str, Any]:
-    arguments = ["reproduce", "table-7", *OPTIONS, "--out", str(out), "--data-dir", str(data), "--device", "cpu", *more]
-    done = CliRunner(env={"COLUMNS": "160"}).invoke(cli, [*arguments, "--format", "json"])
+    arguments = ["table-7", *OPTIONS, "--out", str(out), "--data-dir", str(data), "--device", "cpu", *more]
+    done = CliRunner(env={"COLUMNS": "160"}).invoke(command, [*arguments, "--format", "json"])
     assert done.exit_code == 0, done.exception
     table: dict[str, Any] = json.loads(done.stdout)
     return table
@@ -86,7 +87,8 @@ def test_ablation_of_all_images_stands_beside_random_values_of_some(made: Path, 
     path = tmp_path / "mnist" / "k45" / "certify.jsonl"
     path.unlink()
     every = Study(tmp_path, data_dir=data, **{**SMALL, "limit": None})
-    every.make(every.spec(45), CERTIFY, replace(every.sampling(published("table-1").sampling), predict_n=None))
+    sampling = replace(every.sampling(published("table-1").sampling), predict_n=None)
+    record_files.make(every, every.spec(45), CERTIFY, sampling)
     before = path.read_bytes()
     assert before.count(b"\n") == 101
     some, all_of_them = _table(made, data, "--kappas", "0.1"), _table(tmp_path, data, "--kappas", "0.1")
@@ -112,6 +114,14 @@ def test_records_of_another_kappa_are_refused(made: Path, data: Path, tmp_path: 
         (tmp_path / "mnist" / name).symlink_to(made / "mnist" / target)
     with pytest.raises(InputError, match=r"was made with kappa 0.1, not 0.2; name another --out folder"):
         table_7(Study(tmp_path, data_dir=data, **SMALL), kappas=["0.2"])
+
+
+@pytest.mark.parametrize("kappa", ["1e999999999", "0." + "1" * 10_000])
+def test_a_kappa_that_no_memory_holds_is_refused_at_once(tmp_path: Path, kappa: str) -> None:
+    done = study_command("table-7", "--kappas", kappa, "--out", tmp_path / "run")
+    assert done.returncode == 2
+    assert "kappa must be a number above 0 and at most 1" in done.stderr
+    assert not (tmp_path / "run").exists()
 
 
 def test_the_usual_kappas_are_possible_and_have_folders_of_their_own() -> None:
