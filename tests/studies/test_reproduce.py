@@ -13,7 +13,7 @@ from PIL import Image
 
 from sparsecert import datasets, modelfile, records
 from sparsecert.errors import InputError
-from studies.levine_feizi_2020 import ModelSpec, Study
+from studies.levine_feizi_2020 import ModelSpec, Study, models
 from studies.levine_feizi_2020.command import command
 from studies.levine_feizi_2020.figure_1 import base_labels
 from studies.levine_feizi_2020.published import BASE_ACCURACY, names, published, published_base_accuracy
