@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from PIL import Image
 
 from sparsecert import datasets, modelfile, records
 from sparsecert.errors import InputError
 from studies.levine_feizi_2020 import ModelSpec, Study, models
-from studies.levine_feizi_2020.command import command
+from studies.levine_feizi_2020.command import NAME, command
 from studies.levine_feizi_2020.figure_1 import base_labels
 from studies.levine_feizi_2020.published import BASE_ACCURACY, names, published, published_base_accuracy
 from studies.levine_feizi_2020.tables import best, measured_rows, table
@@ -292,3 +293,16 @@ def test_the_help_lists_every_target_with_its_data() -> None:
     for target in TARGETS:
         assert target in lines
         assert target == "figure-2" or any(name in lines[target] for name in ("MNIST", "CIFAR-10", "Imagenette"))
+
+
+def test_the_help_has_examples_and_fits_a_terminal_of_80_columns() -> None:
+    text = CliRunner().invoke(command, ["--help"], terminal_width=80).output
+    assert f"  {NAME} table-1\n" in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_every_option_of_a_target_is_one_of_the_command() -> None:
+    known = {parameter.name for parameter in command.params}
+    for target in TARGETS.values():
+        assert {*target.options} <= known
+        assert ("data" in target.options) == (len(target.data) > 1)

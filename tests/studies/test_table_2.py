@@ -18,7 +18,7 @@ from PIL import Image
 from sparsecert import datasets, modelfile, records
 from sparsecert.attacks import pointwise
 from sparsecert.errors import InputError
-from sparsecert.plain import PLAIN_RECIPES, NearestNeighbour, load
+from sparsecert.plain import NEAREST_NEIGHBOUR, PLAIN_RECIPES, NearestNeighbour, load
 from sparsecert.records import AttackRecords, Writer, read_findings
 from sparsecert.records.attack_records import AttackRecord
 from sparsecert.reports import summarise, summarise_attack
@@ -29,7 +29,7 @@ from studies.levine_feizi_2020 import Study
 from studies.levine_feizi_2020.attacked import BY_GRADIENTS, Attacked, side_by_side
 from studies.levine_feizi_2020.command import command
 from studies.levine_feizi_2020.figure_3 import first_of_each_class, fooled, the_next
-from studies.levine_feizi_2020.published import published_attacks
+from studies.levine_feizi_2020.published import ATTACKS, names, published, published_attacks
 from studies.levine_feizi_2020.table_2 import bars, table_2
 
 pytestmark = pytest.mark.check
@@ -431,3 +431,16 @@ def test_mistakes_are_refused_before_anything_is_made(tmp_path: Path, arguments:
     assert isinstance(done.exception, InputError)
     assert message in str(done.exception)
     assert not list(tmp_path.rglob("*.*"))
+
+
+def test_the_published_table_names_the_kinds_that_are_here() -> None:
+    assert names(ATTACKS) == ["table-2"]
+    table = published_attacks("table-2")
+    here = [row.model for row in table.rows if row.model is not None]
+    assert here == ["cnn", "binarized", NEAREST_NEIGHBOUR, "robust", "smoothed"]
+    assert [(row.accuracy, row.median) for row in table.rows][:4] == [(99.1, 9), (98.5, 11), (96.9, 10), (98.8, 4)]
+    ours = table.rows[-1]
+    (same,) = [row for row in published("table-1").rows if row.keep == ours.keep]
+    assert ours.accuracy == pytest.approx(same.accuracy, abs=0.05)
+    assert ours.median > max(row.median for row in table.rows[:-1])
+    assert (table.attack, table.restarts, table.images, table.predict_n) == ("pointwise", 10, 275, 10_000)
