@@ -143,7 +143,7 @@ def test_the_files_and_commands_it_names_exist(page: Path) -> None:
         assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
 
 
-@pytest.mark.parametrize("words", ["certify mnist-k45 --data mnist --limits 3", "report --top x a", "records join"])
+@pytest.mark.parametrize("words", ["certify mnist-k45 --data mnist --limits 3", "report --format x a", "records join"])
 def test_a_command_that_is_not_understood_is_noticed(words: str) -> None:
     with pytest.raises(Exception, match=r"No such|Invalid|not one of"):
         understand(words.split())

@@ -10,7 +10,7 @@ from sparsecert.cli import options
 from sparsecert.cli.report import FORMAT_NAMES
 
 
-@click.command()
+@click.command(short_help="The shipped models on the shipped MNIST digits.")
 @options.together(
     click.option("--out", default="runs/demo", show_default=True, metavar="DIR", help="Folder of records and figures.",
                  type=click.Path(file_okay=False, path_type=Path)),
