@@ -1,4 +1,4 @@
-"""Fewer of the recorded votes, against the hypergeometric law that choosing without a look obeys."""
+"""Subsampled votes, against the hypergeometric distribution."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def found() -> Records:
     return certified([Tally((6, 3, 0), 1)] * INPUTS, selection=Tally((3, 1, 0), 1), n0=5, n=10)
 
 
-def test_votes_are_chosen_as_without_a_look(found: Records) -> None:
+def test_subsampled_votes_are_hypergeometric(found: Records) -> None:
     """Of 6, 3, 0 and 1 invalid votes four: each outcome is as frequent as its number of ways says."""
     fewer = subsample(found, 2, 4)
     seen = Counter((*line.votes.votes, line.votes.invalid) for line in fewer.lines)
@@ -67,7 +67,7 @@ def test_more_than_there_are_cannot_be_chosen(found: Records, n0: int, n: int) -
         subsample(found, n0, n)
 
 
-def test_votes_that_were_stopped_by_looking_are_refused(found: Records) -> None:
+def test_sequential_votes_are_refused(found: Records) -> None:
     run = {**found.header.run, "sampling": {"kind": "sequential"}}
     stopped = replace(found, header=replace(found.header, run=run))
     with pytest.raises(InputError, match="took its votes sequentially"):

@@ -1,9 +1,9 @@
-"""What attacks found of a study's classifiers, each made once and found again.
+"""Attacks on the classifiers of Table 2, and their records.
 
     OUT/mnist/attacks/k45-pointwise.jsonl      on the paper's number of test images, evenly spaced
     OUT/mnist/attacks/k45-pointwise-50.jsonl   on another number of them
 
-Records that are there are used, compressed (.gz, .xz) or not; those begun are continued; those missing are made.
+Records that are there are used, compressed or not; those begun are continued; those missing are made.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Attacked:
 
     @property
     def rows(self) -> dict[str, PublishedAttackedRow]:
-        """The paper's rows whose kind of classifier there is here, by its name: that of a plain one, or k45."""
+        """The paper's rows that can be measured here, by the classifier's name: a plain one's, or k45."""
         return {_name(row): row for row in self.known.rows if row.model is not None}
 
     @property
@@ -63,24 +63,24 @@ class Attacked:
 
     @property
     def spec(self) -> ModelSpec:
-        """The smoothed classifier in the study."""
+        """The spec of the smoothed classifier."""
         keep = self.rows[self.ours].keep
         assert keep is not None
         return self.study.spec(keep)
 
     @property
     def model(self) -> str | Path:
-        """The smoothed classifier's model: the study's own where it is there, else the one that ships."""
+        """The smoothed classifier's model: the study's own if it is there, else the shipped one."""
         return self._own_model() or f"mnist-k{self.spec.keep}"
 
     def applies(self, model: str, attack: str) -> bool:
-        """Whether the attack can be tried on the classifier: only ours has masks, a binarized one has no gradients."""
+        """Whether the attack applies to the classifier: only ours has masks, a binarized one has no gradients."""
         if attack == FRESH:
             return model == self.ours
         return not (model == WITHOUT_GRADIENTS and attack in BY_GRADIENTS)
 
     def findings(self, model: str, attack: str) -> AttackRecords:
-        """What the attack found of that classifier; what is missing of it is made."""
+        """The records of the attack on that classifier, made where they are missing."""
         path = self._located(model, attack)
         if not self._is_complete(path, model, attack):
             self._make(model, attack)
@@ -95,7 +95,7 @@ class Attacked:
             return False
 
     def certificates(self, findings: AttackRecords) -> tuple[Records | None, str]:
-        """The study's certificates of the classifier and the images attacked; None, and why, where there are none."""
+        """The study's certificates of the attacked classifier and images, or None and the reason."""
         found, reason = self.votes(CERTIFY, findings)
         if found is None:
             return None, reason
@@ -106,7 +106,7 @@ class Attacked:
         return Records(found.path, found.header, lines), ""
 
     def votes(self, kind: str, findings: AttackRecords) -> tuple[Records | None, str]:
-        """The study's votes of that kind of the smoothed classifier attacked; None, and why, where there are none."""
+        """The study's records of that kind of the attacked classifier, or None and the reason."""
         path = self.study.folder(self.spec) / f"{kind}.jsonl"
         there = compressed(path)
         if there is None:
@@ -119,7 +119,7 @@ class Attacked:
         return None, f"{there} is of another classifier or data: its {name} is {voted}, not {attacked}"
 
     def predictions(self, findings: AttackRecords) -> Records | None:
-        """Votes from which the smoothed classifier's accuracy can be told: those of prediction, else of estimation."""
+        """The votes that give the smoothed classifier's accuracy: of prediction, else of estimation."""
         return self.votes(PREDICT, findings)[0] or self.votes(CERTIFY, findings)[0]
 
     def attack(self, name: str) -> Attack:
@@ -207,7 +207,7 @@ class Attacked:
         return target_of(str(self.model), study.test, device, data_dir, **settings)
 
     def _group(self, target: Target, attack: str, images: int) -> int | None:
-        """As asked; else all that fit on a GPU; None, the run's own choice, elsewhere and where gradients take more."""
+        """Images attacked at once: as asked, else all that fit on a GPU; None leaves it to the run."""
         if self.group is not None or target.device.type != "cuda" or attack in BY_GRADIENTS:
             return self.group
         restarts = self.restarts or self.known.restarts
@@ -215,12 +215,12 @@ class Attacked:
 
 
 def side_by_side(images: int, copies: int, restarts: int, shape: tuple[int, ...]) -> int:
-    """How many of the images to attack at once on a GPU: all, as far as 8 GiB go; it depends on the run alone."""
+    """How many images to attack at once on a GPU: as many as fit into 8 GiB; independent of the GPU."""
     line = BYTES_PER_COPY * copies + BYTES_PER_VALUE * math.prod(shape)
     return max(1, min(images, GPU_BYTES // (line * restarts)))
 
 
 def _name(row: PublishedAttackedRow) -> str:
-    """What files and messages call the classifier of a row."""
+    """The name of a row's classifier in files and messages."""
     assert row.model is not None
     return row.model if row.keep is None else f"k{row.keep}"

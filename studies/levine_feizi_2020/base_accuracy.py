@@ -1,6 +1,6 @@
-"""How often the base classifier is right about a single ablated image, and how much less so on images it never saw.
+"""Accuracy of the base classifier on single ablated images, of the training set and of the test set.
 
-Kept as `base.json` beside the model, so that a table is printed again without model or data.
+Stored as `base.json` beside the model, so that tables need neither model nor data.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MOST_IMAGES = 1_024  # classified at once
 
 @dataclass(frozen=True)
 class Share:
-    """`correct` of `images` times the copies of each were classified right; the images are some of `of`."""
+    """`correct` of all copies of `images` images, out of `of`, were classified right."""
 
     images: int
     of: int
@@ -89,7 +89,7 @@ def base_accuracy(study: Study, spec: ModelSpec) -> BaseAccuracy:
 
 
 def kept_base_accuracy(study: Study, spec: ModelSpec) -> BaseAccuracy | None:
-    """What was measured before, if it was; refuses that of other settings or of another model than is there."""
+    """The stored base accuracy, if there is one; refuses one of other settings or of another model."""
     path = study.folder(spec) / models.BASE_NAME
     if not path.is_file():
         return None
@@ -134,7 +134,7 @@ def _share(
     copies: int,
     on_progress: Callable[[int, int], None],
 ) -> Share:
-    """Counts right classifications; the masks are those of prediction, which no training and no certificate draws."""
+    """Counts right classifications, by the masks of prediction, which training and certificates never draw."""
 
     indices, correct = data.spaced(study.limit), 0
     for examples in groups(indices, MOST_IMAGES):

@@ -27,7 +27,7 @@ class BaseRow:
 
 
 def base_table(study: Study, name: str, keeps: Sequence[int] | None = None) -> Table:
-    """A published table of base classifiers with the measured numbers beside it, for each recipe that is there."""
+    """A published table of base classifiers beside the measured numbers, for each recipe measured."""
     known = published_base_accuracy(name)
     rows = base_rows(study, name, keeps)
     recipes = len({row.recipe for row in rows}) > 1
@@ -47,9 +47,9 @@ def base_table(study: Study, name: str, keeps: Sequence[int] | None = None) -> T
 
 
 def base_rows(study: Study, name: str, keeps: Sequence[int] | None = None) -> list[BaseRow]:
-    """The table's rows, or those of `keeps`, by the study's recipe: what is missing of them is made.
+    """The table's rows, or those of `keeps`, by the study's recipe, measured where they are missing.
 
-    What has been measured of the other recipe, the paper's or the usual one, stands beside.
+    Rows of the other recipe, the paper's or the default, are added where they were measured.
     """
     known = published_base_accuracy(name)
     printed = {row.keep: row for row in known.rows}

@@ -37,10 +37,10 @@ certified answer within its radius.
 \b
 Examples:
   {NAME} table-1
-  {NAME} table-1 --keeps 40,45 --limit 500 --out runs/small
-  {NAME} table-2 figure-3 --attack sparse-rs --out runs/attacks
-  {NAME} table-4 --recipe paper-cifar10 --keeps 75
-  {NAME} exact --data mnist --epochs 200 --masks lattice-28x1
+  {NAME} table-1 --keeps 45 --out runs/small
+  {NAME} table-2 figure-3 --out runs/attacks
+  {NAME} table-4 --recipe paper-cifar10
+  {NAME} exact --data mnist --epochs 200
 """
 
 

@@ -1,4 +1,4 @@
-"""Exact certificates by what they cost: fixed sets of masks, beside random ones and the best published medians."""
+"""Exact certificates of fixed sets of masks against their cost, beside random masks and published medians."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def choices_of(data: str) -> list[Choice]:
 
 
 def exact(study: Study, choices: Sequence[Choice] | None = None) -> Output:
-    """The table of these sets of masks, and the figure; what they lack is trained and certified."""
+    """The table and the figure of these sets of masks; missing models and records are made."""
     known = choices_of(study.data) if choices is None else choices
     rows = fixed_rows(study, [choice.one_of(("lattice", "partition"), "altered pixels") for choice in known])
     series = [*exact_series(rows), *sampled_series(sampled_best(study))]
@@ -88,7 +88,7 @@ def _texts(row: FixedRow, printed: int | None) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Series:
-    """What is certified at several costs, as the figure shows it."""
+    """One line of the figure: what is certified at several costs."""
 
     label: str
     summaries: tuple[Summary, ...]
@@ -97,7 +97,7 @@ class Series:
 
 
 def sampled_best(study: Study) -> dict[str, Records]:
-    """By each bound, the run with the largest median among the study's randomly drawn masks; none is made.
+    """For each bound, the study's run by random masks with the largest median; none is made.
 
     They were trained for as many epochs as their recipe has, whatever the study's fixed sets were.
     """
@@ -115,7 +115,7 @@ def sampled_best(study: Study) -> dict[str, Records]:
 
 
 def sampled_series(found: Mapping[str, Records]) -> list[Series]:
-    """For each bound its run, from ever fewer of its votes."""
+    """For each bound its run, with fewer and fewer of its votes."""
     series = []
     for marker, (bound, run) in zip("^v", found.items(), strict=False):
         n0, n = run.header.run["n0"], run.header.run["n"]
@@ -128,7 +128,7 @@ def sampled_series(found: Mapping[str, Records]) -> list[Series]:
 
 
 def exact_series(rows: Sequence[FixedRow]) -> list[Series]:
-    """A mark for each set of masks, by each rule."""
+    """A series for each rule, with a mark for each set of masks."""
     by_rule = {"run-off": [row.run_off for row in rows], "plurality": [row.plurality for row in rows]}
     return [
         Series(f"exact, {rule}; {summaries[0].inputs:,} images", tuple(summaries), marker)
@@ -137,7 +137,7 @@ def exact_series(rows: Sequence[FixedRow]) -> list[Series]:
 
 
 def _figure(data: str, series: Sequence[Series]) -> Figure:
-    """Medians, and certified accuracy against as many pixels as the paper's largest median, by forward passes."""
+    """Medians, and certified accuracy at the paper's largest median, against forward passes."""
     from matplotlib.figure import Figure
 
     known = published_over_k(data)
@@ -168,7 +168,7 @@ def _figure(data: str, series: Sequence[Series]) -> Figure:
 
 
 def _points(axes: Axes, series: Series, colour: str, heights: Sequence[float | None]) -> None:
-    """A mark for each run that has such a number; hollow, so that one does not hide another."""
+    """A hollow mark for each run that has such a number."""
     known = [
         (one.mean_samples, height) for one, height in zip(series.summaries, heights, strict=True) if height is not None
     ]

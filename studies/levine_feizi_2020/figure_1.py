@@ -28,14 +28,14 @@ EXAMPLE, COPIES = 0, 4  # the first test image, which also ships with the packag
 
 
 def figure_1(study: Study, path: Path, keeps: Sequence[int] | None = None) -> list[Path]:
-    """Writes the figure; the base classifiers' labels are kept beside the records, so that it can be drawn again."""
+    """Writes the figure; the labels are stored beside the records, so that it can be drawn again."""
     rows = measured_rows(study, published("table-1"), KEEPS if keeps is None else keeps)
     labels = base_labels(study, {row.spec.keep: row.one_sided.model_sha256 for row in rows})
     return write_figure(lambda: _figure(rows, labels, study.seed), path)
 
 
 def base_labels(study: Study, models: dict[int, str]) -> dict[int, list[int]]:
-    """How the base classifier of each k (given: its sha256) labels the copies that are shown: found, or computed."""
+    """The base classifiers' labels of the copies shown, for each k and its model's sha256: read, or computed."""
     path = study.data_folder / "figure-1.json"
     known = _read(path, study.seed)
     missing = [keep for keep, model in models.items() if known.get(keep, {}).get("model") != model]

@@ -31,9 +31,7 @@ KEY = "orange: made brighter, blue: made darker"
 
 @dataclass(frozen=True)
 class Example:
-    """An image that was fooled, before and after, in grey; in words: its class, the answer to what it became, and
-    what is certified of it.
-    """
+    """A fooled image before and after, in grey, with its class, the new answer and its certified radius in words."""
 
     finding: AttackRecord
     original: Pixels
@@ -61,7 +59,7 @@ class Example:
 
 
 def figure_3(attacked: Attacked, path: Path) -> list[Path]:
-    """Writes, for each class, the first of the images attacked that was answered rightly and then fooled."""
+    """Writes, for each class, the first attacked image that was classified right and then fooled."""
     findings = attacked.findings(attacked.ours, PUBLISHED)
     examples = _examples(attacked, findings, first_of_each_class(findings), path)
     chosen = "of each class the first image attacked that was answered rightly and then fooled"
@@ -77,12 +75,12 @@ def figure_5(attacked: Attacked, path: Path) -> list[Path]:
 
 
 def fooled(findings: AttackRecords) -> list[AttackRecord]:
-    """The images that were answered rightly and then fooled, by their number."""
+    """The images that were classified right and then fooled, in the order of the test set."""
     return sorted((line for line in findings.lines if line.distance), key=lambda line: line.example)
 
 
 def first_of_each_class(findings: AttackRecords) -> list[AttackRecord]:
-    """Of those fooled, the first of each class, by class: nothing is picked."""
+    """The first fooled image of each class, by class: nothing is hand-picked."""
     first: dict[int, AttackRecord] = {}
     for line in fooled(findings):
         first.setdefault(line.true, line)
@@ -90,13 +88,13 @@ def first_of_each_class(findings: AttackRecords) -> list[AttackRecord]:
 
 
 def the_next(findings: AttackRecords) -> list[AttackRecord]:
-    """Of those fooled, the first ones that Figure 3 does not show."""
+    """The first fooled images that Figure 3 does not show."""
     shown = {line.example for line in first_of_each_class(findings)}
     return [line for line in fooled(findings) if line.example not in shown][:MORE]
 
 
 def _examples(attacked: Attacked, findings: AttackRecords, chosen: Sequence[AttackRecord], path: Path) -> list[Example]:
-    """The images themselves, for which the data set has to be there."""
+    """The images to show; needs the data set."""
     if not chosen:
         raise InputError(f"{findings.path} holds too few fooled images for {path.name}; attack more, with --limit")
 
@@ -117,7 +115,7 @@ def _examples(attacked: Attacked, findings: AttackRecords, chosen: Sequence[Atta
 
 
 def _radii(attacked: Attacked, findings: AttackRecords) -> dict[int, str]:
-    """Of each image what the study's certificates say, two-sided, for its true class; empty where it has none."""
+    """Each image's two-sided certified radius in words; empty without certificates."""
     certificates, _ = attacked.certificates(findings)
     if certificates is None:
         return {}
@@ -126,7 +124,7 @@ def _radii(attacked: Attacked, findings: AttackRecords) -> dict[int, str]:
 
 
 def _in_columns(attacked: Attacked, findings: AttackRecords, examples: Sequence[Example], chosen: str) -> Figure:
-    """A column each: the original, what the attack made of it, and what it changed."""
+    """A column per image: the original, the adversarial one, and the changes."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(max(6.0, 1.1 * len(examples)), 4.3), layout="constrained")
@@ -143,7 +141,7 @@ def _in_columns(attacked: Attacked, findings: AttackRecords, examples: Sequence[
 
 
 def _in_a_grid(attacked: Attacked, findings: AttackRecords, examples: Sequence[Example], chosen: str) -> Figure:
-    """Pairs, one above the other: what the attack made, and what it changed."""
+    """A pair per image: the adversarial one above its changes."""
     from matplotlib.figure import Figure
 
     across, rows = min(ACROSS, len(examples)), -(-len(examples) // ACROSS)

@@ -3,8 +3,8 @@
     OUT/mnist/lattice-28x1/model.safetensors   training.jsonl   certify.jsonl
     OUT/mnist/lattice-28x1/certify-500.jsonl   of fewer test images than all
 
-Blocks are hundreds of masks: by them `BY_BLOCKS` evenly spaced test images are certified, if the study says no number.
-Records are certified by the run-off; by plurality they are certified again from the same rankings.
+Blocks are hundreds of masks: unless the study sets a limit, `BY_BLOCKS` evenly spaced test images are certified.
+Records are made by the run-off; plurality is certified from the same rankings.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BY_BLOCKS = 1_000
 
 @dataclass(frozen=True)
 class FixedRow:
-    """One classifier: the masks that vote, and what is certified by each rule, of all test images or some."""
+    """One model: its set of masks, and what is certified by each rule."""
 
     choice: Choice
     found: Records
@@ -76,7 +76,7 @@ class FixedRow:
 
 
 def fixed_rows(study: Study, choices: Sequence[Choice]) -> list[FixedRow]:
-    """The classifiers of these sets of masks; what they lack is made."""
+    """The rows of these sets of masks; missing models and records are made."""
     specs = {choice: study.fixed_masks_spec(choice) for choice in choices}
     lacking = [spec for spec in specs.values() if not _is_complete(study, spec)]
     there = [_located(study, spec) for spec in specs.values()]
@@ -116,7 +116,7 @@ def _limit(study: Study, spec: FixedMasksSpec) -> int | None:
 
 
 def _path(study: Study, spec: FixedMasksSpec) -> Path:
-    """The file of all test images bears the kind's name alone."""
+    """The records file, named after the number of test images unless it is all."""
     limit = _limit(study, spec)
     return study.folder(spec) / f"{CERTIFY}{'' if limit is None else f'-{limit}'}.jsonl"
 

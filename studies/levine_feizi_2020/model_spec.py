@@ -1,4 +1,4 @@
-"""One classifier of a study."""
+"""The specification of one model of a study."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from sparsecert.training.recipes import Recipe
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """One trained classifier of a study: how many pixels it retains, how it shows NULL, and how it was trained.
+    """One model of a study: how many pixels it retains, how it encodes NULL, and how it is trained.
 
-    `recipe` None is the study's usual one, `model` None the recipe's architecture; see `Study.spec`.
+    `recipe` None is the data set's default, `model` None the recipe's architecture; see `Study.spec`.
     """
 
     keep: int
@@ -42,18 +42,18 @@ class ModelSpec:
         return default_encoding(data, recipe, self.encoding)
 
     def trained_by(self, recipe: Recipe) -> Recipe:
-        """The recipe as it is used for this classifier."""
+        """The recipe, adapted to this model."""
         return replace(recipe, keep=self.keep, model=self.model or recipe.model)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the headers of its records say of its scheme and encoding."""
+        """Its scheme and encoding, as the headers of its records state them."""
         return {"keep": self.keep, "encoding": self.encoding}
 
 
 @dataclass(frozen=True)
 class RandomValuesSpec(ModelSpec):
-    """One trained classifier of random values (Lee et al. 2019), which has no `keep`: it is 0.
+    """A model of random values (Lee et al. 2019); `keep` is 0.
 
     Each sample has a draw of its own in training, as Lee et al. have it, whatever the recipe says of masks.
     """
@@ -86,14 +86,14 @@ class RandomValuesSpec(ModelSpec):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the headers of its records say of its scheme and encoding."""
+        """Its scheme and encoding, as the headers of its records state them."""
         config = RandomValues(1, self.kappa, self.values).config()
         return {"kappa": config["kappa"], "values": self.values, "encoding": self.encoding}
 
 
 @dataclass(frozen=True, kw_only=True)
 class FixedMasksSpec(ModelSpec):
-    """One trained classifier of a fixed set of masks, which says itself what is retained: `keep` is 0."""
+    """A model of a fixed set of masks; `keep` is 0."""
 
     keep: int = 0
     choice: Choice
@@ -115,5 +115,5 @@ class FixedMasksSpec(ModelSpec):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the headers of its records say of its scheme and encoding."""
+        """Its scheme and encoding, as the headers of its records state them."""
         return {"scheme": self.choice.kind, **self.choice.numbers, "encoding": self.encoding}

@@ -1,4 +1,4 @@
-"""Certified accuracy against the size of a patch, for bands and blocks, beside what was published."""
+"""Certified accuracy of bands and blocks against square patches, beside published numbers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def choices_of(data: str) -> list[Choice]:
 
 
 def patches(study: Study, choices: Sequence[Choice] | None = None) -> Output:
-    """The table of these bands and blocks, and their curves; what they lack is trained and certified."""
+    """The table and the curves of these bands and blocks; missing models and records are made."""
     known = choices_of(study.data) if choices is None else choices
     rows = fixed_rows(study, [choice.one_of(("blocks", "bands"), "an altered patch") for choice in known])
     drawn = write_curves([row.run_off for row in rows], study.out / "figures" / f"patches-{study.data}")
@@ -34,7 +34,7 @@ def patches(study: Study, choices: Sequence[Choice] | None = None) -> Output:
 
 
 def patches_table(study: Study, rows: Sequence[FixedRow]) -> Table:
-    """What these bands and blocks certify, beside what was published."""
+    """What these bands and blocks certify, beside the published numbers."""
     known = published_patches("patches")
     printed = [row for row in known.rows if row.data == study.data]
     notes = (

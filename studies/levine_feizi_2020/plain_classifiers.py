@@ -61,9 +61,9 @@ def _is_there(study: Study, kind: str) -> bool:
 
 
 def plain_facts(study: Study, kind: str, attacked: Path | None = None) -> PlainFacts:
-    """What is known of the classifier; a network that is missing is trained first.
+    """The facts of the classifier; a missing network is trained first.
 
-    Not where it was `attacked`, which is a records file: trained anew, it would be another.
+    Unless the records file `attacked` is of it: trained anew, it would be another network.
     """
     known = _kept(study)
     if kind in known:
@@ -80,7 +80,7 @@ def plain_facts(study: Study, kind: str, attacked: Path | None = None) -> PlainF
 
 
 def facts_path(study: Study) -> Path:
-    """The file of what is known."""
+    """The file of the facts."""
     return study.data_folder / "attacks" / FACTS_NAME
 
 
@@ -99,7 +99,7 @@ def _kept(study: Study) -> dict[str, PlainFacts]:
 
 
 def _check(study: Study, kind: str, facts: PlainFacts) -> None:
-    """Refuses what is known of a network that was trained otherwise, or that is not the one in its folder."""
+    """Refuses facts of a network trained by other settings, or of another one than its folder holds."""
     if kind == NEAREST_NEIGHBOUR:
         return
 

@@ -1,4 +1,4 @@
-"""Two recipes side by side: the same k trained in the paper's way and in the usual one here."""
+"""The paper's recipe and the default one, side by side at the same k."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from studies.levine_feizi_2020.tables import beside_published, measured_rows, pu
 
 
 def recipes(study: Study, keeps: Sequence[int] | None = None) -> Table:
-    """Certificates of both recipes at `keeps`, or at every k that both have been measured at."""
+    """Certificates of both recipes at `keeps`, or at every k measured with both."""
     paper, usual = paper_recipe(study.data), study.defaults.recipe
     if paper == usual:
         raise InputError(f"{study.data} is trained by the paper's recipe alone ({paper}): there is nothing to compare")
@@ -33,7 +33,7 @@ def recipes(study: Study, keeps: Sequence[int] | None = None) -> Table:
 
 
 def _measured_by_all(studies: Sequence[Study], known: Published) -> list[int]:
-    """Every k whose records are there for each of the studies."""
+    """Every k for which all of the studies have records."""
     found = [
         {
             spec.keep

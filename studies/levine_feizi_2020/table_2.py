@@ -38,7 +38,7 @@ ASKED = {FRESH: ", every query answered by all copies of fresh masks, as in the 
 
 @dataclass(frozen=True)
 class Row:
-    """One classifier: what the paper printed of it, what the attack found, and its accuracy on `images` of the test."""
+    """One classifier: its published row, the attack's records, and its accuracy on `images` test images."""
 
     printed: PublishedAttackedRow
     findings: AttackRecords
@@ -89,7 +89,7 @@ def _row(attacked: Attacked, model: str) -> Row:
 
 
 def _others(attacked: Attacked, asked: Sequence[str]) -> dict[str, dict[str, AttackRecords]]:
-    """For each classifier, what further attacks found: those asked for, made where missing, and those there."""
+    """For each classifier, the records of further attacks: those asked for, and those that are there."""
     found: dict[str, dict[str, AttackRecords]] = {}
     for model in attacked.rows:
         for name in ATTACKS[1:]:
@@ -100,7 +100,7 @@ def _others(attacked: Attacked, asked: Sequence[str]) -> dict[str, dict[str, Att
 
 
 def _gap(attacked: Attacked, findings: AttackRecords) -> Gap | str:
-    """An attack on the smoothed classifier against its certificates; why not, where there are none."""
+    """An attack on the smoothed classifier compared with its certificates, or why it cannot be."""
     certificates, reason = attacked.certificates(findings)
     if certificates is None:
         return reason
@@ -108,7 +108,7 @@ def _gap(attacked: Attacked, findings: AttackRecords) -> Gap | str:
 
 
 def _watched(name: str, gap: Gap | str) -> str:
-    """What came of holding an attack against the certificates."""
+    """The result of checking an attack against the certificates, in words."""
     if isinstance(gap, str):
         return f"{name} is not checked against certificates: {gap}"
     medians = f"medians certified {median(gap.median_certified)}, attacked {magnitude(gap.median_attacked)}"
@@ -164,7 +164,7 @@ def _on_how_many(rows: Sequence[Row]) -> str:
 
 
 def _without_findings(rows: Sequence[Row]) -> list[str]:
-    """For how many images of which classes nothing was found, where there are any: the medians count them as infinite.
+    """How many images of which classes the attack failed on, if any: the medians count them as infinite.
 
     A network that takes all noise for one class leaves the attack no start on the images of that class.
     """
@@ -181,7 +181,7 @@ def _without_findings(rows: Sequence[Row]) -> list[str]:
 
 
 def _settings(attacked: Attacked, rows: Sequence[Row]) -> list[str]:
-    """What decided the numbers: what all rows share, what is our model's alone, and how networks were trained."""
+    """The settings in words: those of all rows, those of our model, and how networks were trained."""
     each = [attack_facts(row.summary) for row in rows]
     common = shared(each)
     of = rows[0].findings.header.run["data"]["of"]
@@ -200,7 +200,7 @@ def _settings(attacked: Attacked, rows: Sequence[Row]) -> list[str]:
 
 
 def bars(ours: float, others: dict[str, float], how: str = "") -> list[str]:
-    """The two bars that our median has to reach, the second against those of the others, and whether it does.
+    """Whether our median reaches its two bars: a fixed one, and one relative to the other classifiers.
 
     `how` says how ours was measured, where not as in the table.
 
@@ -220,7 +220,7 @@ def bars(ours: float, others: dict[str, float], how: str = "") -> list[str]:
 
 
 def _table_of_others(attacked: Attacked, rows: Sequence[Row], further: dict[str, dict[str, AttackRecords]]) -> Table:
-    """Medians of all attacks that were made, and of the nearest that any of them found."""
+    """Medians of every attack, and of the best attack on each image."""
     names = [name for name in ATTACKS if name == PUBLISHED or any(name in found for found in further.values())]
     texts, config = [], dict[str, str]()
     for model, row in zip(attacked.rows, rows, strict=True):

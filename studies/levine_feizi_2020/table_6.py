@@ -1,4 +1,4 @@
-"""Table 6: certificates on photographs, below the paper's for ImageNet, and never to be taken for them."""
+"""Table 6: certificates on photographs, beside the paper's for ImageNet and clearly apart from them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HEADERS = (
 
 
 def table_6(study: Study, keeps: Sequence[int] | None = None) -> Table:
-    """The study's photographs at the paper's k, each row under the name of its data; then the paper's own rows."""
+    """The study's photographs at the paper's k, each row named after its data; then the paper's rows."""
     known = published("table-6")
     rows = measured_rows(study, known, keeps)
     classes = rows[0].classes
@@ -59,13 +59,13 @@ def table_6(study: Study, keeps: Sequence[int] | None = None) -> Table:
 
 
 def _shown(row: tuple[str, ...], images: bool) -> tuple[str, ...]:
-    """A row with or without its number of images, which the notes give where all measured rows have the same."""
+    """A row with or without its number of images; the notes state it where all rows share it."""
     place = HEADERS.index("images")
     return row if images else (*row[:place], *row[place + 1 :])
 
 
 def _name(study: Study, is_imagenet: bool) -> str:
-    """What the photographs are called; ImageNet only where they are of its 1,000 classes."""
+    """The name of the data; ImageNet only if it has all 1,000 classes."""
     if is_imagenet:
         return "ImageNet"
     return "Imagenette" if study.data == "imagenette" else study.data_folder.name

@@ -36,7 +36,7 @@ def table_7(
     kappas: Sequence[str] | None = None,
     values: int | None = None,
 ) -> Table:
-    """Ablation at the paper's best k, random values over kappa, each with what is missing made; then the paper's row.
+    """Ablation at the paper's best k, random values over kappa, then the paper's rows.
 
     `kappas` (of `values`, 256 unless said) replace the usual sweeps.
     """
@@ -77,7 +77,7 @@ def table_7(
 
 
 def _sweeps(values: int | None) -> dict[int, tuple[str, ...]]:
-    """The usual kappas of these values; of others, those of 256."""
+    """The default kappas for this number of values; those of 256 where there are none."""
     return SWEEPS if values is None else {values: SWEEPS.get(values, SWEEPS[256])}
 
 
@@ -86,9 +86,9 @@ def _spec(study: Study, kappa: str, values: int) -> RandomValuesSpec:
 
 
 def _measured(study: Study, specs: Sequence[ModelSpec]) -> list[Measured]:
-    """Trains and certifies what the models lack; the accuracy comes from the same votes for all.
+    """Trains and certifies what is missing; accuracy comes from the estimation votes for all.
 
-    Where some of the images are asked for, and ablation has records of all, it is those of the same images.
+    Where a subset of the images is asked for and ablation has records of all, the same subset of those is used.
     """
     sampling = replace(study.sampling(published("table-1").sampling), predict_n=None)
     whole = [spec for spec in specs if _has_more(study, spec, sampling)]
@@ -109,7 +109,7 @@ def _measured(study: Study, specs: Sequence[ModelSpec]) -> list[Measured]:
 
 
 def _has_more(study: Study, spec: ModelSpec, sampling: Sampling) -> bool:
-    """Whether of ablation there are no records of the images asked for alone, but records of all."""
+    """Whether ablation has records of all images, but none of just the subset asked for."""
     if isinstance(spec, RandomValuesSpec) or study.limit is None or record_files.has(study, spec, sampling):
         return False
     return record_files.has(replace(study, limit=None), spec, sampling)
@@ -124,7 +124,7 @@ def _texts(row: Measured) -> tuple[str, ...]:
 
 
 def _largest(name: str, rows: Sequence[Measured]) -> str:
-    """The best of a scheme by each bound."""
+    """The largest median of a scheme by each bound, in words."""
     one, two = best([row.one_sided for row in rows]), best([row.two_sided for row in rows])
     return f"largest median of {name}: {_where(one)}; two-sided: {_where(two)}"
 

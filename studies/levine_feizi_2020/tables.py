@@ -1,4 +1,4 @@
-"""Measured beside published: the tables of certificates."""
+"""Tables of certificates, measured beside published."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TABLES_OF = {"mnist": "table-1", "cifar10": "table-3"}  # over k; of photographs
 
 @dataclass(frozen=True)
 class Row:
-    """One classifier: what the paper printed of it, and what its votes say by each bound.
+    """One model: its published row, and the summary of its votes by each bound.
 
     The votes are on some of `of` test inputs; `recipe` names how it was trained, and `training` is the log of that.
     """
@@ -41,12 +41,12 @@ class Row:
 
 
 def published_over_k(data: str) -> Published:
-    """The paper's table over k for this data set; for photographs, whatever they are of, ImageNet's."""
+    """The paper's table over k for this data set; for any photographs, ImageNet's."""
     return published(TABLES_OF.get(data, "table-6"))
 
 
 def measured_rows(study: Study, table: Published, keeps: Sequence[int] | None = None) -> list[Row]:
-    """The table's rows and those of other k that are there, or those of `keeps`; what they lack is made."""
+    """The table's rows and those of other k measured, or those of `keeps`; missing models and records are made."""
     printed = {study.spec(row.keep, row.encoding): row for row in table.rows}
     sampling = study.sampling(table.sampling)
     specs = _specs(study, table, sampling) if keeps is None else _specs_of(study, table, keeps)
@@ -60,7 +60,7 @@ def measured_rows(study: Study, table: Published, keeps: Sequence[int] | None = 
 
 
 def _specs(study: Study, table: Published, sampling: Sampling) -> list[ModelSpec]:
-    """The table's classifiers; in a table over several k also those of other k that have been measured."""
+    """The table's models; in a table over several k also those of other k that have been measured."""
     printed = [study.spec(row.keep, row.encoding) for row in table.rows]
     if len({spec.keep for spec in printed}) == 1:
         return printed
@@ -71,7 +71,7 @@ def _specs(study: Study, table: Published, sampling: Sampling) -> list[ModelSpec
 
 
 def _specs_of(study: Study, table: Published, keeps: Sequence[int]) -> list[ModelSpec]:
-    """The table's classifiers of these k; in a table over several k, one that it lacks is the null-channels one."""
+    """The table's models of these k; for other k, in a table over several, the one of null-channels."""
     specs, over = [], sorted({row.keep for row in table.rows})
     for keep in keeps:
         known = [study.spec(row.keep, row.encoding) for row in table.rows if row.keep == keep]
@@ -104,7 +104,7 @@ def table(study: Study, name: str, keeps: Sequence[int] | None = None) -> Table:
 
 
 def beside_published(rows: Sequence[Row], known: Published, more: Sequence[str], training: bool = False) -> Table:
-    """The rows with what the paper printed of each; `more` notes, and the time of `training` where asked for."""
+    """The rows beside the published numbers, with `more` notes and, if asked for, the time of `training`."""
     notes = [
         ACCURACY_NOTE,
         "strict: certified for the true class by Corollary 1, as its statement says; reference: as the paper's code "
@@ -122,9 +122,9 @@ def beside_published(rows: Sequence[Row], known: Published, more: Sequence[str],
 
 
 def _columns(rows: Sequence[Row], training: bool) -> dict[str, Callable[[Row], str]]:
-    """What each column shows of a row; encoding, recipe, number of images and device where the rows differ in them.
+    """The text of each column; encoding, recipe, images, precision and device only where rows differ in them.
 
-    With the `training` time there is no room for the difference.
+    The column of `training` time replaces the difference.
     """
     differing: dict[str, Callable[[Row], str]] = {
         "encoding": lambda row: row.spec.encoding,
@@ -175,7 +175,7 @@ def settings(rows: Sequence[Row]) -> str:
 
 
 def same_votes_notes(rows: Sequence[Row], known: Published) -> list[str]:
-    """Why the accuracy may stand beside the published one, where that had copies of its own."""
+    """Why accuracy from the estimation votes is comparable, where the paper drew copies of their own for it."""
     measured_so = rows[0].two_sided.classification.source == "estimation votes"
     return [SAME_VOTES_NOTE] if measured_so and known.sampling.predict_n is not None else []
 
@@ -192,7 +192,7 @@ def subset_notes(rows: Sequence[Row]) -> list[str]:
 
 
 def _recipe_notes(study: Study, rows: Sequence[Row]) -> list[str]:
-    """How the classifiers were trained, where that is not both the paper's way and the usual one here."""
+    """How the models were trained, unless the recipe is both the paper's and the default."""
     paper, trained = paper_recipe(study.data), trained_by(study, [row.spec for row in rows])
     if study.recipe_of(rows[0].spec).name != paper:
         return [f"{trained}, which is not the paper's: --recipe {paper} measures that"]

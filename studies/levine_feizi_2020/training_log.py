@@ -1,4 +1,4 @@
-"""What a spec's training left in its log: one line per epoch."""
+"""Training logs: one line per epoch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from studies.levine_feizi_2020.study import Study
 
 @dataclass(frozen=True)
 class TrainingLog:
-    """How many epochs, the running accuracy of the last one, and the seconds of all (None where not every line says).
+    """Epochs, the running accuracy of the last one, and the seconds of all (None if a line lacks them).
 
     The running accuracy is over the epoch's ablated and augmented inputs, each as the weights were when it was met.
     """
@@ -27,7 +27,7 @@ class TrainingLog:
 
 
 def training_log(study: Study, spec: ModelSpec) -> TrainingLog | None:
-    """The spec's log, plain or compressed; None where there is none."""
+    """The model's log, plain or compressed, if there is one."""
     path = compressed(study.folder(spec) / LOG_NAME)
     if path is None:
         return None
@@ -41,9 +41,9 @@ def training_log(study: Study, spec: ModelSpec) -> TrainingLog | None:
 
 
 def trained_by(study: Study, specs: Sequence[ModelSpec]) -> str:
-    """The recipe of these models and for how many epochs each was trained, in words: as their logs say.
+    """The recipe of these models and their epochs in words, as their logs say.
 
-    Where a spec has no log, as many as the study would train it for.
+    A model without a log counts with the epochs the study would train it for.
     """
     recipe = study.recipe_of(specs[0])
     logs = (training_log(study, spec) for spec in specs)
@@ -52,7 +52,7 @@ def trained_by(study: Study, specs: Sequence[ModelSpec]) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """A time in the unit that suits it."""
+    """A time in seconds, minutes or hours."""
     if seconds is None:
         return "-"
     minutes = round(seconds / 60)

@@ -1,4 +1,4 @@
-"""Fewer of the recorded votes: what a run with fewer samples would have shown."""
+"""Subsampled votes: what a run with fewer samples would have shown."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from sparsecert.records import Header, Record, Records, is_sequential
 def subsample(found: Records, n0: int, n: int, seed: int = 0) -> Records:
     """The same inputs with `n0` selection and `n` estimation votes each, chosen at random among those recorded.
 
-    An input's votes are independent draws of one distribution, so that some of them, chosen without a look at what
-    they are, are so too: a certificate from them holds as one from a run with so few samples. What was chosen depends
-    on (seed, example, n0, n) alone. Votes that ended when they looked good are no such draws, and are refused.
+    An input's votes are independent draws from one distribution, and so is a random subset of them: a certificate from
+    it holds as one from a run with that many samples does. The choice depends on (seed, example, n0, n) alone.
+    Sequential votes, which stopped depending on what they were, are refused.
     """
     run = found.header.run
     if is_sequential(found.header):
-        raise InputError(f"{found.path} took its votes sequentially: some of them are no run with fewer; name another")
+        raise InputError(
+            f"{found.path} took its votes sequentially: a subset of them is no run with fewer; name another"
+        )
     if not (1 <= n0 <= run["n0"] and 1 <= n <= run["n"]):
         raise InputError(f"{found.path} has {run['n0']} + {run['n']} votes, of which {n0} + {n} cannot be chosen")
     lines = tuple(_subsample(line, n0, n, seed) for line in found.lines)
@@ -28,7 +30,7 @@ def subsample(found: Records, n0: int, n: int, seed: int = 0) -> Records:
 
 
 def _subsample(line: Record, n0: int, n: int, seed: int) -> Record:
-    """Its label, interval and radius are left out: they are drawn from the votes that are no longer there."""
+    """Label, interval and radius are left out: they belong to all of the votes."""
     assert line.selection is not None
     random = np.random.default_rng([seed, line.example, n0, n])
     selection, votes = _some(line.selection, n0, random), _some(line.votes, n, random)

@@ -1,4 +1,4 @@
-"""Ablated copies as pictures: what the classifier is shown, with NULL in a colour that no digit has."""
+"""Ablated copies of grey images as pictures, with NULL in green."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def image(data: Dataset, example: int) -> Pixels:
 
 
 def retained(scheme: Scheme, seed: int, example: int, draw: int, shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:
-    """The mask of that input's estimation copy number `draw`."""
+    """The mask of the input's estimation copy number `draw`."""
     mask: npt.NDArray[np.bool_] = scheme.masks(seed, [example], [ESTIMATION + draw])[0, 0].numpy()
     return mask.reshape(shape)
 
@@ -35,7 +35,7 @@ def with_null(grey: Pixels, mask: npt.NDArray[np.bool_]) -> Pixels:
 
 
 def show(axes: Axes, picture: Pixels, title: str = "", **font: Any) -> None:
-    """A picture without axes, a title above."""
+    """Draws a picture without axes, under a title."""
     axes.imshow(picture, cmap="gray", vmin=0, vmax=255, interpolation="nearest")
     axes.set(xticks=[], yticks=[])
     axes.set_title(title, **{"fontsize": 8, **font})
