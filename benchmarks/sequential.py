@@ -42,7 +42,7 @@ from sparsecert.reports.medians import certified_accuracy, median_certified_robu
 from sparsecert.schemes import DELTA_BITS, SELECTION, Scheme
 from sparsecert.schemes import from_config as scheme_from_config
 
-RECORDS = Path("results/mnist/k45/certify.jsonl.xz")
+RECORDS = Path("studies/levine_feizi_2020/results/mnist/k45/certify.jsonl.xz")
 N0, N, ALPHA = 1_000, 10_000, 0.05
 FIRST, GROWTH = 128, 1.5  # votes at the first look where alpha is spent, and how much they grow from look to look
 LAST_LOOK = 0.5  # its part of alpha

@@ -232,6 +232,6 @@ def test_a_precision_that_cannot_even_be_emulated_is_refused(become: Become, mon
 
 
 def test_every_command_that_computes_takes_auto() -> None:
-    for name in ("certify", "predict", "attack", "serve", "reproduce"):
+    for name in ("certify", "predict", "attack", "serve", "demo"):
         (option,) = (parameter for parameter in cli.commands[name].params if parameter.name == "precision")
         assert "auto" in option.type.choices  # type: ignore[attr-defined]

@@ -79,6 +79,11 @@ def test_no_pickle_is_ever_loaded() -> None:
     assert [line for line in found if "No pickle" not in line and "model.eval()" not in line] == []
 
 
+def test_the_package_imports_nothing_of_the_studies() -> None:
+    outside = re.compile(r"^\s*(from|import) (studies|benchmarks|results|tests)\b")
+    assert [path.name for path in SOURCES for line in path.read_text().splitlines() if outside.search(line)] == []
+
+
 def test_nothing_reads_a_global_generator() -> None:
     """Chance is always seeded by an argument: no bare torch.rand, np.random.seed or random module."""
     bare = re.compile(r"np\.random\.(seed|rand|randint|choice)\b|^import random|from random import")

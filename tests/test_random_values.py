@@ -247,7 +247,6 @@ def test_every_command_refuses_at_once_a_kappa_that_no_memory_holds(tmp_path: Pa
         ("train", "--data", "digits", "--kappa", kappa, *out),
         ("info", "--units", 64, "--kappa", kappa),
         ("info", "--mutual-information", "--kappa", kappa),
-        ("reproduce", "table-7", "--kappas", kappa, *out),
     ):
         done = _sparsecert(*command)
         assert isinstance(done.exception, InputError)

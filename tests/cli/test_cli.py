@@ -34,7 +34,7 @@ VERBS = [
     "certify",
     "attack",
     "report",
-    "reproduce",
+    "demo",
     "serve",
     "data",
     "data get",

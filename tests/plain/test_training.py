@@ -21,7 +21,6 @@ from sparsecert.errors import InputError
 from sparsecert.plain import PlainRecipe, PlainRun, networks, plain_recipe, train_plain
 from sparsecert.plain.evaluation import accuracy
 from sparsecert.plain.training import Stepper
-from sparsecert.published import ATTACKS, names, published, published_attacks
 from sparsecert.training import Progress, Stop, train
 from sparsecert.training.recipes import RECIPES
 from tests.commands import sparsecert
@@ -308,16 +307,3 @@ def test_options_that_do_not_apply_are_refused(options: list[str], message: str,
     assert isinstance(result.exception, InputError)
     assert message in str(result.exception)
     assert not (tmp_path / "run").exists()
-
-
-def test_the_published_table_names_the_kinds_that_are_here() -> None:
-    assert names(ATTACKS) == ["table-2"]
-    table = published_attacks("table-2")
-    here = [row.model for row in table.rows if row.model is not None]
-    assert here == ["cnn", "binarized", plain.NEAREST_NEIGHBOUR, "robust", "smoothed"]
-    assert [(row.accuracy, row.median) for row in table.rows][:4] == [(99.1, 9), (98.5, 11), (96.9, 10), (98.8, 4)]
-    ours = table.rows[-1]
-    (same,) = [row for row in published("table-1").rows if row.keep == ours.keep]
-    assert ours.accuracy == pytest.approx(same.accuracy, abs=0.05)
-    assert ours.median > max(row.median for row in table.rows[:-1])
-    assert (table.attack, table.restarts, table.images, table.predict_n) == ("pointwise", 10, 275, 10_000)
