@@ -25,7 +25,7 @@ from sparsecert.reproduce.table_2 import table_2
 from sparsecert.reproduce.table_6 import table_6
 from sparsecert.reproduce.table_7 import table_7
 from sparsecert.reproduce.tables import Row, best, measured_rows
-from sparsecert.schemes import Choice
+from sparsecert.schemes import SchemeSpec
 from sparsecert.smoothed import Smoothed
 
 pytestmark = pytest.mark.check
@@ -243,7 +243,7 @@ EPOCHS = {"mnist": 200, "cifar10": 100}
 def test_fixed_masks_certify_enough(data: str, names: Sequence[str]) -> None:
     """The bars, of all test images by the run-off: MNIST 10 by 28 masks, 11 by at most 200; CIFAR-10 12."""
     rows = fixed_rows(
-        Study(RESULTS, data=data, epochs=EPOCHS[data]), [Choice.parse(f"lattice-{name}") for name in names]
+        Study(RESULTS, data=data, epochs=EPOCHS[data]), [SchemeSpec.parse(f"lattice-{name}") for name in names]
     )
     for row in rows:
         assert row.run_off.inputs == 10_000
@@ -257,7 +257,7 @@ def test_fixed_masks_certify_enough(data: str, names: Sequence[str]) -> None:
 
 
 def test_bands_certify_more_than_was_published_against_a_patch() -> None:
-    (row,) = fixed_rows(Study(RESULTS, data="cifar10"), [Choice.parse("bands-4")])
+    (row,) = fixed_rows(Study(RESULTS, data="cifar10"), [SchemeSpec.parse("bands-4")])
     (patch,) = published_patches("patches").rows
     assert row.run_off.inputs == 10_000
     assert 100 * (row.run_off.certified_accuracy_at(patch.side) or 0) > patch.certified

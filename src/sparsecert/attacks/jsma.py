@@ -14,8 +14,10 @@ from sparsecert.attacks.attack import Attack
 from sparsecert.attacks.judge import Judge, changed
 from sparsecert.attacks.pointwise import mixed
 from sparsecert.attacks.saliency import promised
+from sparsecert.registry import ATTACKS
 
 
+@ATTACKS.register("jsma")
 @dataclass(frozen=True)
 class JSMA(Attack):
     """Towards each other class in turn, sets the pixel to the bounds that raises that class's score and lowers the sum

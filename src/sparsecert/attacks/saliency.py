@@ -16,8 +16,10 @@ from sparsecert.attacks.attack import Attack
 from sparsecert.attacks.defenders import lead_of
 from sparsecert.attacks.judge import Judge, changed
 from sparsecert.attacks.pointwise import mixed, take_back
+from sparsecert.registry import ATTACKS
 
 
+@ATTACKS.register("saliency")
 @dataclass(frozen=True)
 class Saliency(Attack):
     """Sets the pixel to the bounds, each channel to its own, for which the gradient of the lead promises the largest

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sparsecert.reports.comparison import Table
     from sparsecert.reproduce import Cell, Study
     from sparsecert.reproduce.attacked import Attacked
-    from sparsecert.schemes import Choice
+    from sparsecert.schemes import SchemeSpec
     from sparsecert.training import Progress
 
 SMALLER = "keeps", "limit", "epochs", "n0", "n"  # options that make a run smaller
@@ -229,7 +229,7 @@ def _data_of(target: str, asked: str | None) -> tuple[str, ...]:
     return (asked,)
 
 
-def _reproduce(target: str, study: Study, keeps: list[int] | None, choices: list[Choice] | None, form: str) -> None:
+def _reproduce(target: str, study: Study, keeps: list[int] | None, choices: list[SchemeSpec] | None, form: str) -> None:
     from sparsecert.reports.tables import table_text
     from sparsecert.reproduce.exact import exact
     from sparsecert.reproduce.patches import patches
@@ -324,10 +324,10 @@ def _whole_numbers(text: str | None) -> list[int] | None:
     return list(dict.fromkeys(map(int, parts)))
 
 
-def _choices(text: str | None) -> list[Choice] | None:
-    from sparsecert.schemes import Choice
+def _choices(text: str | None) -> list[SchemeSpec] | None:
+    from sparsecert.schemes import SchemeSpec
 
-    return None if text is None else list(dict.fromkeys(Choice.parse(part.strip()) for part in text.split(",")))
+    return None if text is None else list(dict.fromkeys(SchemeSpec.parse(part.strip()) for part in text.split(",")))
 
 
 class TerminalBars:

@@ -11,10 +11,12 @@ import torch
 
 from sparsecert.encodings.encoding import Encoding
 from sparsecert.errors import InputError
+from sparsecert.registry import ENCODINGS, from_config
 
 PROTECTED = -1
 
 
+@ENCODINGS.register("grouped")
 class Grouped(Encoding):
     """An encoding in which a unit is a group of entries, so that every certificate counts altered groups.
 
@@ -31,7 +33,8 @@ class Grouped(Encoding):
     they were: nothing is promised against an attacker who can alter those.
     """
 
-    def __init__(self, encoding: Encoding, groups: Any) -> None:
+    def __init__(self, encoding: Encoding | dict[str, Any], groups: Any) -> None:
+        encoding = from_config(ENCODINGS, encoding) if isinstance(encoding, dict) else encoding
         if isinstance(encoding, Grouped) or not isinstance(encoding, Encoding) or encoding.values is not None:
             raise InputError(f"Grouped takes an encoding of NULL that is not grouped itself, got {encoding!r}")
         self.encoding = encoding

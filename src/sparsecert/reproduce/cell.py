@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from sparsecert.schemes import Choice, FixedMasks, RandomValues, Scheme, Uniform
+from sparsecert.schemes import FixedMasks, RandomValues, Scheme, SchemeSpec, Uniform
 from sparsecert.training.recipes import Recipe
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class FixedCell(Cell):
     """One trained classifier of a fixed set of masks, which says itself what is retained: `keep` is 0."""
 
     keep: int = 0
-    choice: Choice
+    choice: SchemeSpec
 
     @property
     def folder(self) -> str:
@@ -119,4 +119,4 @@ class FixedCell(Cell):
     @property
     def facts(self) -> dict[str, Any]:
         """What the headers of its records say of its scheme and encoding."""
-        return {"scheme": self.choice.kind, **self.choice.numbers, "encoding": self.encoding}
+        return {"scheme": self.choice.kind, **self.choice.settings, "encoding": self.encoding}

@@ -18,7 +18,7 @@ from sparsecert.reproduce.study import Study
 from sparsecert.reproduce.tables import best, published_over_k
 from sparsecert.reproduce.thinned import thinned
 from sparsecert.reproduce.training_log import trained_by
-from sparsecert.schemes import Choice
+from sparsecert.schemes import SchemeSpec
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,12 +32,12 @@ PASSES = 10, 20_000  # of the figure
 PARTS = 1, 3, 10, 30, 100  # of random masks also 1/3, 1/10, ... of the samples
 
 
-def choices_of(data: str) -> list[Choice]:
+def choices_of(data: str) -> list[SchemeSpec]:
     """The sets of masks of the table, up to 200 forward passes."""
-    return [Choice.parse(f"lattice-{name}") for name in CHOICES[data]]
+    return [SchemeSpec.parse(f"lattice-{name}") for name in CHOICES[data]]
 
 
-def exact(study: Study, choices: Sequence[Choice] | None = None) -> tuple[Table, list[Path]]:
+def exact(study: Study, choices: Sequence[SchemeSpec] | None = None) -> tuple[Table, list[Path]]:
     """The table of these sets of masks, and the figure; what they lack is trained and certified."""
     known = choices_of(study.data) if choices is None else choices
     rows = fixed_rows(study, [choice.one_of(("lattice", "partition"), "altered pixels") for choice in known])

@@ -22,7 +22,7 @@ from sparsecert.records import Header, Records, compressed
 from sparsecert.reports import Summary, summarise
 from sparsecert.reproduce.cell import FixedCell
 from sparsecert.reproduce.study import CERTIFY, Study
-from sparsecert.schemes import Choice, FixedMasks, from_config
+from sparsecert.schemes import FixedMasks, SchemeSpec, from_config
 
 BY_BLOCKS = 1_000
 
@@ -31,7 +31,7 @@ BY_BLOCKS = 1_000
 class FixedRow:
     """One classifier: the masks that vote, and what is certified by each rule, of all test images or some."""
 
-    choice: Choice
+    choice: SchemeSpec
     found: Records
 
     @cached_property
@@ -73,7 +73,7 @@ class FixedRow:
         return len(self.scheme.table)
 
 
-def fixed_rows(study: Study, choices: Sequence[Choice]) -> list[FixedRow]:
+def fixed_rows(study: Study, choices: Sequence[SchemeSpec]) -> list[FixedRow]:
     """The classifiers of these sets of masks; what they lack is made."""
     cells = {choice: study.fixed_cell(choice) for choice in choices}
     lacking = [cell for cell in cells.values() if not _is_complete(study, cell)]

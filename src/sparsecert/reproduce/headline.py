@@ -24,13 +24,13 @@ from sparsecert.reports.drawing import write_figure
 from sparsecert.reproduce.cell import Cell, FixedCell
 from sparsecert.reproduce.pictures import image, retained, show, with_null
 from sparsecert.reproduce.study import CERTIFY, Study
-from sparsecert.schemes import Choice, FixedMasks, from_config
+from sparsecert.schemes import FixedMasks, SchemeSpec, from_config
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DATA = "mnist-sample"
-FIXED, FIXED_MODEL = FixedCell(choice=Choice.parse("lattice-28x1")), "mnist-lattice-28"
+FIXED, FIXED_MODEL = FixedCell(choice=SchemeSpec.parse("lattice-28x1")), "mnist-lattice-28"
 RANDOM, RANDOM_MODEL = Cell(45), "mnist-k45"
 SHOWN = 8
 RHOS = 1, 4, 8, 11
@@ -44,7 +44,7 @@ def headline(study: Study) -> Iterator[tuple[Table, list[Path]]]:
     First the votes of 28 fixed masks, then k = 45 by sequential sampling, or by the numbers of samples asked for.
     """
     study = replace(study, data=DATA)
-    fixed = _certified(study, FIXED, FIXED_MODEL, f"{CERTIFY}.jsonl", FIXED.choice.numbers["parts"], exactly=Exact())
+    fixed = _certified(study, FIXED, FIXED_MODEL, f"{CERTIFY}.jsonl", FIXED.choice.settings["parts"], exactly=Exact())
     exact = summarise(fixed)
     yield _exact_table(fixed, exact), []
     known = published("table-1").sampling

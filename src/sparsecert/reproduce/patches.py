@@ -11,7 +11,7 @@ from sparsecert.reports.comparison import NOT_APPLICABLE, Table, percent, senten
 from sparsecert.reproduce.fixed import FixedRow, fixed_rows, subset_notes
 from sparsecert.reproduce.study import Study
 from sparsecert.reproduce.training_log import trained_by
-from sparsecert.schemes import Choice
+from sparsecert.schemes import SchemeSpec
 
 CHOICES = {
     "mnist": ("bands-2", "bands-4", "bands-6", "blocks-10", "blocks-12"),
@@ -20,12 +20,12 @@ CHOICES = {
 SIDES = 1, 2, 3, 4, 5, 6, 8, 10
 
 
-def choices_of(data: str) -> list[Choice]:
+def choices_of(data: str) -> list[SchemeSpec]:
     """The bands and blocks of the table."""
-    return [Choice.parse(name) for name in CHOICES[data]]
+    return [SchemeSpec.parse(name) for name in CHOICES[data]]
 
 
-def patches(study: Study, choices: Sequence[Choice] | None = None) -> tuple[Table, list[Path]]:
+def patches(study: Study, choices: Sequence[SchemeSpec] | None = None) -> tuple[Table, list[Path]]:
     """The table of these bands and blocks, and their curves; what they lack is trained and certified."""
     known = choices_of(study.data) if choices is None else choices
     rows = fixed_rows(study, [choice.one_of(("blocks", "bands"), "an altered patch") for choice in known])

@@ -36,7 +36,7 @@ from sparsecert.training.recipes import Recipe, recipe_for
 
 if TYPE_CHECKING:
     from sparsecert.runs import Limit
-    from sparsecert.schemes import Choice
+    from sparsecert.schemes import SchemeSpec
     from sparsecert.smoothed import Smoothed
 
 CERTIFY, PREDICT = "certify", "predict"
@@ -123,7 +123,7 @@ class Study:
         recipe = recipe_for(self.data, cell.recipe or self.design.recipe).shortened(self.epochs)
         return cell.trained_by(recipe)
 
-    def fixed_cell(self, choice: Choice) -> FixedCell:
+    def fixed_cell(self, choice: SchemeSpec) -> FixedCell:
         """The classifier of this fixed set of masks by the study's recipe."""
         usual = self.cell(1)
         return FixedCell(encoding=usual.encoding, recipe=usual.recipe, model=usual.model, choice=choice)
