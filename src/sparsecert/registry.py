@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sparsecert.attacks.attack import Attack
     from sparsecert.certificates.certificate import Method
     from sparsecert.certificates.plurality import Rule
-    from sparsecert.datasets.dataset import Source
+    from sparsecert.datasets.entry import DatasetEntry
     from sparsecert.encodings.encoding import Encoding
     from sparsecert.models import Builder
     from sparsecert.schemes.scheme import Scheme
@@ -125,7 +125,7 @@ ENCODINGS: Registry[type[Encoding]] = Registry("encoding", "ENCODINGS", "encodin
 METHODS: Registry[Method] = Registry("bound", "METHODS", "certificates")
 RULES: Registry[Rule] = Registry("rule", "RULES", "certificates")
 ATTACKS: Registry[type[Attack]] = Registry("attack", "ATTACKS", "attacks")
-DATASETS: Registry[Source] = Registry("data set", "DATASETS", "datasets")
+DATASETS: Registry[DatasetEntry] = Registry("data set", "DATASETS", "datasets")
 MODELS: Registry[Builder] = Registry("model", "MODELS", "models")
 RECIPES: Registry[Recipe] = Registry("recipe", "RECIPES", "training/recipes")
 REGISTRIES: tuple[Registry[Any], ...] = SCHEMES, ENCODINGS, METHODS, RULES, ATTACKS, DATASETS, MODELS, RECIPES

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sparsecert.attacks.registry import config_of
 
 from sparsecert import datasets
 from sparsecert.attacks import ATTACKS, Attack, Judge, Network, Pointwise, SmoothedDefender, SparseRS, UniformNoise
 from sparsecert.attacks import attack_named as named
 from sparsecert.attacks.judge import NEVER, changed
-from sparsecert.attacks.registry import config_of
 from sparsecert.cli.attack import ATTACK_NAMES
 from sparsecert.datasets import ArrayImages, Dataset
 from sparsecert.errors import InputError

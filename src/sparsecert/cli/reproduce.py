@@ -218,12 +218,12 @@ def _refuse_two_data_sets(names: Sequence[str]) -> None:
 
 def _data_of(target: str, asked: str | None) -> tuple[str, ...]:
     """The data sets that a target is measured on: its usual one, or the one asked for; some have two."""
-    from sparsecert.datasets import NAMES
+    from sparsecert.registry import DATASETS
 
     known = DATA.get(target, ("mnist",))
     if asked is None or "data" not in USED[target]:
         return known if target in ("table-8", "exact", "patches") else known[:1]
-    if asked not in known and ("photographs" not in known or asked in NAMES):
+    if asked not in known and ("photographs" not in known or asked in DATASETS):
         words = ["a folder of train/ and val/" if name == "photographs" else name for name in known]
         raise InputError(f"--data must be one of {', '.join(words)} for {target}, got {asked!r}")
     return (asked,)

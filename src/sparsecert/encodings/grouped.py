@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,11 @@ import torch
 from sparsecert.encodings.encoding import Encoding
 from sparsecert.errors import InputError
 from sparsecert.registry import ENCODINGS, from_config
+
+if TYPE_CHECKING:
+    from sparsecert.datasets import Dataset
+    from sparsecert.schemes import Scheme
+    from sparsecert.training.recipe import Recipe
 
 PROTECTED = -1
 
@@ -41,6 +46,13 @@ class Grouped(Encoding):
         self.groups = _checked(groups)
         self.count = int(self.groups.max()) + 1
         self._tables: dict[torch.device, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    @classmethod
+    def for_training(cls, data: Dataset, recipe: Recipe, scheme: Scheme | None = None, **settings: Any) -> Encoding:
+        """Refused: what the groups are, no name says."""
+        raise InputError(
+            "encoding grouped needs groups; for blocks of pixels use another encoding and --unit, such as 2x2"
+        )
 
     def __call__(self, inputs: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
         """The ablated inputs; `masks` is Bool[rows, groups], True = retained, or Bool[1, groups] for all rows."""

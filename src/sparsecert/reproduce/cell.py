@@ -110,7 +110,9 @@ class FixedCell(Cell):
     def scheme(self, shape: Sequence[int]) -> FixedMasks:
         """Its masks, for images of this shape."""
         _, height, width = shape
-        return self.choice.of(height, width)
+        scheme = self.choice.of(height, width)
+        assert isinstance(scheme, FixedMasks)
+        return scheme
 
     def trained_by(self, recipe: Recipe) -> Recipe:
         """The recipe with these masks."""

@@ -106,7 +106,7 @@ class Study:
     @property
     def folder_of_all(self) -> Path:
         """Where the folders of all cells are."""
-        return self.out / (self.data if self.data in datasets.NAMES else Path(self.data).resolve().name)
+        return self.out / (self.data if self.data in datasets.DATASETS else Path(self.data).resolve().name)
 
     def folder(self, cell: Cell) -> Path:
         """Where the cell's files are."""
@@ -390,7 +390,7 @@ class Study:
 
     def _wanted_data(self) -> dict[str, Any]:
         """The facts that say which data set it was; two folders may have one name, so theirs is what they hold."""
-        if self.data in datasets.NAMES:
+        if self.data in datasets.DATASETS:
             return {"data name": self.data, "split": "test"}
         at_hand = Path(self.data).expanduser().is_dir()
         return {"split": "test", **({FINGERPRINT: self.test.fingerprint()} if at_hand else {})}

@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from sparsecert import registry
 from sparsecert.registry import SCHEMES
-from sparsecert.schemes.all_subsets import AllSubsets
-from sparsecert.schemes.blocks import Bands, Blocks
-from sparsecert.schemes.fixed import FixedMasks, ImageMasks
-from sparsecert.schemes.lattice import Lattice
-from sparsecert.schemes.partition import Partition
-from sparsecert.schemes.random_values import RandomValues
-from sparsecert.schemes.scheme import (
-    ATTACK,
-    AUGMENTATION,
-    DELTA_BITS,
-    ENUMERATION,
-    ESTIMATION,
-    MAX_DRAWS,
-    PREDICTION,
-    SELECTION,
-    TRAINING,
-    RoundedUp,
-    Scheme,
-)
-from sparsecert.schemes.scheme_spec import SchemeSpec
-from sparsecert.schemes.uniform import Uniform
+
+if TYPE_CHECKING:
+    from sparsecert.schemes.all_subsets import AllSubsets
+    from sparsecert.schemes.blocks import Bands, Blocks
+    from sparsecert.schemes.fixed import FixedMasks, ImageMasks
+    from sparsecert.schemes.lattice import Lattice
+    from sparsecert.schemes.partition import Partition
+    from sparsecert.schemes.random_values import RandomValues
+    from sparsecert.schemes.scheme import (
+        ATTACK,
+        AUGMENTATION,
+        DELTA_BITS,
+        ENUMERATION,
+        ESTIMATION,
+        MAX_DRAWS,
+        PREDICTION,
+        SELECTION,
+        TRAINING,
+        RoundedUp,
+        Scheme,
+    )
+    from sparsecert.schemes.scheme_spec import SchemeSpec
+    from sparsecert.schemes.uniform import Uniform
 
 __all__ = [
     "ATTACK",
@@ -53,6 +56,18 @@ __all__ = [
     "Uniform",
     "from_config",
 ]
+
+_MODULES = "scheme", "uniform", "fixed", "all_subsets", "blocks", "lattice", "partition", "random_values", "scheme_spec"
+
+
+def __getattr__(name: str) -> Any:
+    """Imports what is asked for, so that the options of the uniform scheme are known without NumPy."""
+    if name in __all__:
+        for module in _MODULES:
+            found = getattr(import_module(f"sparsecert.schemes.{module}"), name, None)
+            if found is not None:
+                return found
+    raise AttributeError(f"module 'sparsecert.schemes' has no attribute {name!r}")
 
 
 def from_config(config: dict[str, Any]) -> Scheme:
