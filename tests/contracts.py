@@ -1,9 +1,9 @@
-"""All schemes, encodings and methods, listed once; every contract runs over the list."""
+"""Examples of every scheme and encoding that is registered; every contract runs over them."""
 
 from __future__ import annotations
 
-from sparsecert.certificates import METHODS
 from sparsecert.encodings import Encoding, MeanFill, NullChannels
+from sparsecert.registry import METHODS
 from sparsecert.schemes import Scheme, Uniform
 
 SCHEMES: list[Scheme] = [

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from sparsecert.cli import options
-from sparsecert.cli.registered import Registered, RegisteredCommand
+from sparsecert.cli.registered import RegisteredCommand, name_option
 from sparsecert.registry import ATTACKS
 
 
@@ -15,8 +15,8 @@ from sparsecert.registry import ATTACKS
 @click.argument("model", type=click.Path())
 @options.together(
     options.data,
-    click.option(
-        "--attack", "name", default="pointwise", show_default=True, type=Registered(ATTACKS, with_options=True),
+    name_option(
+        "--attack", "name", default="pointwise", show_default=True, registry=ATTACKS, with_options=True,
         help="Which attack; `sparsecert attack --attack pointwise --help` shows its own options too.",
     ),
     click.option("--budget", type=int, metavar="PIXELS", help="The most pixels that may be changed (default: any)."),
@@ -82,7 +82,7 @@ def attack(
 
     \b
     Examples:
-      sparsecert attack mnist-k45 --data mnist --attack pointwise --restarts 10 --limit 275 --random
+      sparsecert attack mnist-k45 --data mnist --restarts 10 --limit 275 --random
       sparsecert attack mnist-k45 --data mnist --attack saliency --budget 20
       sparsecert report runs/mnist-k45-mnist-*.jsonl
     """

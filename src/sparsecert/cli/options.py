@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sparsecert.cli.registered import Registered
+from sparsecert.cli.registered import NameOption, Registered, name_option
 from sparsecert.errors import InputError
 from sparsecert.registry import DATASETS, METHODS, RULES
 
@@ -27,19 +27,19 @@ QUIET_RAY = {  # in a process of the command line, which is nobody else's; Ray r
 }
 
 
-class DataName(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic since Click 8.5
-    """The name of a data set, or a path; the help lists the names."""
+class DataName(Registered):
+    """The name of a data set, or a path."""
 
-    name = "name"
+    other = ", or a folder of train/ and val/"
 
-    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        """The names, and that a path will do."""
-        return f"[{'|'.join(DATASETS)}|PATH]"
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Anything: `datasets.load` refuses what it does not find."""
+        return str(value)
 
 
-DATA_HELP = "A data set by name (digits and mnist-sample are built in), or a folder of train/ and val/."
-data = click.option("--data", "data_name", required=True, type=DataName(), help=DATA_HELP)
-optional_data = click.option("--data", "data_name", type=DataName(), help=DATA_HELP)
+DATA_HELP = "Data set; digits and mnist-sample are built in."
+data = click.option("--data", "data_name", required=True, cls=NameOption, type=DataName(DATASETS), help=DATA_HELP)
+optional_data = click.option("--data", "data_name", cls=NameOption, type=DataName(DATASETS), help=DATA_HELP)
 data_dir = click.option(
     "--data-dir", type=click.Path(file_okay=False), envvar="SPARSECERT_DATA", show_envvar=True,
     help="Folder that holds the data sets (default: data).",
@@ -58,8 +58,8 @@ drawn = click.option("--random", "drawn", is_flag=True, help="Draw the --limit i
 n = click.option("--n", default=10_000, show_default=True, help="Ablated copies per input to estimate with.")
 alpha = click.option("--alpha", default=0.05, show_default=True, help="Probability with which an answer may be wrong.")
 seed = click.option("--seed", default=0, show_default=True, help="Decides everything that is left to chance.")
-bound = click.option(
-    "--bound", default="two-sided", show_default=True, type=Registered(METHODS),
+bound = name_option(
+    "--bound", default="two-sided", show_default=True, registry=METHODS,
     help="Two-sided: Corollary 2, the leader against its rival. One-sided: Corollary 1, as in the paper's tables.",
 )  # fmt: skip
 sampling = click.option(
@@ -83,8 +83,8 @@ tolerance = click.option(
 CHANCE = "n0", "n", "alpha", "bound", "sampling", "at_least", "max_samples", "tolerance"  # what only samples have
 FIXED = "rule", "against", "seconds"  # what only a fixed set of masks has
 AGAINST = ["pixels", "patches"]
-rule = click.option(
-    "--rule", type=Registered(RULES),
+rule = name_option(
+    "--rule", registry=RULES,
     help="Fixed masks: how their votes elect a class (default: a run-off between the two leading ones).",
 )  # fmt: skip
 against = click.option(

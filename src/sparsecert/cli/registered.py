@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 
 from sparsecert.registry import Option, Registry
 
+Command = Callable[..., Any]
 CHOSEN = "sparsecert.chosen"  # the choices on the command line, in the context's meta
 
 
@@ -20,19 +21,36 @@ class Registered(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # ge
     """
 
     name = "name"
+    other = ""  # what else may be given
 
     def __init__(self, registry: Registry[Any], with_options: bool = False, light: bool = False) -> None:
         self.registry, self.with_options, self.light = registry, with_options, light
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        """The names."""
-        return f"[{'|'.join(self.registry)}]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The name, if it is registered."""
         if value not in self.registry:
             self.fail(f"{self.registry.kind} must be one of {', '.join(self.registry)}, got {value!r}", param, ctx)
         return str(value)
+
+
+class NameOption(click.Option):
+    """An option whose type is `Registered`; its help lists the names."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """The names are looked up here, not when the command is defined: that would cost every command."""
+        assert isinstance(self.type, Registered)
+        text, self.help = self.help, f"{self.help} One of {', '.join(self.type.registry)}{self.type.other}."
+        try:
+            return super().get_help_record(ctx)
+        finally:
+            self.help = text
+
+
+def name_option(
+    *flags: str, registry: Registry[Any], with_options: bool = False, light: bool = False, **settings: Any
+) -> Callable[[Command], Command]:
+    """A decorator as `click.option`, for the name of something in a registry."""
+    return click.option(*flags, cls=NameOption, type=Registered(registry, with_options, light), **settings)
 
 
 class SettingOption(click.Option):
@@ -52,13 +70,12 @@ class SettingOption(click.Option):
 class Choice:
     """What is chosen on a command line by one of its options: its name and its own options."""
 
-    def __init__(self, param: click.Parameter, args: Sequence[str], helps: Sequence[str]) -> None:
+    def __init__(self, param: click.Parameter, args: Sequence[str], helps: bool) -> None:
         assert isinstance(param.type, Registered)
         self.flag, self.registry = param.opts[0], param.type.registry
-        given = _value(param.opts, args)
-        default = None if {*helps} & {*args} and not param.type.light else param.default
-        self.name = str(default or "") if given is None else given
-        options = self.registry[self.name].options if self.name else ()
+        default = param.default if isinstance(param.default, str) and (param.type.light or not helps) else None
+        self.name = _value(param.opts, args) or default
+        options = () if self.name is None else self.registry[self.name].options
         self.options = [SettingOption(self.registry.kind, option) for option in options]
 
     @property
@@ -81,7 +98,8 @@ class RegisteredCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Reads the choices first, so that their options are known; refuses options of what was not chosen."""
-        chosen = ctx.meta[CHOSEN] = [Choice(param, args, ctx.help_option_names) for param in self.choices]
+        helps = any(flag in args for flag in ctx.help_option_names)
+        chosen = ctx.meta[CHOSEN] = [Choice(param, args, helps) for param in self.choices]
         try:
             rest = super().parse_args(ctx, args)
         except click.NoSuchOption as error:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from sparsecert.cli import options, tables
-from sparsecert.cli.registered import Registered, RegisteredCommand
+from sparsecert.cli.registered import RegisteredCommand, name_option
 from sparsecert.errors import InputError
 from sparsecert.registry import ENCODINGS, MODELS, RECIPES, SCHEMES
 
@@ -29,17 +29,17 @@ from sparsecert.registry import ENCODINGS, MODELS, RECIPES, SCHEMES
     click.option("--copies", type=int, help="Table: ablated copies of each row to fit on (default: 8)."),
     click.option("--plain", "plain_kind", type=click.Choice(["cnn", "binarized", "robust"]),
                  help="Instead, a plain network on whole images, to attack beside smoothed classifiers."),
-    click.option("--scheme", "scheme_name", default="uniform", show_default=True,
-                 type=Registered(SCHEMES, with_options=True, light=True),
+    name_option("--scheme", "scheme_name", default="uniform", show_default=True,
+                 registry=SCHEMES, with_options=True, light=True,
                  help="Which units a mask retains; `sparsecert train --scheme lattice --help` shows its options."),
     click.option("--unit", metavar="RxC",
                  help="A unit is a block of so many rows and columns of pixels, for example 2x2 (default: one pixel)."),
     click.option("--out", type=click.Path(file_okay=False), metavar="DIR",
                  help="Folder of the run (of a table, by default, in runs)."),
-    click.option("--recipe", "recipe_name", type=Registered(RECIPES),
+    name_option("--recipe", "recipe_name", registry=RECIPES,
                  help="How to train (default: the one that goes with the data set)."),
-    click.option("--model", "model_name", type=Registered(MODELS), help="Architecture, if not the recipe's."),
-    click.option("--encoding", "encoding_name", type=Registered(ENCODINGS, with_options=True),
+    name_option("--model", "model_name", registry=MODELS, help="Architecture, if not the recipe's."),
+    name_option("--encoding", "encoding_name", registry=ENCODINGS, with_options=True,
                  help="How NULL is shown to the model (default: as suits the scheme, mostly null-channels)."),
     click.option("--mask-per", type=click.Choice(["minibatch", "sample"]),
                  help="Draw a mask for each minibatch (the paper) or each sample, if not as in the recipe."),
@@ -106,7 +106,7 @@ def train(
       sparsecert train --data cifar10 --keep 50 --out runs/cifar10-k50
       sparsecert train --data mnist --scheme lattice --parts 28 --out runs/lattice
       sparsecert train --data cifar10 --scheme bands --size 4 --out runs/bands
-      sparsecert train --data mnist --scheme random-values --kappa 0.1 --out runs/mnist-kappa-0.1
+      sparsecert train --data mnist --scheme random-values --kappa 0.1 --out runs/kappa
       sparsecert train --data mnist --plain robust --out runs/mnist-robust
       torchrun --nproc-per-node 8 -m sparsecert train --data imagenet --out runs/8
       sparsecert train table.csv --target y --keep 5
@@ -151,6 +151,8 @@ def train(
     given = {name: value for name, value in encoding_settings.items() if value is not None}
     encoding: Encoding = kind.for_training(data, recipe, scheme, **given)
     if (rows, columns) != (1, 1):
+        if scheme.values is not None:
+            raise InputError(f"--unit is for ablation, and {scheme_name} ablates nothing; leave it out")
         encoding = Grouped(encoding, blocks_of(height, width, rows, columns))
     encoding.check_scheme(scheme)
     with training.joined(device_named(device)) as (team, own_device), training_bar() as on_progress:
