@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from sparsecert.errors import InputError
 from sparsecert.registry import Option, Registry
 
 Command = Callable[..., Any]
@@ -128,12 +129,20 @@ class RegisteredCommand(click.Command):
             f"{param.opts[0]} {name}"
             for param in self.choices
             if isinstance(param.type, Registered)
-            for name, thing in param.type.registry.items()
-            if error.option_name in [option.flag for option in thing.options]
+            for name in param.type.registry
+            if error.option_name in _flags(param.type.registry, name)
         ]
         if not owners:
             return None
         return click.UsageError(f"{error.option_name} is for {' or '.join(owners)}; add that, or leave it out")
+
+
+def _flags(registry: Registry[Any], name: str) -> list[str]:
+    """The options of something; none if it cannot be imported, as it was not asked for."""
+    try:
+        return [option.flag for option in registry[name].options]
+    except InputError:
+        return []
 
 
 def _value(flags: Sequence[str], args: Sequence[str]) -> str | None:
