@@ -128,7 +128,7 @@ def test_certificates_are_those_of_the_tight_theorem(g: sc.Smoothed, digits: Dig
         for row, certificate in enumerate(found):
             assert certificate == method.certify(found.selection[row], found.estimation[row], g.scheme, 0.05)
             assert isinstance(certificate.interval, Interval)
-            assert certificate.radius == method.tight(certificate.interval, g.scheme)
+            assert certificate.radius == method.theorem_for(g.scheme)[0](certificate.interval, g.scheme)
 
 
 def test_sequential_sampling_certifies_by_total_variation(g: sc.Smoothed, digits: Digits) -> None:

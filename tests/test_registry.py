@@ -81,7 +81,7 @@ def test_other_names_are_refused(registry: Registry[Any]) -> None:
 
 
 def test_a_thing_of_ones_own_is_registered_for_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(MODELS, "_things", MODELS._things.copy())
+    monkeypatch.setattr(MODELS, "_things", {**MODELS})
 
     @MODELS.register("mine")
     def mine(channels: int, classes: int) -> Any:

@@ -58,7 +58,7 @@ class Registry(Mapping[str, T]):
 
     def register(self, name: str) -> Callable[[S], S]:
         """A decorator that registers what a file defines; `RECIPES.register("mine")(Recipe(...))` for a value."""
-        module = sys._getframe(1).f_globals["__name__"]
+        module = sys._getframe(1).f_globals.get("__name__", "__main__")
         if (own := self._files.get(name, module)) != module:
             raise InputError(f"{self.kind} {name!r} is registered by {own}; give the one of {module} another name")
 

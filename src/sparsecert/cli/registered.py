@@ -123,7 +123,7 @@ class RegisteredCommand(click.Command):
                 with formatter.section(title):
                     formatter.write_dl(records)
 
-    def _elsewhere(self, error: click.NoSuchOption) -> click.UsageError | None:
+    def _elsewhere(self, error: click.NoSuchOption) -> InputError | None:
         """A refusal that says to what an option belongs, if to anything that was not chosen."""
         owners = [
             f"{param.opts[0]} {name}"
@@ -134,7 +134,7 @@ class RegisteredCommand(click.Command):
         ]
         if not owners:
             return None
-        return click.UsageError(f"{error.option_name} is for {' or '.join(owners)}; add that, or leave it out")
+        return InputError(f"{error.option_name} is for {' or '.join(owners)}; add that, or leave it out")
 
 
 def _flags(registry: Registry[Any], name: str) -> list[str]:

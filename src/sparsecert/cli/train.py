@@ -106,7 +106,7 @@ def train(
       sparsecert train --data cifar10 --keep 50 --out runs/cifar10-k50
       sparsecert train --data mnist --scheme lattice --parts 28 --out runs/lattice
       sparsecert train --data cifar10 --scheme bands --size 4 --out runs/bands
-      sparsecert train --data mnist --scheme random-values --kappa 0.1 --out runs/kappa
+      sparsecert train --data mnist --scheme random-values --kappa 0.1 --out runs/k
       sparsecert train --data mnist --plain robust --out runs/mnist-robust
       torchrun --nproc-per-node 8 -m sparsecert train --data imagenet --out runs/8
       sparsecert train table.csv --target y --keep 5
@@ -131,8 +131,7 @@ def train(
     from sparsecert.training.recipes import recipe_for
 
     recipe = recipe_for(data_name, recipe_name).shortened(epochs)
-    recipe = replace(recipe, keep=scheme_settings.get("keep") or recipe.keep)
-    if "keep" in scheme_settings:
+    if scheme_settings.get("keep", 0) is None:
         scheme_settings["keep"] = recipe.keep
     spec = SchemeSpec(scheme_name, **scheme_settings)
     changed: dict[str, Any] = {
@@ -140,6 +139,7 @@ def train(
         "masks": mask_per or SCHEMES[scheme_name].mask_per,
         "batch": batch,
         "precision": precision,
+        "keep": scheme_settings.get("keep"),
         "scheme": None if scheme_name == recipe.scheme else str(spec),
     }
     recipe = replace(recipe, **{name: value for name, value in changed.items() if value is not None})
