@@ -170,6 +170,15 @@ def test_an_option_has_one_meaning_in_all_commands_and_for_everything_that_is_re
     assert {"--keep", "--kappa", "--values"} == {*owned} & {*commands}
 
 
+def test_an_option_that_is_taken_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(SCHEMES["lattice"], "options", (Option("--seed", int, "Where to begin.", "parts"),))
+    with pytest.raises(SystemExit, match="2"):
+        sparsecert.cli.main(["train", "--scheme", "lattice"])  # type: ignore[attr-defined]
+    assert "--scheme lattice has an option --seed, which means something else already" in capsys.readouterr().err
+
+
 def test_help_says_to_whom_an_option_belongs(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, expected in (
         (["train", "--help"], ["Options of --scheme uniform:", "--keep"]),

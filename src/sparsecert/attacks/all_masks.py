@@ -71,7 +71,6 @@ class AllMasks(Defender):
         return Answers(votes.argmax(dim=1), votes.float() / len(self.masks), met.sum(dim=1).cpu())
 
     def went_on(self, places: torch.Tensor) -> None:
-        """See `Defender.went_on`."""
         if self._last is None:
             return
         slots, asked = self._last

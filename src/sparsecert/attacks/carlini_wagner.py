@@ -45,7 +45,6 @@ class CarliniWagnerL0(Attack):
     dropped: float = 0.2
 
     def run(self, judge: Judge, which: torch.Tensor, generator: torch.Generator) -> None:
-        """See the class."""
         allowed = torch.ones(len(which), judge.pixels, dtype=torch.bool)
         best, found = judge.images[which], torch.zeros(len(which), dtype=torch.bool)
         going = torch.arange(len(which))

@@ -31,7 +31,6 @@ class JSMA(Attack):
     most: float = 0.15
 
     def run(self, judge: Judge, which: torch.Tensor, generator: torch.Generator) -> None:
-        """See the class."""
         for shift in range(1, judge.classes):
             self._towards((judge.labels[which] + shift) % judge.classes, judge, which)
 

@@ -30,7 +30,6 @@ class UniformNoise(Attack):
     restarts: int = 10
 
     def run(self, judge: Judge, which: torch.Tensor, generator: torch.Generator) -> None:
-        """See the class."""
         which = which.repeat(self.restarts)
         images = judge.images[which]
         low, high = judge.bounds

@@ -38,7 +38,6 @@ class Pointwise(Attack):
     rounds: int = 20
 
     def run(self, judge: Judge, which: torch.Tensor, generator: torch.Generator) -> None:
-        """See the class."""
         which = which.repeat(self.restarts)
         starts, found = salted(judge, which, generator, FEW_LEVELS if self.rounds else LEVELS)
         current, which, slots = starts[found], which[found], found.nonzero()[:, 0]

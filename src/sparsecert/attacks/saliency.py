@@ -33,7 +33,6 @@ class Saliency(Attack):
     at_once: int = 1
 
     def run(self, judge: Judge, which: torch.Tensor, generator: torch.Generator) -> None:
-        """See the class."""
         images = judge.images[which]
         current, done = images.clone(), torch.zeros(len(which), dtype=torch.bool)
         for _ in range(0, max(1, int(self.most * judge.pixels)), self.at_once):

@@ -39,7 +39,6 @@ class SparseRS(Attack):
     start: float = 0.3
 
     def run(self, judge: Judge, which: torch.Tensor, generator: torch.Generator) -> None:
-        """See the class."""
         starts, found = salted(judge, which, generator)
         which = which[found]
         if not len(which):

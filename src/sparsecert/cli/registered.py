@@ -68,7 +68,7 @@ class SettingOption(click.Option):
         self.setting = option.setting
 
 
-class Choice:
+class Chosen:
     """What is chosen on a command line by one of its options: its name and its own options."""
 
     def __init__(self, param: click.Parameter, args: Sequence[str], helps: bool) -> None:
@@ -83,6 +83,13 @@ class Choice:
     def title(self) -> str:
         """Over its options in the help."""
         return f"Options of {self.flag} {self.name}"
+
+    def claim(self, taken: set[str]) -> None:
+        """Refuses an option of its own that is one of the command's, or of something else that is chosen."""
+        for flag in (option.opts[0] for option in self.options):
+            if flag in taken:
+                raise InputError(f"{self.flag} {self.name} has an option {flag}, which means something else already")
+            taken.add(flag)
 
     def settings(self, params: dict[str, Any]) -> dict[str, Any]:
         """Takes its settings out of a command's parameters."""
@@ -100,7 +107,10 @@ class RegisteredCommand(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Reads the choices first, so that their options are known; refuses options of what was not chosen."""
         helps = any(flag in args for flag in ctx.help_option_names)
-        chosen = ctx.meta[CHOSEN] = [Choice(param, args, helps) for param in self.choices]
+        taken = {flag for param in super().get_params(ctx) for flag in param.opts}
+        chosen = ctx.meta[CHOSEN] = [Chosen(param, args, helps) for param in self.choices]
+        for choice in chosen:
+            choice.claim(taken)
         try:
             rest = super().parse_args(ctx, args)
         except click.NoSuchOption as error:

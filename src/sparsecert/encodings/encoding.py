@@ -32,6 +32,7 @@ class Encoding(ABC):
 
     options: ClassVar[tuple[Option, ...]] = ()  # of `sparsecert train --encoding`
 
+    protected: int = 0  # entries that are never ablated
     values: int | None = None  # of a unit, for an encoding of `RandomValues`
 
     def __call__(self, inputs: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:

@@ -65,7 +65,6 @@ class Grouped(Encoding):
         return self.encoding.encode(inputs, retained)
 
     def channels(self, channels: int) -> int:
-        """As the encoding within."""
         return self.encoding.channels(channels)
 
     def units(self, shape: Sequence[int]) -> int:
@@ -84,7 +83,7 @@ class Grouped(Encoding):
         return int(y.max()) + 1, int(x.max()) + 1
 
     @property
-    def protected(self) -> int:
+    def protected(self) -> int:  # type: ignore[override]
         """Entries that are never ablated."""
         return int((self.groups == PROTECTED).sum())
 
@@ -98,7 +97,6 @@ class Grouped(Encoding):
         return counts.index_add_(1, places, (entries & ~protected).int()) > 0
 
     def config(self) -> dict[str, Any]:
-        """JSON values that `encodings.from_config` turns back into this encoding."""
         return {"kind": "grouped", "encoding": self.encoding.config(), "groups": self.groups.tolist()}
 
     def __repr__(self) -> str:

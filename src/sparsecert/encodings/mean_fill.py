@@ -44,11 +44,9 @@ class MeanFill(Encoding):
         return [(c, 1.0, -mean, 0.0) if self.centred else (c, 1.0, 0.0, mean) for c, mean in enumerate(means)]
 
     def channels(self, channels: int) -> int:
-        """As many."""
         return channels
 
     def config(self) -> dict[str, Any]:
-        """JSON values that `encodings.from_config` turns back into this encoding."""
         return {"kind": "mean-fill", "mean": list(self.mean), **({"centred": True} if self.centred else {})}
 
     def __repr__(self) -> str:

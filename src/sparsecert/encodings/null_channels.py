@@ -53,11 +53,9 @@ class NullChannels(Encoding):
         return [*shown, *((c, -scale, 1 - shift, 0.0) for c, scale, shift, _ in shown)]
 
     def channels(self, channels: int) -> int:
-        """Twice as many."""
         return 2 * channels
 
     def config(self) -> dict[str, Any]:
-        """JSON values that `encodings.from_config` turns back into this encoding."""
         return {"kind": "null-channels", "mean": self.mean and list(self.mean), "std": self.std and list(self.std)}
 
     def __repr__(self) -> str:

@@ -78,11 +78,9 @@ class ReplacedValues(Encoding):
         return prod(shape)
 
     def channels(self, channels: int) -> int:
-        """As many."""
         return channels
 
     def config(self) -> dict[str, Any]:
-        """JSON values that `encodings.from_config` turns back into this encoding."""
         return {"kind": "replaced-values", "values": self.values}
 
     def __repr__(self) -> str:

@@ -110,18 +110,15 @@ class ImageMasks(FixedMasks):
 
     @classmethod
     def for_image(cls, shape: Sequence[int], **settings: Any) -> ImageMasks:
-        """See `Scheme.for_image`."""
         _, height, width = shape
         return cls(height, width, **settings)
 
     @property
     def units(self) -> int:  # type: ignore[override]
-        """Pixels."""
         return self.height * self.width
 
     @property
     def sides(self) -> tuple[int, int]:
-        """Height and width."""
         return self.height, self.width
 
 

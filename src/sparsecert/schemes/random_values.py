@@ -181,7 +181,6 @@ class RandomValues(Scheme):
         return self.units * (log2(self.values) + float(self.kappa) * log2(float(self.kappa)) + others)
 
     def config(self) -> dict[str, Any]:
-        """JSON values that `schemes.from_config` turns back into this scheme."""
         number = float(self.kappa)
         kappa = number if Fraction(str(number)) == self.kappa else str(self.kappa)
         return {"kind": "random-values", "units": self.units, "kappa": kappa, "values": self.values}

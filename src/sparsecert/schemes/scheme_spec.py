@@ -43,7 +43,6 @@ class SchemeSpec:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """By name."""
         return dict(self.given)
 
     def one_of(self, kinds: tuple[str, ...], attack: str) -> SchemeSpec:
