@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import sparsecert
 from sparsecert.registry import REGISTRIES
 
 THINGS = '''
@@ -127,18 +128,25 @@ def outside(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with an installed package, and a model that was trained by what is in it."""
     folder = tmp_path_factory.mktemp("outside")
     (folder / "outside_things.py").write_text(THINGS)
-    metadata = folder / "outside_things-1.0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: outside-things\nVersion: 1.0\n")
-    groups = [f"[{group}]\n{name} = outside_things\n" for group, name in NAMES.items()]
-    broken = "[sparsecert.schemes]\nbroken = outside_things_that_are_not\n"
-    (metadata / "entry_points.txt").write_text("".join(groups).replace("[sparsecert.schemes]\n", broken))
+    points = {group: {name: "outside_things"} for group, name in NAMES.items()}
+    points["sparsecert.schemes"] |= {"broken": "outside_things_that_are_not", "unnamed": "outside_things"}
+    points["sparsecert.attacks"] |= {"twice": "mine"}
+    _install(folder, "things", points)
+    _install(folder, "others", {"sparsecert.attacks": {"twice": "others"}})
     _run(folder, TRAIN, "certify run --data few-digits --limit 4 --device cpu --out run/certify.jsonl")
     return folder
 
 
+def _install(folder: Path, name: str, points: dict[str, dict[str, str]]) -> None:
+    metadata = folder / f"{name}-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    groups = [[f"[{group}]", *(f"{key} = {value}" for key, value in named.items())] for group, named in points.items()]
+    (metadata / "entry_points.txt").write_text("\n".join(line for group in groups for line in group))
+
+
 def _run(folder: Path, *commands: str) -> str:
-    paths = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+    paths = os.pathsep.join([str(folder), str(Path(sparsecert.__file__).parent.parent)])
     done = subprocess.run(
         [sys.executable, "-c", COMMANDS.format(commands=list(commands))],
         cwd=folder, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, check=False,
@@ -185,6 +193,12 @@ def test_a_method_of_its_own_certifies_by_samples(outside: Path) -> None:
 def test_what_cannot_be_imported_is_refused_when_it_is_chosen(outside: Path) -> None:
     with pytest.raises(AssertionError, match="scheme 'broken' cannot be loaded from outside_things_that_are_not"):
         _run(outside, "train --data digits --scheme broken --out broken")
+    with pytest.raises(AssertionError, match="outside_things does not register scheme 'unnamed'"):
+        _run(outside, "train --data digits --scheme unnamed --out broken")
+    with pytest.raises(
+        AssertionError, match=r"attack 'twice' is claimed by (mine|others) and (mine|others); uninstall"
+    ):
+        _run(outside, "attack run --data digits --attack twice")
     with pytest.raises(AssertionError, match="--teeth is for --scheme combs; add that, or leave it out"):
         _run(outside, "train --data digits --teeth 3 --out broken")
 

@@ -98,25 +98,30 @@ class Registry(Mapping[str, T]):
         return {name: f"{package}.{file.stem}" for file in files for name in line.findall(file.read_text("utf-8"))}
 
     @cached_property
-    def _outside(self) -> dict[str, EntryPoint]:
-        """Of each name that an installed package has, where it is."""
+    def _outside(self) -> dict[str, dict[str, EntryPoint]]:
+        """Of each name that installed packages have, the modules that register it; more than one is a mistake."""
         from importlib.metadata import entry_points
 
-        return {point.name: point for point in entry_points(group=self.group)}
+        found: dict[str, dict[str, EntryPoint]] = {}
+        for point in entry_points(group=self.group):
+            found.setdefault(point.name, {})[point.value] = point
+        return found
 
     def _load(self, name: str) -> None:
         if name in self._files:
             import_module(self._files[name])
         elif name in self._outside:
-            point = self._outside[name]
+            where, *others = self._outside[name]
+            if others:
+                raise InputError(f"{self.kind} {name!r} is claimed by {' and '.join((where, *others))}; uninstall one")
             try:
-                point.load()
+                self._outside[name][where].load()
             except Exception as error:
-                raise InputError(f"{self.kind} {name!r} cannot be loaded from {point.value}: {error!r}") from error
+                raise InputError(f"{self.kind} {name!r} cannot be loaded from {where}: {error!r}") from error
         else:
             raise InputError(f"{self.kind} must be one of {', '.join(self)}, got {name!r}")
         if name not in self._things:
-            where = self._files.get(name) or self._outside[name].value
+            where = self._files.get(name) or next(iter(self._outside[name]))
             raise InputError(f'{where} does not register {self.kind} {name!r}: @{self.variable}.register("{name}")')
 
 
