@@ -106,7 +106,7 @@ def train(
       sparsecert train --data cifar10 --keep 50 --out runs/cifar10-k50
       sparsecert train --data mnist --scheme lattice --parts 28 --out runs/lattice
       sparsecert train --data cifar10 --scheme bands --size 4 --out runs/bands
-      sparsecert train --data mnist --scheme random-values --kappa 0.1 --out runs/k
+      sparsecert train --data mnist --scheme random-values --kappa 0.1 --out k01
       sparsecert train --data mnist --plain robust --out runs/mnist-robust
       torchrun --nproc-per-node 8 -m sparsecert train --data imagenet --out runs/8
       sparsecert train table.csv --target y --keep 5
