@@ -15,7 +15,7 @@ from sparsecert.demo import Demo
 from sparsecert.reports import Gap, Summary, gap_of, summarise
 from sparsecert.reports.attack_tables import magnitude
 from sparsecert.reports.comparison import Table, median, percent
-from sparsecert.schemes import Choice
+from sparsecert.schemes import SchemeSpec
 from studies.levine_feizi_2020 import Study
 from studies.levine_feizi_2020.attacked import PUBLISHED, Attacked
 from studies.levine_feizi_2020.base_tables import base_table
@@ -48,7 +48,7 @@ def some_rows(name: str, data: str, *keeps: int) -> str:
 
 
 @cache
-def fixed_row(data: str, choice: Choice, epochs: int | None) -> FixedRow:
+def fixed_row(data: str, choice: SchemeSpec, epochs: int | None) -> FixedRow:
     """What one fixed set of masks certifies."""
     (row,) = fixed_rows(Study(STUDY, data=data, epochs=epochs), [choice])
     return row
@@ -147,10 +147,10 @@ def beyond() -> str:
     """The headline numbers of what goes beyond the paper's tables."""
 
     def by_lattice(data: str, parts: int) -> tuple[str, str]:
-        row = fixed_row(data, Choice.parse(f"lattice-{parts}x1"), FIXED_EPOCHS[data])
+        row = fixed_row(data, SchemeSpec.parse(f"lattice-{parts}x1"), FIXED_EPOCHS[data])
         return median(row.run_off.median), str(published_medians("partitions").of(data))
 
-    bands = fixed_row("cifar10", Choice.parse("bands-4"), PATCH_EPOCHS["cifar10"]).run_off
+    bands = fixed_row("cifar10", SchemeSpec.parse("bands-4"), PATCH_EPOCHS["cifar10"]).run_off
     (patch,) = published_patches("patches").rows
     ours = rows_of(attacked())[-1]
     imagenette = next(row for row in rows_of(photographs()) if row["k"] == "1000")

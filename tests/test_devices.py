@@ -18,7 +18,7 @@ from sparsecert.encodings import MeanFill, NullChannels, ReplacedValues
 from sparsecert.procedures import Exact
 from sparsecert.schemes import ESTIMATION, MAX_DRAWS, TRAINING, Lattice, RandomValues, Scheme, Uniform
 from sparsecert.smoothed import Smoothed
-from sparsecert.training import Run, random_values
+from sparsecert.training import Run
 from sparsecert.training.cuda_graph import Captured, one_by_one, stepper
 from sparsecert.training.objective import Compiled, objective
 from sparsecert.training.recipes import RECIPES
@@ -44,7 +44,7 @@ def test_replaced_values_are_the_same_on_cpu_and_gpu() -> None:
 @pytest.mark.parametrize("masks", ["minibatch", "sample"])
 def test_captured_steps_of_random_values_are_the_steps_taken_one_by_one(masks: str) -> None:
     data, recipe = datasets.load("digits", "train"), replace(RECIPES["digits"].shortened(2), masks=masks)
-    scheme, encoding = random_values(data, "0.5", 17)
+    scheme, encoding = RandomValues(64, "0.5", 17), ReplacedValues(17)
     one, other = (Run(data, recipe, scheme, encoding, 0, torch.device("cuda")) for _ in range(2))
     captured = Captured(torch.device("cuda"))
     for _ in range(6):

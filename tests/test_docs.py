@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 import torch
 
-from sparsecert import encodings, schemes
 from sparsecert.cli import cli
+from sparsecert.cli.registered import Registered
+from sparsecert.registry import REGISTRIES
 from studies.levine_feizi_2020.command import NAME, command
 from tests.datasets.made import write_image, write_small_mnist
 from tests.pages import COMMANDS, ROOT, blocks_of, run_page, understand
@@ -39,8 +40,8 @@ RECORDS = "results/mnist-sample", f"{STUDY}/mnist/k45", f"{STUDY}/mnist/attacks"
 def _as_before(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """In a folder of its own; what an example registers or seeds is gone afterwards."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(schemes, "KINDS", schemes.KINDS.copy())
-    monkeypatch.setattr(encodings, "KINDS", encodings.KINDS.copy())
+    for registry in REGISTRIES:
+        monkeypatch.setattr(registry, "_things", {**registry})
     with torch.random.fork_rng(devices=[]):
         yield
 
@@ -130,13 +131,29 @@ def _parameters(of: click.Command) -> Iterator[click.Parameter]:
         yield from _parameters(child)
 
 
+def _flags(command: click.Command) -> Iterator[str]:
+    """Those of a command, and of all that can be chosen by them."""
+    for parameter in _parameters(command):
+        yield from parameter.opts
+        if isinstance(parameter.type, Registered) and parameter.type.with_options:
+            yield from (option.flag for thing in parameter.type.registry.values() for option in thing.options)
+
+
+def test_the_page_of_extensions_lists_everything() -> None:
+    text = (DOCS / "extending.md").read_text()
+    rows = re.findall(r"^\| [^|]+ \| `src/sparsecert/(\S+)` \| `(\w+)` \| `(\S+)` \| (.+) \|$", text, re.MULTILINE)
+    assert [(folder, variable, group, re.findall(r"`([^`]+)`", names)) for folder, variable, group, names in rows] == [
+        (registry.folder, registry.variable, registry.group, list(registry)) for registry in REGISTRIES
+    ]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_files_and_commands_it_names_exist(page: Path) -> None:
     text = re.sub(r"(?s)```.*?```", "", page.read_text())
     for name in re.findall(r"`((?:src|tests|examples|results|studies|benchmarks)/[\w/.-]*)`", text):
         assert (ROOT / name).exists(), name
     for verb, rest in re.findall(rf"`(?:sparsecert )?({'|'.join(cli.commands)})( [^`]*)?`", text):
-        known = {option for parameter in _parameters(cli.commands[verb]) for option in parameter.opts}
+        known = {"--help", *_flags(cli.commands[verb])}
         assert {*re.findall(r"--[a-z0-9-]+", rest)} <= known, (verb, rest)
     makefile = (ROOT / "Makefile").read_text()
     for target in re.findall(r"`make ([a-z]+)`", text):

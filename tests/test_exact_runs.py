@@ -36,8 +36,8 @@ from sparsecert.smoothed import Smoothed
 LIMIT, ROWS = 40, 64
 SCHEMES = {
     "lattice": ["--scheme", "lattice", "--parts", "8"],
-    "partition": ["--scheme", "partition", "--parts", "6", "--rounds", "2", "--scheme-seed", "3"],
-    "bands": ["--scheme", "bands", "--size", "2", "--rows"],
+    "partition": ["--scheme", "partition", "--parts", "6", "--partitions", "2", "--scheme-seed", "3"],
+    "bands": ["--scheme", "bands", "--size", "2", "--horizontal"],
 }
 
 
@@ -236,12 +236,15 @@ def test_what_fixed_masks_need_is_refused_of_others(
     ("given", "message"),
     [
         (["--scheme", "blocks"], "scheme blocks needs size"),
-        (["--scheme", "lattice", "--parts", "8", "--keep", "3"], "--keep is for --scheme uniform"),
-        (["--parts", "8"], "--parts is for a fixed set of masks; add --scheme"),
-        (["--rows"], "--rows is for a fixed set of masks"),
+        (
+            ["--scheme", "lattice", "--parts", "8", "--keep", "3"],
+            "--keep is for --scheme all-subsets or --scheme uniform",
+        ),
+        (["--parts", "8"], "--parts is for --scheme lattice or --scheme partition; add that"),
+        (["--horizontal"], "--horizontal is for --scheme bands"),
         (["--scheme", "bands", "--size", "9"], "size must be a whole number between 1 and 8, got 9"),
-        (["--scheme", "lattice", "--parts", "3", "--rounds", "99"], "lattice partitions into 3 parts"),
-        (["--plain", "cnn", "--parts", "3"], "--parts is for training on ablated inputs"),
+        (["--scheme", "lattice", "--parts", "3", "--partitions", "99"], "lattice partitions into 3 parts"),
+        (["--plain", "cnn", "--scheme", "lattice", "--parts", "3"], "--scheme is for training on ablated inputs"),
     ],
 )
 def test_training_refuses_what_does_not_fit(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -57,6 +58,8 @@ def test_certifying_old_votes_again_needs_no_torch() -> None:
         ["--help"],
         ["certify", "--help"],
         ["attack", "--help"],
+        ["train", "--help"],
+        ["train", "--scheme", "lattice", "--help"],
         ["serve", "--help"],
         ["data", "get", "--help"],
         ["records", "merge", "--help"],
@@ -69,6 +72,18 @@ def test_help_imports_neither_torch_nor_anything_slow(arguments: list[str]) -> N
     assert "click" in modules
     heavy = {"torch", "scipy", "matplotlib", "rich", "PIL", "safetensors", "ray", "fastapi", "jinja2"}
     assert not modules & {*heavy, "prometheus_client"}
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["attack", "--help"], ["certify", "--help"]])
+def test_help_takes_less_than_a_third_of_a_second(arguments: list[str]) -> None:
+    """Of computing time, at best: other processes on the machine do not count."""
+    seconds = []
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-m", "sparsecert", *arguments], check=True, stdout=subprocess.DEVNULL)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
+    assert min(seconds) < 0.3
 
 
 def test_no_pickle_is_ever_loaded() -> None:

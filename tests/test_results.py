@@ -15,7 +15,7 @@ from sparsecert import datasets, modelfile, records
 from sparsecert.procedures import Exact
 from sparsecert.reports import summarise
 from sparsecert.reports.summary import Summary
-from sparsecert.schemes import Choice
+from sparsecert.schemes import SchemeSpec
 from sparsecert.smoothed import Smoothed
 from studies.levine_feizi_2020 import Study
 from studies.levine_feizi_2020.attacked import Attacked
@@ -207,10 +207,10 @@ def test_no_attack_broke_a_certificate_and_ours_withstands_most(tmp_path: Path) 
     assert any("275 of the 10,000 test images" in note for note in shown.notes)
     (spared,) = (note for note in shown.notes if "for which nothing was found" in note)
     noted = re.findall(r" (\d+) \(true class 8; median of the others (\d+)\)", spared)
-    for model, numbers in zip(("cnn", "binarized"), noted, strict=True):
+    for model, settings in zip(("cnn", "binarized"), noted, strict=True):
         lines = records.read_findings(STUDY / "mnist" / "attacks" / f"{model}-pointwise.jsonl.xz").lines
         distances = [line.distance for line in lines if line.distance is not None]
-        assert numbers == (str(len(lines) - len(distances)), f"{statistics.median(distances):g}")
+        assert settings == (str(len(lines) - len(distances)), f"{statistics.median(distances):g}")
     (watched,) = (note for note in shown.notes if "within the certified radius, pointwise" in note)
     broken, certified = re.findall(r"pointwise: (\d+) of (\d+) certified", watched)[0]
     assert broken == "0"
@@ -221,8 +221,8 @@ def test_attacks_became_cheaper() -> None:
     """The bar: 20 times fewer base evaluations, at distances that are no larger."""
     printed = (RESULTS / "attack-cost-h200.txt").read_text()
     lines = {
-        name: numbers.split()
-        for name, numbers in re.findall(r"^ +(fresh masks|error [\d.]+) +(.*)$", printed, re.MULTILINE)
+        name: settings.split()
+        for name, settings in re.findall(r"^ +(fresh masks|error [\d.]+) +(.*)$", printed, re.MULTILINE)
     }
     fresh, usual = lines["fresh masks"], lines["error 0.05"]
     assert float(usual[3].rstrip("x")) >= 20
@@ -245,7 +245,9 @@ EPOCHS = {"mnist": 200, "cifar10": 100}
 )
 def test_fixed_masks_certify_enough(data: str, names: Sequence[str]) -> None:
     """The bars, of all test images by the run-off: MNIST 10 by 28 masks, 11 by at most 200; CIFAR-10 12."""
-    rows = fixed_rows(Study(STUDY, data=data, epochs=EPOCHS[data]), [Choice.parse(f"lattice-{name}") for name in names])
+    rows = fixed_rows(
+        Study(STUDY, data=data, epochs=EPOCHS[data]), [SchemeSpec.parse(f"lattice-{name}") for name in names]
+    )
     for row in rows:
         assert row.run_off.inputs == 10_000
         assert (row.run_off.median or -1) >= (row.plurality.median or -1)
@@ -258,7 +260,7 @@ def test_fixed_masks_certify_enough(data: str, names: Sequence[str]) -> None:
 
 
 def test_bands_certify_more_than_was_published_against_a_patch() -> None:
-    (row,) = fixed_rows(Study(STUDY, data="cifar10"), [Choice.parse("bands-4")])
+    (row,) = fixed_rows(Study(STUDY, data="cifar10"), [SchemeSpec.parse("bands-4")])
     (patch,) = published_patches("patches").rows
     assert row.run_off.inputs == 10_000
     assert 100 * (row.run_off.certified_accuracy_at(patch.side) or 0) > patch.certified

@@ -15,7 +15,7 @@ from typing import Any
 
 from sparsecert import records
 from sparsecert.attacks import Attack, attack_named
-from sparsecert.attacks.registry import config_of
+from sparsecert.attacks.attack import config_of
 from sparsecert.errors import InputError
 from sparsecert.modelfile import MODEL_NAME, fingerprint
 from sparsecert.records import AttackRecords, Header, Records, compressed

@@ -13,7 +13,7 @@ from sparsecert.cli.report import FORMAT_NAMES
 from sparsecert.devices import device_named
 from sparsecert.errors import InputError
 from sparsecert.reports.tables import table_text
-from sparsecert.schemes import Choice
+from sparsecert.schemes import SchemeSpec
 from studies.levine_feizi_2020.progress import Progress
 from studies.levine_feizi_2020.study import RESULTS, Study
 from studies.levine_feizi_2020.targets import TARGETS, Request
@@ -108,7 +108,7 @@ def command(
     _refuse_two_data_sets(recipe, [name for target, name in plan if "recipe" in TARGETS[target].options])
     request = Request(
         keeps=_whole_numbers(keeps),
-        masks=None if masks is None else list(dict.fromkeys(map(Choice.parse, _parts(masks)))),
+        masks=None if masks is None else list(dict.fromkeys(map(SchemeSpec.parse, _parts(masks)))),
         kappas=None if kappas is None else _parts(kappas),
         values=values,
         attacks=[name for text in attack for name in _parts(text)],

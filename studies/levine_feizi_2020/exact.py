@@ -12,7 +12,7 @@ from sparsecert.reports import Summary, summarise
 from sparsecert.reports.comparison import NOT_APPLICABLE, Table, median, percent, sentence, shared_facts
 from sparsecert.reports.curves import COLOURS
 from sparsecert.reports.drawing import write_figure
-from sparsecert.schemes import Choice
+from sparsecert.schemes import SchemeSpec
 from studies.levine_feizi_2020 import record_files
 from studies.levine_feizi_2020.fixed_masks import FixedRow, fixed_rows, subset_notes
 from studies.levine_feizi_2020.output import Output
@@ -33,12 +33,12 @@ PASSES = 10, 20_000  # of the figure
 PARTS = 1, 3, 10, 30, 100  # of random masks also 1/3, 1/10, ... of the samples
 
 
-def choices_of(data: str) -> list[Choice]:
+def choices_of(data: str) -> list[SchemeSpec]:
     """The sets of masks of the table, up to 200 forward passes."""
-    return [Choice.parse(f"lattice-{name}") for name in CHOICES[data]]
+    return [SchemeSpec.parse(f"lattice-{name}") for name in CHOICES[data]]
 
 
-def exact(study: Study, choices: Sequence[Choice] | None = None) -> Output:
+def exact(study: Study, choices: Sequence[SchemeSpec] | None = None) -> Output:
     """The table and the figure of these sets of masks; missing models and records are made."""
     known = choices_of(study.data) if choices is None else choices
     rows = fixed_rows(study, [choice.one_of(("lattice", "partition"), "altered pixels") for choice in known])

@@ -20,7 +20,7 @@ from sparsecert.records import Header, Records, compressed
 from sparsecert.reports import Summary, summarise
 from sparsecert.runs import certify_dataset
 from sparsecert.runs.inputs import indices_of
-from sparsecert.schemes import Choice, FixedMasks, from_config
+from sparsecert.schemes import FixedMasks, SchemeSpec, from_config
 from studies.levine_feizi_2020 import models, record_files
 from studies.levine_feizi_2020.model_spec import FixedMasksSpec
 from studies.levine_feizi_2020.models import CERTIFY
@@ -33,7 +33,7 @@ BY_BLOCKS = 1_000
 class FixedRow:
     """One model: its set of masks, and what is certified by each rule."""
 
-    choice: Choice
+    choice: SchemeSpec
     found: Records
 
     @cached_property
@@ -75,7 +75,7 @@ class FixedRow:
         return len(self.scheme.table)
 
 
-def fixed_rows(study: Study, choices: Sequence[Choice]) -> list[FixedRow]:
+def fixed_rows(study: Study, choices: Sequence[SchemeSpec]) -> list[FixedRow]:
     """The rows of these sets of masks; missing models and records are made."""
     specs = {choice: study.fixed_masks_spec(choice) for choice in choices}
     lacking = [spec for spec in specs.values() if not _is_complete(study, spec)]

@@ -9,7 +9,7 @@ from typing import Any
 
 from sparsecert.datasets import Dataset
 from sparsecert.encodings import Encoding, ReplacedValues
-from sparsecert.schemes import Choice, FixedMasks, RandomValues, Scheme, Uniform
+from sparsecert.schemes import FixedMasks, RandomValues, Scheme, SchemeSpec, Uniform
 from sparsecert.training import default_encoding
 from sparsecert.training.recipes import Recipe
 
@@ -96,7 +96,7 @@ class FixedMasksSpec(ModelSpec):
     """A model of a fixed set of masks; `keep` is 0."""
 
     keep: int = 0
-    choice: Choice
+    choice: SchemeSpec
 
     @property
     def folder(self) -> str:
@@ -107,7 +107,9 @@ class FixedMasksSpec(ModelSpec):
     def scheme(self, shape: Sequence[int]) -> FixedMasks:
         """Its masks, for images of this shape."""
         _, height, width = shape
-        return self.choice.of(height, width)
+        scheme = self.choice.of(height, width)
+        assert isinstance(scheme, FixedMasks)
+        return scheme
 
     def trained_by(self, recipe: Recipe) -> Recipe:
         """The recipe with these masks."""
@@ -116,4 +118,4 @@ class FixedMasksSpec(ModelSpec):
     @property
     def settings(self) -> dict[str, Any]:
         """Its scheme and encoding, as the headers of its records state them."""
-        return {"scheme": self.choice.kind, **self.choice.numbers, "encoding": self.encoding}
+        return {"scheme": self.choice.kind, **self.choice.settings, "encoding": self.encoding}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sparsecert.reports import write_curves
 from sparsecert.reports.comparison import NOT_APPLICABLE, Table, percent, sentence, shared_facts
-from sparsecert.schemes import Choice
+from sparsecert.schemes import SchemeSpec
 from studies.levine_feizi_2020.fixed_masks import FixedRow, fixed_rows, subset_notes
 from studies.levine_feizi_2020.output import Output
 from studies.levine_feizi_2020.published import PublishedPatch, published_patches
@@ -20,12 +20,12 @@ CHOICES = {
 SIDES = 1, 2, 3, 4, 5, 6, 8, 10
 
 
-def choices_of(data: str) -> list[Choice]:
+def choices_of(data: str) -> list[SchemeSpec]:
     """The bands and blocks of the table."""
-    return [Choice.parse(name) for name in CHOICES[data]]
+    return [SchemeSpec.parse(name) for name in CHOICES[data]]
 
 
-def patches(study: Study, choices: Sequence[Choice] | None = None) -> Output:
+def patches(study: Study, choices: Sequence[SchemeSpec] | None = None) -> Output:
     """The table and the curves of these bands and blocks; missing models and records are made."""
     known = choices_of(study.data) if choices is None else choices
     rows = fixed_rows(study, [choice.one_of(("blocks", "bands"), "an altered patch") for choice in known])

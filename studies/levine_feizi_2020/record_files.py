@@ -228,7 +228,7 @@ def wanted_precision(study: Study) -> Settings:
 
 def _wanted_data(study: Study) -> Settings:
     """Which data set it must be; folders may share a name, so theirs is told by what they hold."""
-    if study.data in datasets.NAMES:
+    if study.data in datasets.DATASETS:
         return {"data name": study.data, "split": "test"}
     at_hand = Path(study.data).expanduser().is_dir()
     return {"split": "test", **({FINGERPRINT: study.test.fingerprint()} if at_hand else {})}

@@ -22,7 +22,7 @@ from sparsecert import datasets
 from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
 from sparsecert.runs import Drawn, Limit
-from sparsecert.schemes import Choice
+from sparsecert.schemes import SchemeSpec
 from sparsecert.schemes.philox import key_of
 from sparsecert.training.recipes import Recipe, recipe_for
 from studies.levine_feizi_2020.defaults import Defaults, defaults_for
@@ -87,7 +87,7 @@ class Study:
     @property
     def data_folder(self) -> Path:
         """The folder of this data set, which holds a folder per model."""
-        return self.out / (self.data if self.data in datasets.NAMES else Path(self.data).resolve().name)
+        return self.out / (self.data if self.data in datasets.DATASETS else Path(self.data).resolve().name)
 
     def folder(self, spec: ModelSpec) -> Path:
         """The folder of one model."""
@@ -99,7 +99,7 @@ class Study:
         default_recipe, default_model = name == self.defaults.recipe, model == recipe_for(self.data, name).model
         return ModelSpec(keep, encoding, None if default_recipe else name, None if default_model else model)
 
-    def fixed_masks_spec(self, choice: Choice) -> FixedMasksSpec:
+    def fixed_masks_spec(self, choice: SchemeSpec) -> FixedMasksSpec:
         """The model of this fixed set of masks by the study's recipe."""
         like = self.spec(1)
         return FixedMasksSpec(encoding=like.encoding, recipe=like.recipe, model=like.model, choice=choice)

@@ -9,7 +9,7 @@ from pathlib import Path
 from sparsecert import datasets
 from sparsecert.errors import InputError
 from sparsecert.reports.comparison import Table
-from sparsecert.schemes import Choice
+from sparsecert.schemes import SchemeSpec
 from studies.levine_feizi_2020.attacked import Attacked
 from studies.levine_feizi_2020.base_tables import base_table
 from studies.levine_feizi_2020.curves import curves
@@ -36,7 +36,7 @@ class Request:
     """What is asked of a target besides the settings of the study."""
 
     keeps: Sequence[int] | None = None
-    masks: Sequence[Choice] | None = None
+    masks: Sequence[SchemeSpec] | None = None
     kappas: Sequence[str] | None = None
     values: int | None = None
     attacks: Sequence[str] = ()
@@ -65,7 +65,7 @@ class Target:
         """The data sets to make the target `name` for: the one asked for, if --data is one of its options."""
         if asked is None or "data" not in self.options:
             return self.data if self.every else self.data[:1]
-        if asked not in self.data and (PHOTOGRAPHS not in self.data or asked in datasets.NAMES):
+        if asked not in self.data and (PHOTOGRAPHS not in self.data or asked in datasets.DATASETS):
             words = ["a folder of train/ and val/" if known == PHOTOGRAPHS else known for known in self.data]
             raise InputError(f"--data must be one of {', '.join(words)} for {name}, got {asked!r}")
         return (asked,)

@@ -11,9 +11,10 @@ import pytest
 from numpy.typing import NDArray
 from torch import nn
 
-from sparsecert import datasets, models
+from sparsecert import datasets
 from sparsecert.datasets import ArrayImages, Dataset, folder
 from sparsecert.datasets.cifar10 import CLASSES, MEAN, STD
+from sparsecert.registry import MODELS
 from sparsecert.training import recipes
 from tests.datasets.made import write_image
 
@@ -72,7 +73,7 @@ def use_small_data(monkeypatch: pytest.MonkeyPatch, photographs: Path) -> None:
 
     monkeypatch.setattr(datasets, "load", small)
     for name, builder in {"tiny": tiny, "resnet18-cifar": tiny, "resnet50-cifar": tinier}.items():
-        monkeypatch.setitem(models.BUILDERS, name, builder)
+        monkeypatch.setitem(MODELS._things, name, builder)
     short: dict[str, Any] = {"epochs": 2, "batch": 8, "rates": ((1, 0.3),)}
     cifar, imagenet = recipes.RECIPES["paper-cifar10"], recipes.RECIPES["paper-imagenet"]
     for recipe in (

@@ -14,7 +14,7 @@ from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
 from sparsecert.reports import summarise
 from sparsecert.reports.comparison import median, percent
-from sparsecert.schemes import Choice
+from sparsecert.schemes import SchemeSpec
 from studies.levine_feizi_2020 import Study, fixed_masks
 from studies.levine_feizi_2020 import exact as exacts
 from studies.levine_feizi_2020 import patches as patched
@@ -28,7 +28,7 @@ from tests.studies.made import TESTED, use_small_data
 pytestmark = pytest.mark.check
 
 NAMES = "lattice-8x1", "lattice-8x2"
-CHOICES = [Choice.parse(name) for name in NAMES]
+CHOICES = [SchemeSpec.parse(name) for name in NAMES]
 SMALL: dict[str, Any] = {"data": "cifar10", "limit": 12}
 
 
@@ -93,7 +93,7 @@ def test_records_of_other_settings_are_refused(out: Path, tmp_path: Path) -> Non
         path.parent.mkdir(parents=True)
         path.write_bytes(there.read_bytes())
         with pytest.raises(InputError, match=message):
-            exact(Study(tmp_path, **SMALL), [Choice.parse(name)])
+            exact(Study(tmp_path, **SMALL), [SchemeSpec.parse(name)])
     path = tmp_path / "cifar10" / NAMES[0] / there.name
     path.parent.mkdir(parents=True)
     path.write_bytes(b"".join(there.read_bytes().splitlines(keepends=True)[:5]))
@@ -111,7 +111,7 @@ def test_records_of_two_test_sets_do_not_stand_side_by_side(out: Path, monkeypat
 
     monkeypatch.setattr(datasets, "load", others)
     with pytest.raises(InputError, match=r"certify-12\.jsonl is of other test images than the cifar10 that is here"):
-        exact(Study(out, **SMALL), [*CHOICES[:1], Choice.parse("lattice-4x1")])
+        exact(Study(out, **SMALL), [*CHOICES[:1], SchemeSpec.parse("lattice-4x1")])
 
 
 def test_random_masks_that_were_measured_are_in_the_figure(out: Path) -> None:
@@ -147,7 +147,7 @@ def test_patches_by_the_command_line(out: Path) -> None:
 def test_blocks_are_asked_about_fewer_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Unless a limit is given; bands are asked about all, and the table says which row is of how many."""
     monkeypatch.setattr(fixed_masks, "BY_BLOCKS", 5)
-    choices = [Choice.parse(name) for name in ("bands-3", "blocks-4")]
+    choices = [SchemeSpec.parse(name) for name in ("bands-3", "blocks-4")]
     (table,) = patches(Study(tmp_path, data="cifar10"), choices).tables
     images = table.headers.index("images")
     assert [row[images] for row in table.rows] == [str(TESTED), "5", "-"]
@@ -158,7 +158,7 @@ def test_blocks_are_asked_about_fewer_images(tmp_path: Path, monkeypatch: pytest
 
 def test_each_study_has_its_masks(out: Path) -> None:
     with pytest.raises(InputError, match="against altered pixels masks must be lattice or partition, got bands-3"):
-        exact(Study(out, **SMALL), [Choice.parse("bands-3")])
+        exact(Study(out, **SMALL), [SchemeSpec.parse("bands-3")])
     with pytest.raises(InputError, match="against an altered patch masks must be blocks or bands, got lattice-8x1"):
         patches(Study(out, **SMALL), CHOICES[:1])
 
@@ -168,7 +168,7 @@ def test_every_usual_set_of_masks_can_be_made() -> None:
         for choice in exacts.choices_of(data):
             assert 28 <= len(choice.of(side, side).table) <= 200
         for name in patched.CHOICES[data]:
-            assert len(Choice.parse(name).of(side, side).table) in (side, side**2)
+            assert len(SchemeSpec.parse(name).of(side, side).table) in (side, side**2)
 
 
 def test_what_was_published_names_its_source() -> None:

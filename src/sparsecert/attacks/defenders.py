@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from sparsecert.encodings import Grouped
 from sparsecert.errors import InputError
 from sparsecert.procedures import Fixed
 from sparsecert.procedures.pipelining import finish
@@ -149,7 +148,7 @@ class Estimator(Defender):
 
 def refuse_protected(smoothed: Smoothed) -> None:
     """Refuses a classifier whose certificates leave out entries that an attack would alter."""
-    if isinstance(smoothed.encoding, Grouped) and smoothed.encoding.protected:
+    if smoothed.encoding.protected:
         raise InputError(
             f"attacks alter any entry, and {smoothed.encoding.protected} entries of this classifier's inputs are "
             "protected: its certificates say nothing of changes there"

@@ -108,7 +108,6 @@ class CommonMasks(SmoothedDefender):
         return False
 
     def went_on(self, places: torch.Tensor) -> None:
-        """See `Defender.went_on`."""
         if self._last is None:
             return
         slots, asked = self._last

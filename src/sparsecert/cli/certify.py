@@ -95,7 +95,7 @@ def certify(
     exact, run-off         train --scheme lattice    never          one a mask
     exact, plurality       --rule plurality          never          one a mask
     exact, patches         train --scheme bands      never          one a position
-    random values          train --kappa             at most alpha  n0 + n
+    random values          --scheme random-values    at most alpha  n0 + n
     report --top, --averts, --flags: more questions  at most alpha  none
     Exact ones assume that a copy gets the same scores in any batch; patches, that
     what is altered is in one square; random values, finitely many values of each

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from sparsecert.cli import options
+from sparsecert.cli.registered import name_option
 from sparsecert.errors import InputError
+from sparsecert.registry import METHODS, RULES
 
 if TYPE_CHECKING:
     from sparsecert.records import Records
@@ -22,11 +24,9 @@ FORMAT_NAMES = ["terminal", "markdown", "latex", "csv", "json"]
 @click.argument("files", nargs=-1, required=True, type=click.Path())
 @click.option("--format", "form", default="terminal", show_default=True, type=click.Choice(FORMAT_NAMES))
 @click.option("--alpha", type=float, help="Certify the stored votes again at this alpha.")
-@click.option(
-    "--bound", type=click.Choice(["two-sided", "one-sided"]), help="Certify the stored votes again by this bound."
-)
-@click.option(
-    "--rule", "rules", type=click.Choice(options.RULES), multiple=True,
+@name_option("--bound", registry=METHODS, help="Certify the stored votes again by this bound.")
+@name_option(
+    "--rule", "rules", registry=RULES, multiple=True,
     help="Fixed masks: certify the stored rankings again by this rule; given twice, a row for each.",
 )  # fmt: skip
 @click.option(

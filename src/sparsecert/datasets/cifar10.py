@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsecert.datasets.dataset import ArrayImages, Dataset, check_split
+from sparsecert.datasets.entry import DatasetEntry, Source
 from sparsecert.datasets.location import delete_and_get, not_found
 from sparsecert.errors import InputError
+from sparsecert.registry import DATASETS
 
 FOLDERS = ("cifar-10-batches-bin", ".")
 FILES = {"train": tuple(f"data_batch_{i}.bin" for i in range(1, 6)), "test": ("test_batch.bin",)}
@@ -60,3 +62,13 @@ def _records(path: Path) -> NDArray[np.uint8]:
     if records[:, 0].max() > 9:
         raise InputError(f"{path} must hold labels from 0 to 9, got {records[:, 0].max()}; {delete_and_get('cifar10')}")
     return records
+
+
+ARCHIVE = Source(
+    url="https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
+    md5="c32a1d4ab5d03f1284b67883e8d87530",
+    path="cifar-10-binary.tar.gz",
+    archive_root="cifar-10-batches-bin",
+    unpacked="cifar-10-batches-bin",
+)
+DATASETS.register("cifar10")(DatasetEntry(load, recipe="paper-cifar10", sources=(ARCHIVE,)))

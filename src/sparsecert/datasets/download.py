@@ -11,30 +11,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from sparsecert.datasets import NAMES, archive, load
-from sparsecert.datasets.dataset import SPLITS
+from sparsecert.datasets import archive, load
+from sparsecert.datasets.entry import Source
 from sparsecert.datasets.location import data_folder
 from sparsecert.errors import InputError
+from sparsecert.registry import DATASETS
 
 TIMEOUT_S = 30
 CHUNK = 1 << 18
 
 Progress = Callable[[int, int | None], None]
-
-
-@dataclass(frozen=True)
-class Source:
-    """One file to fetch: its address, its checksum, and where it goes, relative to the data folder.
-
-    `path` is where the file itself goes. For a tar archive, `archive_root` is the folder inside it that is kept, and
-    `unpacked` is where that folder goes; for a plain file both are empty.
-    """
-
-    url: str
-    md5: str
-    path: str
-    archive_root: str = ""
-    unpacked: str = ""
 
 
 @dataclass(frozen=True)
@@ -44,38 +30,6 @@ class Fetched:
     name: str
     placed: tuple[Path, ...]
     message: str
-
-
-def _mnist(file: str, md5: str) -> Source:
-    return Source(f"https://ossci-datasets.s3.amazonaws.com/mnist/{file}", md5, f"MNIST/raw/{file}")
-
-
-SOURCES: Mapping[str, tuple[Source, ...]] = {
-    "mnist": (
-        _mnist("train-images-idx3-ubyte.gz", "f68b3c2dcbeaaa9fbdd348bbdeb94873"),
-        _mnist("train-labels-idx1-ubyte.gz", "d53e105ee54ea40749a09fcbcd1e9432"),
-        _mnist("t10k-images-idx3-ubyte.gz", "9fb629c4189551a2d022fa330f9573f3"),
-        _mnist("t10k-labels-idx1-ubyte.gz", "ec29112dd5afa0611ce80d1b7f02629c"),
-    ),
-    "cifar10": (
-        Source(
-            url="https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
-            md5="c32a1d4ab5d03f1284b67883e8d87530",
-            path="cifar-10-binary.tar.gz",
-            archive_root="cifar-10-batches-bin",
-            unpacked="cifar-10-batches-bin",
-        ),
-    ),
-    "imagenette": (
-        Source(
-            url="https://s3.amazonaws.com/fast-ai-imageclas/imagenette2-320.tgz",
-            md5="3df6f0d01a2c9592104656642f5e78a3",
-            path="imagenette2-320.tgz",
-            archive_root="imagenette2-320",
-            unpacked="imagenette",
-        ),
-    ),
-}
 
 
 def get(
@@ -90,18 +44,14 @@ def get(
     `base_urls` maps a data set's name to a mirror that holds the same files; checksums are never relaxed.
     """
     folder = data_folder(data_dir)
-    if name in ("digits", "mnist-sample"):
+    entry = DATASETS[name]
+    if entry.ships:
         return Fetched(name, (), f"{name} ships with the package; there is nothing to get")
-    if name == "imagenet":
-        raise InputError(
-            "imagenet cannot be downloaded: its licence asks every user to register at https://image-net.org; "
-            f"arrange your copy as {folder}/imagenet/{{train,val}}/<class folder>/*.JPEG"
-        )
-    if name not in SOURCES:
-        raise InputError(f"data set must be one of {', '.join(NAMES)}, got {name!r}")
+    if not entry.sources:
+        raise InputError(f"{name} cannot be downloaded: {entry.obtain.format(data_dir=folder)}")
     if _problem(name, folder) is None:
         return Fetched(name, (), f"{name} is already complete in {folder}; nothing to do")
-    sources = [_mirrored(source, (base_urls or {}).get(name)) for source in SOURCES[name]]
+    sources = [_mirrored(source, (base_urls or {}).get(name)) for source in entry.sources]
     placed = tuple(folder / (source.unpacked or source.path) for source in sources if fetch(source, folder, progress))
     problem = _problem(name, folder)
     if problem is not None:
@@ -132,7 +82,7 @@ def fetch(source: Source, data_dir: Path, progress: Progress | None = None) -> b
 
 def _problem(name: str, folder: Path) -> InputError | None:
     try:
-        for split in SPLITS:
+        for split in DATASETS[name].splits:
             load(name, split, folder)
     except InputError as error:
         return error

@@ -13,22 +13,21 @@ import numpy.typing as npt
 from sparsecert.certificates.adversary import Adversary, PerturbedUnits
 from sparsecert.certificates.enumerated import EnumeratedUnits
 from sparsecert.certificates.patches import PerturbedPatch
-from sparsecert.certificates.plurality import ExactCertificate, firsts, plurality, tallied, winner
-from sparsecert.certificates.run_off import run_off, run_off_winner
+from sparsecert.certificates.plurality import ExactCertificate, Ranks, firsts, tallied
 from sparsecert.counts import Counts
 from sparsecert.errors import InputError
 from sparsecert.procedures.pipelining import Steps
 from sparsecert.procedures.procedure import Procedure, warn_of_invalid
 from sparsecert.progress import OnProgress
+from sparsecert.registry import RULES
 from sparsecert.results import Certifications, Predictions
-from sparsecert.schemes import AllSubsets, Bands, Blocks, FixedMasks, Lattice, Scheme
+from sparsecert.schemes import FixedMasks, Scheme
 
 if TYPE_CHECKING:
     import torch
 
     from sparsecert.votes.voter import Voter
 
-RULES = "plurality", "run-off"
 PIXELS, PATCHES = "pixels", "patches"  # what an attacker alters: some pixels anywhere, or all of one square
 AGAINST = PIXELS, PATCHES
 MOST_SECONDS = 3_600.0
@@ -57,19 +56,17 @@ class Exact(Procedure):
 
     def perturbs(self, scheme: FixedMasks) -> str:
         """What an attacker perturbs: pixels or patches."""
-        return self.against or (PATCHES if isinstance(scheme, Bands | Blocks) else PIXELS)
+        return self.against or scheme.against
 
     def adversary(self, scheme: FixedMasks) -> Adversary:
         """What an attack costs at most; refuses patches where it is not known what is beside what."""
-        if self.perturbs(scheme) == PIXELS and isinstance(scheme, AllSubsets):
-            return EnumeratedUnits(scheme.table)
         if self.perturbs(scheme) == PIXELS:
-            return PerturbedUnits(scheme.table, self.seconds)
+            return EnumeratedUnits(scheme.table) if scheme.few_units else PerturbedUnits(scheme.table, self.seconds)
         if self.seconds:
             raise InputError("seconds is for altered pixels: every position of a patch is looked at, leave it out")
-        if not isinstance(scheme, Bands | Blocks | Lattice):
+        if scheme.sides is None:
             raise InputError(f"{scheme} does not know which pixels make a patch; use Lattice, Blocks or Bands for that")
-        return PerturbedPatch(scheme.table, scheme.height, scheme.width)
+        return PerturbedPatch(scheme.table, *scheme.sides)
 
     def level(self, alpha: float | None) -> None:
         if alpha is not None:
@@ -158,21 +155,14 @@ def certified(ranks: npt.NDArray[np.int16], rule: str, adversary: Adversary) -> 
     return tuple(certify(one, adversary) for one in ranks)
 
 
-def rule_named(name: str) -> Callable[[npt.NDArray[np.int16], Adversary], ExactCertificate]:
+def rule_named(name: str) -> Callable[[Ranks, Adversary], ExactCertificate]:
     """How the votes of a set of masks elect a class, with the certificate of that."""
-    if name == "plurality":
-        return lambda ranks, adversary: plurality(firsts(ranks), ranks.shape[1], adversary)
-    if name == "run-off":
-        return lambda ranks, adversary: run_off(ranks.astype(np.int64), adversary)
-    raise InputError(f"rule must be one of {', '.join(RULES)}, got {name!r}")
+    return RULES[name].certify
 
 
 def elected(ranks: npt.NDArray[np.int16], rule: str) -> int:
     """The winner of one input's vote."""
-    rule_named(rule)
-    if rule == "plurality":
-        return winner(tallied(firsts(ranks), ranks.shape[1]))
-    return run_off_winner(ranks.astype(np.int64))
+    return RULES[rule].winner(ranks)
 
 
 def fixed(scheme: Scheme) -> FixedMasks:

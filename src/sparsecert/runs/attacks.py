@@ -18,10 +18,9 @@ from pathlib import Path
 import torch
 
 from sparsecert.attacks import ABSTAINS, Attack, Outcome
-from sparsecert.attacks.attack import NOT_OF_AN_IMAGE, reason
+from sparsecert.attacks.attack import NOT_OF_AN_IMAGE, config_of, reason
 from sparsecert.attacks.counting import CountingDefender
 from sparsecert.attacks.judge import NEVER, changed
-from sparsecert.attacks.registry import config_of
 from sparsecert.checks import whole
 from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError

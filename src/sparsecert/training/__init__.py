@@ -9,7 +9,7 @@ from __future__ import annotations
 from sparsecert.training.batches import generator
 from sparsecert.training.distributed import Team, joined, leave
 from sparsecert.training.multi_run import Progress, Stop, train, train_together
-from sparsecert.training.run import Run, default_encoding, random_values
+from sparsecert.training.run import Run, default_encoding
 
 __all__ = [
     "Progress",
@@ -20,7 +20,6 @@ __all__ = [
     "generator",
     "joined",
     "leave",
-    "random_values",
     "train",
     "train_together",
 ]

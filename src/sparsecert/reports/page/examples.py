@@ -13,6 +13,7 @@ from sparsecert.records import Header, is_exact
 from sparsecert.reports.comparison import percent
 from sparsecert.reports.page.images import copies, null_colour, picture, shown_draws
 from sparsecert.reports.page.outcomes import Outcome
+from sparsecert.schemes import from_config
 
 COPIES = 4
 SMALL = 96  # pixels of width up to which each is drawn as a square
@@ -89,7 +90,7 @@ def _downwards(one: Outcome) -> tuple[float, ...]:
 
 def scheme_ablates(header: Header) -> bool:
     """Whether masks make units NULL, and do not replace them by other values."""
-    return bool(header.run["scheme"].get("kind") != "random-values")
+    return from_config(header.run["scheme"]).values is None
 
 
 def _explained(header: Header) -> str:

@@ -1,4 +1,4 @@
-"""Recipes: how a base classifier is trained. The paper's own, by name, and faster ones of this package."""
+"""A recipe: how a base classifier is trained."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Recipe:
     takes a random part of the photograph (image folders only). precision: "bf16" multiplies in bfloat16; weights,
     momentum and the loss stay in fp32. copies: ablated copies of each input in a step. consistency: the weight of a
     second loss, which is small when the network gives all copies of an input the same shares (`training.objective`).
-    scheme: "uniform" retains `keep` units at random; otherwise the name of a fixed set of masks (`schemes.Choice`),
+    scheme: "uniform" retains `keep` units at random; otherwise the name of a fixed set of masks (`schemes.SchemeSpec`),
     one of which is drawn for each copy, and which says itself how much is retained.
     """
 
@@ -104,99 +104,3 @@ class Recipe:
             later.add("keep")
         known = {name: value for name, value in asdict(self).items() if name not in later}
         return {**known, "rates": [list(pair) for pair in self.rates]}
-
-
-RECIPES = {
-    recipe.name: recipe
-    for recipe in (
-        Recipe(
-            name="paper-mnist",
-            source="Levine & Feizi 2020, appendix, architecture and training parameters for MNIST",
-            model="mnist-cnn",
-            keep=45,
-            epochs=400,
-            batch=128,
-            rates=((1, 0.01), (201, 0.001)),
-        ),
-        Recipe(
-            name="paper-cifar10",
-            source="Levine & Feizi 2020, appendix, training parameters for CIFAR-10",
-            model="resnet18-cifar",
-            keep=75,
-            epochs=400,
-            batch=128,
-            rates=((1, 0.01), (201, 0.001)),
-            weight_decay=0.0005,
-            augment="crop-flip",
-        ),
-        Recipe(
-            name="paper-imagenet",
-            source="Levine & Feizi 2020, appendix, training parameters for ImageNet; channels normalised (footnote 1)",
-            model="resnet50",
-            keep=1000,
-            epochs=36,
-            batch=256,
-            rates=((1, 0.1), (22, 0.01), (32, 0.001)),
-            weight_decay=0.0001,
-            augment="resized-crop-flip",
-            normalise=True,
-        ),
-        Recipe(
-            name="modern-cifar10",
-            source="this package; chosen at k = 50 (rate, epochs) and 125 on the last 5,000 training images",
-            model="resnet18-cifar",
-            keep=75,
-            epochs=50,
-            batch=500,
-            rates=((1, 0.2),),
-            weight_decay=0.002,
-            masks="sample",
-            augment="crop-flip",
-            schedule="one-cycle",
-            warm_up=0.2,
-            nesterov=True,
-            precision="bf16",
-            copies=2,
-            consistency=1.0,
-        ),
-        Recipe(
-            name="modern-imagenette",
-            source="this package; as modern-cifar10, nothing tuned",
-            model="resnet50",
-            keep=1000,
-            epochs=60,
-            batch=125,
-            rates=((1, 0.1),),
-            weight_decay=0.002,
-            masks="sample",
-            augment="resized-crop-flip",
-            normalise=True,
-            schedule="one-cycle",
-            warm_up=0.2,
-            nesterov=True,
-            precision="bf16",
-            copies=2,
-            consistency=1.0,
-        ),
-        Recipe(
-            name="digits",
-            source="this package; keep chosen on the last 297 training images",
-            model="digits-cnn",
-            keep=10,
-            epochs=150,
-            batch=64,
-            rates=((1, 0.05), (101, 0.005)),
-            masks="sample",
-        ),
-    )
-}
-
-DEFAULTS = {"digits": "digits", "mnist": "paper-mnist", "cifar10": "paper-cifar10"}
-
-
-def recipe_for(data: str, name: str | None = None) -> Recipe:
-    """The recipe of that name, or the one that goes with the data set."""
-    name = name or DEFAULTS.get(data, "paper-imagenet")
-    if name not in RECIPES:
-        raise InputError(f"recipe must be one of {', '.join(RECIPES)}, got {name!r}")
-    return RECIPES[name]
