@@ -24,7 +24,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from sparsecert import datasets
 from sparsecert.datasets.dataset import ArrayImages, Dataset
 from sparsecert.encodings import NullChannels
-from sparsecert.runs import certify_dataset, pixels
+from sparsecert.runs import certify_dataset, load_batch
 from sparsecert.schemes import ESTIMATION, Uniform
 from sparsecert.smoothed import Smoothed
 from sparsecert.training import Run
@@ -152,7 +152,7 @@ def operations(smoothed: Smoothed) -> int:
 
 def sample_images(count: int) -> torch.Tensor:
     """The first images of the sample."""
-    return pixels(datasets.load("mnist-sample"), list(range(count)))
+    return load_batch(datasets.load("mnist-sample"), list(range(count)))
 
 
 def tiled(count: int) -> Dataset:

@@ -18,7 +18,8 @@ import sklearn
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.utils.parallel import Parallel, delayed
 
-from sparsecert.tabular import AblatedClassifier, Altered, RowCertificates, greedy_attack
+from sparsecert.results import Certifications
+from sparsecert.tabular import AblatedClassifier, Altered, greedy_attack
 from sparsecert.tabular.tables import held_out
 from sparsecert.tabular.uci import SOURCES, Table, load_table
 
@@ -83,7 +84,7 @@ def study(table: Table, options: argparse.Namespace) -> list[str]:
             n_jobs=options.jobs, random_state=options.seed,
         ).fit(rows, labels)  # fmt: skip
         certificates = g.certify(x)
-        answers = certificates.answers if certificates.exact else g.predict_or_abstain(x)
+        answers = certificates.names if certificates.exact else g.predict_or_abstain(x)
         taken = time.perf_counter() - began
         alone = g.set_params(n_jobs=None)
         attacked = attack(alone, x[few], y[few], rows, labels, options)
@@ -106,7 +107,7 @@ def attack(classifier: Any, x: Any, y: Any, rows: Any, labels: Any, options: arg
 
 
 def certified(
-    table: Table, keep: int, others: list[float], answers: Any, certificates: RowCertificates, y: Any, taken: float
+    table: Table, keep: int, others: list[float], answers: Any, certificates: Certifications, y: Any, taken: float
 ) -> str:
     abstained = float(np.mean([answer is None for answer in answers]))
     cells = [
@@ -123,7 +124,7 @@ def standing(table: Table, keep: str, defender: str, attacked: Sequence[Altered]
     return row_of([table.name, keep, defender, *(f"{share:.0%}" for share in shares)])
 
 
-def check(attacked: Sequence[Altered], certificates: RowCertificates, few: Any, y: Any) -> None:
+def check(attacked: Sequence[Altered], certificates: Certifications, few: Any, y: Any) -> None:
     """Says where an attack succeeded within a certified radius: never where exact, with a small probability else."""
     for one, place in zip(attacked, few, strict=True):
         certified = certificates.certified(y, one.fooled_at)[place] if one.fooled_at is not None else False

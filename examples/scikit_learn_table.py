@@ -29,7 +29,7 @@ def main() -> None:
     base = HistGradientBoostingClassifier(max_iter=40)
     g = AblatedClassifier(base, keep=KEEP, groups=measurement, random_state=0).fit(train, train_labels)
     c = g.certify(test[:ROWS])
-    right = c.answers == test_labels[:ROWS].to_numpy()
+    right = c.names == test_labels[:ROWS].to_numpy()
     print(f"{right.mean():.1%} of {len(right)} rows are right, by the votes of all {c.counts[0].sum()} masks")
     for radius in range(c.radii.max() + 1):
         share = (right & (c.radii >= radius)).mean()

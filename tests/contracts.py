@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sparsecert import datasets
-from sparsecert.encodings import Encoding, Grouped, MeanFill, NullChannels
+from sparsecert.encodings import Encoding, Grouped, Indicator, MeanFill, NotANumber, NullChannels
 from sparsecert.registry import ENCODINGS as ENCODING_KINDS
 from sparsecert.registry import METHODS, RECIPES
 from sparsecert.registry import SCHEMES as SCHEME_KINDS
@@ -38,7 +38,7 @@ ENCODINGS: list[Encoding] = [  # of every kind that shows NULL
     *(
         encoding
         for kind in ENCODING_KINDS.values()
-        if kind is not Grouped  # which has tests of its own
+        if kind not in (Grouped, Indicator, NotANumber)  # which have tests of their own
         for encoding in [kind.for_training(datasets.load("digits", "test"), RECIPES["digits"])]
         if encoding.values is None
     ),

@@ -22,7 +22,7 @@ from sparsecert.encodings import NullChannels
 from sparsecert.errors import InputError
 from sparsecert.procedures import Fixed
 from sparsecert.records import read
-from sparsecert.runs import Drawn, certify_dataset, pixels, predict_dataset
+from sparsecert.runs import Drawn, certify_dataset, load_batch, predict_dataset
 from sparsecert.runs.inputs import one_ahead
 from sparsecert.runs.questions import Group
 from sparsecert.schemes import Uniform
@@ -48,8 +48,8 @@ def test_records_are_what_smoothed_returns(trained: Path, tmp_path: Path) -> Non
     _certify(trained, tmp_path / "c.jsonl", seed=3)
     predict_dataset(g, trained, data, tmp_path / "p.jsonl", n=100, seed=3, limit=12)
     indices = data.spaced(12).tolist()
-    c = Smoothed.load(trained).certify(pixels(data, indices), n0=20, n=100, seed=3, examples=indices)
-    p = Smoothed.load(trained).predict(pixels(data, indices), n=100, seed=3, examples=indices)
+    c = Smoothed.load(trained).certify(load_batch(data, indices), n0=20, n=100, seed=3, examples=indices)
+    p = Smoothed.load(trained).predict(load_batch(data, indices), n=100, seed=3, examples=indices)
     found = read(tmp_path / "c.jsonl")
     assert [line.example for line in found.lines] == indices
     assert [line.true for line in found.lines] == data.labels[indices].tolist()
@@ -70,7 +70,7 @@ def test_a_random_subset_is_drawn_once_and_for_all(trained: Path, tmp_path: Path
     assert [line.example for line in found.lines] == data.drawn(12, 3).tolist() != data.spaced(12).tolist()
     assert found.header.run["chosen"] == {"kind": "random", "seed": 3}
     assert (found.header.run["data"]["inputs"], found.header.run["data"]["of"]) == (12, 500)
-    whole = Smoothed.load(trained).certify(pixels(data, range(500)), n0=20, n=100)
+    whole = Smoothed.load(trained).certify(load_batch(data, range(500)), n0=20, n=100)
     assert [list(line.votes.votes) for line in found.lines] == [
         whole.counts[line.example].tolist() for line in found.lines
     ]
@@ -252,7 +252,7 @@ def test_a_full_disk_ends_in_one_line_and_loses_nothing(trained: Path, tmp_path:
 
 
 def test_pixels_are_between_0_and_1() -> None:
-    batch = pixels(datasets.load("digits"), [0, 1, 2])
+    batch = load_batch(datasets.load("digits"), [0, 1, 2])
     assert batch.dtype == torch.float32
     assert batch.min() == 0
     assert batch.max() == 1

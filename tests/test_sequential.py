@@ -37,7 +37,7 @@ from sparsecert.reports import summarise
 from sparsecert.reports.comparison import remarks
 from sparsecert.reports.summary import certificates_of
 from sparsecert.results import Certifications
-from sparsecert.runs import certify_dataset, pixels
+from sparsecert.runs import certify_dataset, load_batch
 from sparsecert.schemes import ESTIMATION, SELECTION, Scheme, Uniform
 from sparsecert.smoothed import Smoothed
 from tests.contracts import METHOD_NAMES, SCHEMES
@@ -591,7 +591,7 @@ def test_records_are_what_smoothed_returns(trained: Path, recorded: Path, answer
     data = datasets.load("digits")
     indices = data.spaced(14).tolist()
     for path, sampling in ((recorded, SHORT), (answered, replace(SHORT, at_least=1))):
-        c = Smoothed.load(trained).certify(pixels(data, indices), procedure=sampling, seed=3, examples=indices)
+        c = Smoothed.load(trained).certify(load_batch(data, indices), procedure=sampling, seed=3, examples=indices)
         found = read(path)
         assert found.header.run["sampling"] == {"kind": "sequential", **sampling.config()}
         assert (found.header.run["n0"], found.header.run["n"]) == (64, 636)

@@ -133,15 +133,6 @@ def refuse_plain(path: str | Path, header: dict[str, Any]) -> None:
         )
 
 
-def refuse_table(path: str | Path, header: dict[str, Any]) -> None:
-    """Says what to do with the model of a table where one of images is needed."""
-    if header.get("kind") == TABLE:
-        raise InputError(
-            f"{path} was trained on a table; certify it on the file of one, for example: "
-            f"sparsecert certify {path} --data table.csv"
-        )
-
-
 def fingerprint(path: str | Path) -> str:
     """sha256 of the file: what records name the model by."""
     digest = hashlib.sha256()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -83,6 +83,7 @@ class Certifications:
     answers: tuple[str | None, ...] = ()
     ranks: npt.NDArray[np.int16] | None = None
     scheme: Scheme | None = None
+    classes: npt.NDArray[Any] | None = None  # what the labels stand for, where they are more than numbers
 
     def __len__(self) -> int:
         return len(self.certificates)
@@ -107,6 +108,22 @@ class Certifications:
     def abstained(self) -> npt.NDArray[np.bool_]:
         """bool[b]: nothing could be certified."""
         return np.array([c.radius is None for c in self.certificates], dtype=np.bool_)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the certificates hold always."""
+        return self.alpha is None
+
+    @property
+    def names(self) -> npt.NDArray[Any]:
+        """object[b]: the certified class by its name (its number, where it has none); None where abstained."""
+        classes = np.arange(self.counts.shape[1]) if self.classes is None else self.classes
+        return named(classes, self.labels)
+
+    def certified(self, truth: Any, radius: int) -> npt.NDArray[np.bool_]:
+        """bool[b]: whether the answer is the true class, and certified against changes of so many units."""
+        right = self.names == np.asarray(truth, dtype=object)
+        return np.asarray(right & (self.radii >= radius), dtype=np.bool_)
 
     @property
     def selected(self) -> Int64:
@@ -168,6 +185,31 @@ class Certifications:
         """int64[b]: copies, of selection and estimation, whose scores were not finite; they voted for nobody."""
         chosen = 0 if self.selection is None else self.selection.invalid
         return chosen + self.estimation.invalid
+
+
+def named(classes: npt.NDArray[Any], labels: Int64) -> npt.NDArray[Any]:
+    """object[b]: the classes of these numbers, None for -1."""
+    found = classes.astype(object)[np.maximum(labels, 0)]
+    found[labels == ABSTAINED] = None
+    return found
+
+
+def concatenate(parts: Sequence[Certifications]) -> Certifications:
+    """The certifications of several batches by one procedure as one."""
+    first = parts[0]
+    return replace(
+        first,
+        certificates=tuple(certificate for part in parts for certificate in part.certificates),
+        estimation=_joined([part.estimation for part in parts]),
+        samples=np.concatenate([part.samples for part in parts]),
+        selection=None if first.selection is None else _joined([p.selection for p in parts if p.selection is not None]),
+        answers=tuple(answer for part in parts for answer in part.answers),
+        ranks=None if first.ranks is None else np.concatenate([part.ranks for part in parts if part.ranks is not None]),
+    )
+
+
+def _joined(counts: Sequence[Counts]) -> Counts:
+    return Counts(np.concatenate([c.votes for c in counts]), np.concatenate([c.invalid for c in counts]))
 
 
 def _chosen(certificate: Certificate | ExactCertificate) -> int:

@@ -239,7 +239,10 @@ class Smoothed:
     ) -> Smoothed:
         """The classifier of a model file's tensors and header."""
         modelfile.refuse_plain(path, header)
-        modelfile.refuse_table(path, header)
+        if header.get("kind") == modelfile.TABLE:
+            from sparsecert.tabular.training import rebuild
+
+            return rebuild(path, tensors, header, rows)
         if model is not None and not isinstance(model, torch.nn.Module):
             raise InputError(f"model must be a torch.nn.Module that takes the weights of {path}, got {_named(model)}")
         if header.get("half"):
@@ -319,8 +322,11 @@ class Smoothed:
             raise InputError(f"inputs must be floating point, got {x.dtype}; for 8-bit images pass x.float() / 255")
         parameter = _first_parameter(self.model)
         inputs = x.detach().to(x.dtype if parameter is None else parameter.dtype)
-        if not torch.isfinite(inputs).all():
-            bad = (~torch.isfinite(inputs)).flatten(1).any(dim=1).nonzero()[0].item()
+        wrong = ~torch.isfinite(inputs)
+        if self.encoding.takes_missing:
+            wrong &= ~inputs.isnan()
+        if wrong.any():
+            bad = wrong.flatten(1).any(dim=1).nonzero()[0].item()
             raise InputError(f"inputs must be finite in the model's {inputs.dtype}; input {bad} holds NaN or infinity")
         _warn_of_8_bits(inputs, self.encoding)
         return inputs

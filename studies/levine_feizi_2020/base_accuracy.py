@@ -17,7 +17,7 @@ from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
 from sparsecert.files import write_atomically
 from sparsecert.modelfile import fingerprint
-from sparsecert.runs.inputs import groups, pixels
+from sparsecert.runs.inputs import groups, load_batch
 from sparsecert.schemes import PREDICTION
 from sparsecert.smoothed import Smoothed
 from sparsecert.votes.voter import Voter
@@ -119,7 +119,7 @@ def _measured(study: Study, spec: ModelSpec, smoothed: Smoothed, model: str) -> 
     copies = study.n or COPIES
     sets = {"training": study.training, "test": study.test}
     images = sum(len(data.spaced(study.limit)) for data in sets.values())
-    voter = smoothed.voter(pixels(study.test, [0]), len(study.test.classes))
+    voter = smoothed.voter(load_batch(study.test, [0]), len(study.test.classes))
     with study.progress.inputs(f"classifying {spec.folder}", images, copies) as on_progress:
         shares = {name: _share(voter, data, study, copies, on_progress) for name, data in sets.items()}
     device = torch.cuda.get_device_name(smoothed.device) if smoothed.device.type == "cuda" else smoothed.device.type
@@ -138,7 +138,7 @@ def _share(
     indices, correct = data.spaced(study.limit), 0
     for examples in groups(indices, MOST_IMAGES):
         draws = range(PREDICTION, PREDICTION + copies)
-        votes = voter.begin_count(pixels(data, examples), examples, draws, study.seed, on_progress)().votes
+        votes = voter.begin_count(load_batch(data, examples), examples, draws, study.seed, on_progress)().votes
         correct += int(votes[range(len(examples)), data.labels[examples]].sum())
         on_progress(len(examples), 0)
     return Share(len(indices), len(data), correct)

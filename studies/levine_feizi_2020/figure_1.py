@@ -13,7 +13,7 @@ from sparsecert.files import write_atomically
 from sparsecert.reports.comparison import median, percent
 from sparsecert.reports.drawing import write_figure
 from sparsecert.reports.pictures import image, retained, show, with_null
-from sparsecert.runs import pixels
+from sparsecert.runs import load_batch
 from sparsecert.schemes import ESTIMATION, Uniform
 from studies.levine_feizi_2020 import models
 from studies.levine_feizi_2020.published import published
@@ -62,7 +62,7 @@ def _read(path: Path, seed: int) -> dict[int, dict[str, Any]]:
 
 
 def _computed(study: Study, keep: int) -> list[int]:
-    smoothed, image = models.load(study, study.spec(keep)), pixels(study.test, [EXAMPLE])
+    smoothed, image = models.load(study, study.spec(keep)), load_batch(study.test, [EXAMPLE])
     votes = [smoothed.count(image, ESTIMATION + copy, 1, study.seed, examples=[EXAMPLE]) for copy in range(COPIES)]
     return [int(vote.votes[0].argmax()) for vote in votes]
 

@@ -18,7 +18,7 @@ from sparsecert.errors import InputError
 from sparsecert.files import write_atomically
 from sparsecert.modelfile import MODEL_NAME, fingerprint
 from sparsecert.plain import NEAREST_NEIGHBOUR, PlainRecipe, defender_for, load, plain_recipe, train_plain
-from sparsecert.runs.inputs import groups, pixels
+from sparsecert.runs.inputs import groups, load_batch
 from studies.levine_feizi_2020.study import Study
 
 FACTS_NAME = "plain.json"
@@ -150,6 +150,6 @@ def _nearest_neighbour(study: Study) -> PlainFacts:
     with study.progress.images(f"classifying by {NEAREST_NEIGHBOUR}", len(test)) as on_progress:
         for examples in groups(test.spaced(None), AT_ONCE):
             labels = torch.from_numpy(test.labels[examples])
-            right += int((defender.answers(pixels(test, examples)).labels == labels).sum())
+            right += int((defender.answers(load_batch(test, examples)).labels == labels).sum())
             on_progress(len(examples), len(examples))
     return PlainFacts(sha256=study.training.fingerprint(), images=len(test), accuracy=right / len(test))

@@ -17,9 +17,14 @@ pytest.importorskip("pandas", reason="the tables extra is not installed")
 import pandas
 
 from sparsecert import records
+from sparsecert.inputs.rows import Rows
+from sparsecert.runs import certify_dataset
+from sparsecert.schemes import FixedMasks
 from sparsecert.service import Limits, Service, serve
-from sparsecert.service.rows import Rows, smoothed_rows
-from sparsecert.tabular.run import certify_table, load_table_model, train_table
+from sparsecert.service.rows import RowReading
+from sparsecert.smoothed import Smoothed
+from sparsecert.tabular.tables import Columns
+from sparsecert.tabular.training import train_table
 from tests.service import hostile
 from tests.service.made import asked, post
 from tests.service.test_hostile import EXPECTED, answered_with
@@ -56,9 +61,9 @@ def _served(folder: Path, columns: int, keep: int) -> Served:
     _table(columns).to_csv(table, index=False)
     together = [["f1", "f2"]] if columns < 10 else []
     model = train_table(table, "y", keep, folder, protected=["f3"], together=together, copies=2)
-    loaded = load_table_model(model)
-    limits = Limits(body=20_000, samples=3_000)
-    service = serve(smoothed_rows(loaded, 64), name="table", reading=Rows(loaded.columns), limits=limits)
+    loaded = Smoothed.load(model, rows=64)
+    reading = RowReading(Columns.from_config(loaded.facts["table"]))
+    service = serve(loaded, name="table", reading=reading, limits=Limits(body=20_000, samples=3_000))
     return Served(service, model, table)
 
 
@@ -77,12 +82,14 @@ def sampled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def _lines(served: Served, out: Path) -> list[records.Record]:
-    certify_table(served.model, served.table, out, n0=N0, n=N, seed=SEED, limit=12)
+    smoothed = Smoothed.load(served.model)
+    samples = {} if isinstance(smoothed.scheme, FixedMasks) else {"n0": N0, "n": N, "seed": SEED}
+    certify_dataset(smoothed, served.model, Rows.read(served.table, smoothed), out, limit=12, **samples)
     return records.read(out).lines
 
 
 def test_the_certificate_is_that_of_the_command(exact: Served, tmp_path: Path) -> None:
-    rows, classes = exact.rows(), load_table_model(exact.model).classes
+    rows, classes = exact.rows(), Smoothed.load(exact.model).facts["class_names"]
     for line in _lines(exact, tmp_path / "exact.jsonl"):
         answer = post(exact.service, "/v1/certify", {"row": rows[line.example]}).json()
         assert (answer["label"], answer["radius"]) == (line.label, line.radius)
@@ -94,7 +101,7 @@ def test_the_certificate_is_that_of_the_command(exact: Served, tmp_path: Path) -
 def test_the_votes_are_those_of_the_command(sampled: Served, tmp_path: Path) -> None:
     rows = sampled.rows()
     for line in _lines(sampled, tmp_path / "sampled.jsonl"):
-        body = {"values": list(rows[line.example].values()), "n0": N0, "n": N, "seed": SEED}
+        body = {"values": list(rows[line.example].values()), "n0": N0, "n": N, "seed": SEED, "example": line.example}
         answer = post(sampled.service, "/v1/certify", body).json()
         assert answer["votes"] == list(line.votes.votes)
         assert line.selection is not None

@@ -257,7 +257,7 @@ def test_the_training_log(made: tuple[Path, str], tmp_path: Path) -> None:
 
 def test_base_accuracy_is_the_share_of_right_copies(made: tuple[Path, str]) -> None:
     """Counted again image by image, from the masks that prediction draws."""
-    from sparsecert.runs import pixels
+    from sparsecert.runs import load_batch
     from sparsecert.schemes import PREDICTION
 
     study = Study(made[0], data="cifar10", n=7, limit=20)
@@ -266,7 +266,7 @@ def test_base_accuracy_is_the_share_of_right_copies(made: tuple[Path, str]) -> N
         data = datasets.load("cifar10", split)
         right = 0
         for example in data.spaced(20).tolist():
-            votes = smoothed.count(pixels(data, [example]), PREDICTION, 7, 0, examples=[example])
+            votes = smoothed.count(load_batch(data, [example]), PREDICTION, 7, 0, examples=[example])
             right += int(votes.votes[0, data.labels[example]])
         assert (share.correct, share.images, share.of) == (right, 20, len(data))
     assert base.training_accuracy == base.training.correct / 140

@@ -23,7 +23,7 @@ from sparsecert.records import AttackRecords, Writer, read_findings
 from sparsecert.records.attack_records import AttackRecord
 from sparsecert.reports import summarise, summarise_attack
 from sparsecert.reports.attack_tables import magnitude
-from sparsecert.runs import adversarial_images, certify_dataset, pixels
+from sparsecert.runs import adversarial_images, certify_dataset, load_batch
 from sparsecert.smoothed import Smoothed
 from studies.levine_feizi_2020 import Study
 from studies.levine_feizi_2020.attacked import BY_GRADIENTS, Attacked, side_by_side
@@ -118,7 +118,9 @@ def test_accuracy_is_of_all_test_images(made: tuple[Path, dict[str, Any]], data:
         assert test["images"] == 100
         assert text == f"{100 * test['accuracy']:.2f}%"
     test = datasets.load("mnist", "test", data)
-    labels = NearestNeighbour.of(datasets.load("mnist", "train", data))(pixels(test, list(range(100)))).argmax(dim=1)
+    labels = NearestNeighbour.of(datasets.load("mnist", "train", data))(load_batch(test, list(range(100)))).argmax(
+        dim=1
+    )
     assert measured[2] == f"{100 * float((labels.numpy() == test.labels).mean()):.2f}%" == "100.00%"
     certified = summarise(records.read(out / "mnist" / "k45" / "certify.jsonl"))
     assert measured[4] == f"{100 * certified.accuracy:.2f}%"

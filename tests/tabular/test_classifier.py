@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 pytest.importorskip("sklearn", reason="the tables extra is not installed")
 
@@ -18,11 +19,11 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sparsecert.certificates.adversary import PerturbedUnits
-from sparsecert.certificates.plurality import plurality
+from sparsecert.certificates.plurality import firsts, plurality
+from sparsecert.encodings import Indicator, NotANumber
 from sparsecert.errors import InputError
 from sparsecert.schemes import AllSubsets, Uniform
 from sparsecert.tabular import PROTECTED, AblatedClassifier, greedy_attack, one_hot_groups
-from sparsecert.tabular.null import Indicator, NotANumber, null_for
 from sparsecert.tabular.units import units_of
 from tests.tabular.hashed import Hashed
 from tests.tabular.rejecting import Rejecting
@@ -79,8 +80,8 @@ def test_no_change_within_the_radius_alters_an_exact_answer(
         g = AblatedClassifier(Hashed(leaning, salt), keep=keep, groups=groups, copies=1, random_state=0).fit(rows, y)
         assert g.exact_
         found = g.certify(rows[::5])
-        np.testing.assert_array_equal(found.answers, g.predict(rows[::5]))
-        for row, answer, radius in zip(rows[::5], found.answers, found.radii, strict=True):
+        np.testing.assert_array_equal(found.names, g.predict(rows[::5]))
+        for row, answer, radius in zip(rows[::5], found.names, found.radii, strict=True):
             certified += int(radius)
             assert (g.predict(_all_changes(row, g.units_, int(radius))) == answer).all()
     assert certified > 0
@@ -89,8 +90,8 @@ def test_no_change_within_the_radius_alters_an_exact_answer(
 def test_exact_radii_are_those_of_plurality_by_enumeration() -> None:
     rows, y = _table(6, 3)
     g = AblatedClassifier(Hashed(0.7), keep=2, copies=1, random_state=0).fit(rows, y)
-    votes = g._ablated().votes(rows, g.scheme_.table)
     found = g.certify(rows)
+    votes = np.stack([firsts(ranks) for ranks in found.ranks])
     for row, label, radius in zip(votes, found.labels, found.radii, strict=True):
         by_units = plurality(row, 3, PerturbedUnits(g.scheme_.table))
         assert label == by_units.label
@@ -110,7 +111,7 @@ def test_the_two_sided_certificate_holds_for_the_smoothed_classifier() -> None:
     found = g.certify(rows)
     assert found.alpha == 1e-6
     assert found.radii.max() >= 1
-    for row, answer, radius in zip(rows, found.answers, found.radii, strict=True):
+    for row, answer, radius in zip(rows, found.names, found.radii, strict=True):
         if answer is not None:
             assert (exact.predict(_all_changes(row, g.units_, int(radius))) == answer).all()
     assert all(
@@ -142,7 +143,7 @@ def test_an_answer_that_is_no_class_is_a_vote_for_nobody(none: float, most_masks
     assert found.counts[0, 0] == g.votes(row)[0, 0] == 0
     assert g.predict(row) == [1]
     if g.exact_:  # ten of the fifteen masks see no 9 and vote for nobody
-        assert (found.counts.tolist(), found.answers.tolist(), found.radii.tolist()) == ([[0, 5]], [1], [0])
+        assert (found.counts.tolist(), found.names.tolist(), found.radii.tolist()) == ([[0, 5]], [1], [0])
     else:
         assert found.abstained.all()
 
@@ -152,7 +153,7 @@ def test_it_abstains_where_the_votes_are_even() -> None:
     g = AblatedClassifier(Hashed(0.0), keep=20, copies=1, n0=20, n=50, random_state=0).fit(rows, [0, 1])
     found = g.certify(rows)
     assert found.abstained.all()
-    assert found.answers.tolist() == [None, None]
+    assert found.names.tolist() == [None, None]
     assert found.radii.tolist() == [-1, -1]
     assert not found.certified([0, 1], 0).any()
     assert (g.predict(rows) >= 0).all()
@@ -181,7 +182,7 @@ def test_boosted_trees_take_null_as_it_is_and_learn_from_ablated_rows(name: str)
             n_estimators=20, verbose=-1
         )
     g = AblatedClassifier(base, keep=3, random_state=0).fit(rows, y)
-    assert isinstance(g.null_, NotANumber)
+    assert isinstance(g.encoding_, NotANumber)
     assert g.score(rows, y) > 0.9
     assert g.certify(rows).certified(y, 1).mean() > 0.5
 
@@ -198,12 +199,10 @@ def test_a_column_without_any_value_is_ignored() -> None:
 
 def test_null_is_a_fill_value_and_an_indicator_for_others() -> None:
     rows = np.array([[1.0, np.nan], [3.0, 4.0]])
-    null = null_for("auto", LogisticRegression(), rows, np.array([1.0, 3.0]))
-    assert isinstance(null, Indicator)
-    seen = null(rows, np.array([[True, True], [False, True]]))
-    np.testing.assert_array_equal(seen, [[1.0, 4.0, 0.0, 1.0], [2.5, 4.0, 1.0, 0.0]])
-    with pytest.raises(InputError, match="null must be one of"):
-        null_for("mean", LogisticRegression(), rows, None)
+    g = AblatedClassifier(LogisticRegression(), keep=1, random_state=0).fit(rows, [0, 1], sample_weight=[1.0, 3.0])
+    assert isinstance(g.encoding_.encoding, Indicator)
+    seen = g.encoding_(torch.from_numpy(rows), torch.tensor([[True, True], [False, True]])).flatten(1)
+    assert seen.tolist() == [[1.0, 4.0, 0.0, 1.0], [2.5, 4.0, 1.0, 0.0]]
 
 
 def test_fit_treats_a_row_that_is_there_twice_as_one_of_twice_the_weight() -> None:
@@ -277,7 +276,7 @@ def test_the_greedy_attack_finds_the_one_feature_that_decides_and_stays_outside_
     assert found.path[1, 2] != rows[0, 2]
     g = AblatedClassifier(Hashed(0.7), keep=2, copies=1, random_state=0).fit(rows, rows[:, 2].astype(int))
     certificates = g.certify(rows[:10])
-    for row, answer, radius in zip(rows, certificates.answers, certificates.radii, strict=False):
+    for row, answer, radius in zip(rows, certificates.names, certificates.radii, strict=False):
         found = greedy_attack(g, row, answer, rows[:10], most=3)
         assert found.wrong[0] is False
         assert found.fooled_at is None or found.fooled_at > radius

@@ -21,7 +21,7 @@ from sparsecert.cli import cli
 from sparsecert.errors import InputError
 from sparsecert.reports import summarise
 from sparsecert.schemes import AllSubsets, Uniform
-from sparsecert.tabular.run import load_table_model
+from sparsecert.smoothed import Smoothed
 from sparsecert.tabular.tables import Columns, held_out, read_frame, split_target
 from sparsecert.tabular.uci import load_table
 
@@ -122,12 +122,12 @@ def test_train_certify_and_report_exactly(tmp_path: Path) -> None:
     _frame().to_csv(table, index=False)
     trained = _sparsecert("train", table, "--target", "y", "--keep", 2, "--drop", "id", "--out", run)
     assert trained.exit_code == 0, trained.output
-    model = load_table_model(run)
+    model = Smoothed.load(run)
     assert model.scheme == AllSubsets(6, 2)
-    assert model.classes == ("no", "yes")
+    assert model.facts["class_names"] == ["no", "yes"]
     refused = _sparsecert("certify", run, "--data", table, "--alpha", 0.01)
     assert isinstance(refused.exception, InputError)
-    assert "--alpha is for masks drawn at random; all 15 masks of this model vote" in str(refused.exception)
+    assert "--alpha is for masks drawn at random; the 15 masks of this model are fixed" in str(refused.exception)
     certified = _sparsecert("certify", run, "--data", table)
     assert certified.exit_code == 0, certified.output
     assert "table.csv held-out" in certified.output
@@ -155,9 +155,9 @@ def test_masks_drawn_at_random_are_certified_two_sided(tmp_path: Path) -> None:
     settings = ["--keep", 5, "--protected", "c00", "--together", "c01,c02", "--out", run]
     trained = _sparsecert("train", table, "--target", "y", *settings)
     assert trained.exit_code == 0, trained.output
-    model = load_table_model(run)
+    model = Smoothed.load(run)
     assert model.scheme == Uniform(28, 5)
-    assert model.ablated.units.tolist() == [-1, 0, 0, *range(1, 28)]
+    assert model.encoding.groups.tolist() == [-1, 0, 0, *range(1, 28)]
     certified = _sparsecert("certify", run, "--data", table, "--n0", 20, "--n", 100, "--limit", 10)
     assert certified.exit_code == 0, certified.output
     for line in records.read(run / "certify.jsonl").lines:

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sparsecert.certificates.lp_dual import SCALE, proposed_prices
+from sparsecert.counts import Int64
 from sparsecert.errors import InputError
 
-Int64 = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
 
 MOST_COST = 1 << 20

@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from sparsecert.certificates.adversary import Adversary
+from sparsecert.counts import Int64
 from sparsecert.registry import RULES
 
 if TYPE_CHECKING:
     import torch
 
-Int64 = npt.NDArray[np.int64]
 Ranks = npt.NDArray[np.integer]
 
 

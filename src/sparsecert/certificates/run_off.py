@@ -10,16 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from sparsecert.certificates.adversary import Adversary
 from sparsecert.certificates.plurality import ExactCertificate, Rule, against, first_choices, firsts, tallied
+from sparsecert.counts import Int64
 from sparsecert.registry import RULES
 
 if TYPE_CHECKING:
     import torch
-
-Int64 = npt.NDArray[np.int64]
 
 
 def finalists(counts: Int64) -> tuple[int, int]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from sparsecert.cli import options, tables
+from sparsecert.cli import options
 from sparsecert.errors import InputError
 
 if TYPE_CHECKING:
@@ -114,13 +113,10 @@ def certify(
       sparsecert certify mnist-lattice-28 --data mnist
       sparsecert certify runs/table-k5 --data table.csv
     """
-    if tables.is_table(data_name):
-        out = options.records_file(out, model, "certify", Path(data_name).stem)
-        tables.certify(model, data_name, out, limit, n0, n, alpha, bound, seed)
-        return
     from sparsecert import records
     from sparsecert.cli.progress import inputs_bar
     from sparsecert.procedures import Exact, Fixed, Sequential
+    from sparsecert.procedures.exact import fixed
     from sparsecert.reports import FORMATS, summarise
     from sparsecert.runs import Shard, certify_dataset
 
@@ -131,7 +127,7 @@ def certify(
     out = options.records_file(out, model, "certify", data_name, part)
     smoothed = options.load_model(model, device, precision, rows, out, cluster)
     if options.has_fixed_masks(smoothed):
-        procedure: Procedure = Exact(rule or "run-off", against, seconds or 0.0)
+        procedure: Procedure = Exact(rule or fixed(smoothed.scheme).rule, against, seconds or 0.0)
         copies, level = options.masks(smoothed), None
     elif sampling == "sequential":
         asked = {} if tolerance is None else {"tolerance": tolerance}
@@ -141,7 +137,7 @@ def certify(
         procedure = Fixed(n0, 10_000 if n is None else n, bound)
         copies, level = procedure.n0 + procedure.n, alpha
     procedure.check(smoothed.scheme, level, seed)
-    data = options.load_data(data_name, split, data_dir, skip_bad, limit)
+    data = options.load_inputs(smoothed, data_name, split, data_dir, skip_bad, limit)
     verb = options.computing("certifying", smoothed, cluster)
     with inputs_bar(verb, options.inputs(data, which, part), copies) as on_progress:
         certify_dataset(

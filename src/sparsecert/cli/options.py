@@ -15,6 +15,7 @@ from sparsecert.registry import DATASETS, METHODS, RULES
 
 if TYPE_CHECKING:
     from sparsecert.datasets import Dataset
+    from sparsecert.inputs import Inputs
     from sparsecert.runs import Cluster, Limit, Shard, Target
     from sparsecert.smoothed import Smoothed
 
@@ -152,7 +153,8 @@ def records_file(out: str | None, model: str, verb: str, data_name: str, part: S
     path, verb = Path(model), verb if part is None else f"{verb}-{part.index}-of-{part.of}"
     if path.is_dir() or path.name == "model.safetensors":
         return str((path if path.is_dir() else path.parent) / f"{verb}.jsonl")
-    return str(Path("runs") / f"{path.stem}-{Path(data_name).name}-{verb}.jsonl")
+    name = Path(data_name).stem if Path(data_name).expanduser().is_file() else Path(data_name).name
+    return str(Path("runs") / f"{path.stem}-{name}-{verb}.jsonl")
 
 
 def load_data(name: str, split: str, data_dir: str | None, skip_bad: bool, limit: int | None = None) -> Dataset:
@@ -173,6 +175,20 @@ def load_data(name: str, split: str, data_dir: str | None, skip_bad: bool, limit
     return data
 
 
+def load_inputs(
+    smoothed: Smoothed, name: str, split: str, data_dir: str | None, skip_bad: bool, limit: int | None
+) -> Inputs:
+    """The rows of a table, where the model was trained on one or `name` is a file; else a split of a data set."""
+    if "table" not in smoothed.facts and not Path(name).expanduser().is_file():
+        return load_data(name, split, data_dir, skip_bad, limit)
+    from sparsecert.inputs.rows import Rows
+
+    if not Path(name).expanduser().is_file():
+        raise InputError(f"the model was trained on a table; certify it on the file of one, not on {name}")
+    refuse_given(["split", "skip_bad", "device", "precision"], "is for images; leave it out for a table")
+    return Rows.read(name, smoothed)
+
+
 def say_others(data: Dataset) -> None:
     """Says how much lies beside the images of a folder, where anything does."""
     if data.others:
@@ -190,7 +206,7 @@ def chosen(limit: int | None, drawn: bool, seed: int) -> Limit:
     return Drawn(limit, seed) if drawn and limit is not None else limit
 
 
-def inputs(data: Dataset, limit: Limit, shard: Shard | None) -> int:
+def inputs(data: Inputs, limit: Limit, shard: Shard | None) -> int:
     """How many inputs the run has."""
     from sparsecert.runs.inputs import indices_of
 

@@ -67,6 +67,7 @@ def predict(
     from sparsecert import records
     from sparsecert.cli.progress import inputs_bar
     from sparsecert.procedures import Exact, Fixed
+    from sparsecert.procedures.exact import fixed
     from sparsecert.reports import FORMATS, summarise
     from sparsecert.runs import Shard, predict_dataset
 
@@ -75,14 +76,14 @@ def predict(
     cluster = options.cluster(ray, workers, cpus_per_worker, gpus_per_worker, device)
     out = options.records_file(out, model, "predict", data_name, part)
     smoothed = options.load_model(model, device, precision, rows, out, cluster)
-    fixed = options.has_fixed_masks(smoothed)
-    procedure = Exact(rule or "run-off") if fixed else Fixed(n=n)
-    data = options.load_data(data_name, split, data_dir, skip_bad, limit)
+    exact = options.has_fixed_masks(smoothed)
+    procedure = Exact(rule or fixed(smoothed.scheme).rule) if exact else Fixed(n=n)
+    data = options.load_inputs(smoothed, data_name, split, data_dir, skip_bad, limit)
     verb, copies = options.computing("predicting", smoothed, cluster), options.masks(smoothed) or n
     with inputs_bar(verb, options.inputs(data, which, part), copies) as on_progress:
         predict_dataset(
             smoothed, model, data, out,
-            procedure, alpha=None if fixed else alpha, seed=seed,
+            procedure, alpha=None if exact else alpha, seed=seed,
             limit=which, shard=part, cluster=cluster, on_progress=on_progress,
         )  # fmt: skip
     click.echo(FORMATS["terminal"]([summarise(records.read(out))]))

@@ -15,8 +15,7 @@ from sparsecert.cli import options
 from sparsecert.errors import InputError
 
 if TYPE_CHECKING:
-    from sparsecert.service.rows import Rows
-    from sparsecert.smoothed import Smoothed
+    pass
 
 TOKEN = "SPARSECERT_TOKEN"
 MISSING = "the service needs its extra: pip install 'sparsecert[serve]' ({})"
@@ -71,12 +70,13 @@ def serve(
     from sparsecert.service import serve as service_of
 
     token = _token(token_file)
-    reading: Any = None
-    if modelfile.read_header(model).get("kind") == modelfile.TABLE:
+    smoothed, reading = options.load_model(model, device, precision, rows), None
+    if "table" in smoothed.facts:
+        from sparsecert.service.rows import RowReading
+        from sparsecert.tabular.tables import Columns
+
         options.refuse_given(["shape", "precision"], "is for images; leave it out for a table")
-        smoothed, reading = _of_a_table(model, rows)
-    else:
-        smoothed = options.load_model(model, device, precision, rows)
+        reading = RowReading(Columns.from_config(smoothed.facts["table"]))
     service = service_of(
         smoothed,
         name=Path(model).resolve().name,
@@ -92,15 +92,6 @@ def serve(
     if token is None and not _is_loopback(host):
         click.echo(f"Warning: {host} is open to others and no token is asked for; see --token-file", err=True)
     _run(uvicorn, service.app, listening)
-
-
-def _of_a_table(model: str, rows: int | None) -> tuple[Smoothed, Rows]:
-    """The classifier of a model file that `sparsecert train TABLE` wrote, and how its rows come."""
-    from sparsecert.service.rows import Rows, smoothed_rows
-    from sparsecert.tabular.run import load_table_model
-
-    loaded = load_table_model(model)
-    return smoothed_rows(loaded, rows), Rows(loaded.columns)
 
 
 def _bound(host: str, port: int) -> socket.socket:

@@ -6,12 +6,13 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparsecert.errors import InputError
+from sparsecert.inputs import draw, space
 
 SPLITS = ("train", "test")
 
@@ -65,7 +66,7 @@ class ArrayImages:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """One split of a data set.
+    """One split of a data set of images: the `Inputs` of a run.
 
     Guarantees: one int64 label per image, every label within `classes`, and one mean and one standard deviation per
     channel. `mean` and `std` are those of the training split, on the [0, 1] scale, whichever split this is. `skipped`
@@ -109,27 +110,27 @@ class Dataset:
         digest.update(self.labels.astype("<i8").tobytes())
         return digest.hexdigest()
 
+    @property
+    def unit(self) -> str:
+        return "pixels"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.images.shape
+
+    def batch(self, indices: Sequence[int] | NDArray[np.int64]) -> NDArray[np.uint8]:
+        return self.images.batch(indices)
+
+    def facts(self) -> dict[str, Any]:
+        return {"skipped": len(self.skipped)} if self.skipped else {}
+
     def spaced(self, limit: int | None) -> NDArray[np.int64]:
-        """Indices of `limit` inputs spread evenly over the set: floor(i n / limit); all of them when None or >= n."""
-        count = len(self)
-        if limit is not None and limit < 1:
-            raise InputError(f"limit must be at least 1, or None for every input, got {limit}")
-        if limit is None or limit >= count:
-            return np.arange(count, dtype=np.int64)
-        return np.arange(limit, dtype=np.int64) * count // limit
+        """Indices of `limit` evenly spaced inputs; all of them when None or >= n."""
+        return space(len(self), limit)
 
     def drawn(self, limit: int, seed: int) -> NDArray[np.int64]:
-        """Indices, in order, of `limit` inputs drawn without replacement, every subset being as likely; all when >= n.
-
-        Each input gets a 64-bit number of NumPy's Philox, keyed by the SHA-256 of "seed/inputs", and those with the
-        smallest are taken: the same on every machine, whatever masks are drawn; a larger choice holds every smaller.
-        """
-        if limit < 1:
-            raise InputError(f"limit must be at least 1, got {limit}")
-        key = int.from_bytes(hashlib.sha256(f"{seed}/inputs".encode()).digest()[:16], "little")
-        numbers = np.random.Philox(key=key).random_raw(len(self))
-        chosen: NDArray[np.int64] = np.sort(np.argsort(numbers, kind="stable")[:limit]).astype(np.int64)
-        return chosen
+        """Indices, in order, of `limit` inputs drawn without replacement, every subset being as likely."""
+        return draw(len(self), limit, seed)
 
 
 def checked_indices(indices: Sequence[int] | NDArray[np.int64], count: int) -> NDArray[np.int64]:

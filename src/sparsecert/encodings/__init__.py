@@ -7,7 +7,9 @@ from typing import Any
 from sparsecert import registry
 from sparsecert.encodings.encoding import Encoding
 from sparsecert.encodings.grouped import PROTECTED, Grouped, blocks_of
+from sparsecert.encodings.indicator import Indicator
 from sparsecert.encodings.mean_fill import MeanFill
+from sparsecert.encodings.not_a_number import NotANumber
 from sparsecert.encodings.null_channels import NullChannels
 from sparsecert.encodings.replaced_values import ReplacedValues
 from sparsecert.registry import ENCODINGS
@@ -17,7 +19,9 @@ __all__ = [
     "PROTECTED",
     "Encoding",
     "Grouped",
+    "Indicator",
     "MeanFill",
+    "NotANumber",
     "NullChannels",
     "ReplacedValues",
     "blocks_of",

@@ -34,6 +34,7 @@ class Encoding(ABC):
 
     protected: int = 0  # entries that are never ablated
     values: int | None = None  # of a unit, for an encoding of `RandomValues`
+    takes_missing = False  # whether NaN in an input is a value that is missing; else it is refused
 
     def __call__(self, inputs: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
         """The ablated inputs; `masks` is Bool[rows, units], True = retained, or Bool[1, units] for one mask for all."""

@@ -83,6 +83,10 @@ class Grouped(Encoding):
         return int(y.max()) + 1, int(x.max()) + 1
 
     @property
+    def takes_missing(self) -> bool:  # type: ignore[override]
+        return self.encoding.takes_missing
+
+    @property
     def protected(self) -> int:  # type: ignore[override]
         """Entries that are never ablated."""
         return int((self.groups == PROTECTED).sum())

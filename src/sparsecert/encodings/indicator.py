@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from sparsecert.encodings.encoding import Encoding, per_channel
+from sparsecert.errors import InputError
+from sparsecert.registry import ENCODINGS
+
+if TYPE_CHECKING:
+    from sparsecert.datasets import Dataset
+    from sparsecert.schemes import Scheme
+    from sparsecert.training.recipe import Recipe
 
 
+@ENCODINGS.register("indicator")
 class Indicator(Encoding):
     """What is ablated is the fill value of its place, and a second channel says 1 there, 0 elsewhere.
 
@@ -25,6 +33,10 @@ class Indicator(Encoding):
         absent = ~retained | inputs.isnan()
         fill = torch.tensor(self.fill, dtype=inputs.dtype, device=inputs.device).view(inputs.shape[2:])
         return torch.cat((torch.where(absent, fill, inputs), absent.to(inputs.dtype)), dim=1)
+
+    @classmethod
+    def for_training(cls, data: Dataset, recipe: Recipe, scheme: Scheme | None = None, **settings: Any) -> Encoding:
+        raise InputError("encoding indicator is for rows of a table; AblatedClassifier takes it where it is needed")
 
     def channels(self, channels: int) -> int:
         return 2 * channels

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from sparsecert.encodings.encoding import Encoding
+from sparsecert.encodings.grouped import Grouped
+from sparsecert.errors import InputError
+from sparsecert.registry import ENCODINGS
+
+if TYPE_CHECKING:
+    from sparsecert.datasets import Dataset
+    from sparsecert.schemes import Scheme
+    from sparsecert.training.recipe import Recipe
 
 
-class NotANumber(Encoding):
-    """What is ablated is NaN. A value that is missing in the input is NaN too, so that it looks like NULL.
-
-    That is sound: a missing value is a value like any other, and whoever deletes one has perturbed its unit.
-    """
+class NaNFill(Encoding):
+    """What is ablated is NaN."""
 
     takes_missing = True
 
@@ -24,7 +29,26 @@ class NotANumber(Encoding):
         return channels
 
     def config(self) -> dict[str, Any]:
-        return {"kind": "nan"}
+        raise NotImplementedError("it is written as the NotANumber around it")
+
+
+@ENCODINGS.register("nan")
+class NotANumber(Grouped):
+    """What is ablated is NaN; `units` has the unit of each column, or PROTECTED, as in `Grouped`.
+
+    A value that is missing in a row is NaN too, so that it looks like NULL. That is sound: a missing value is a value
+    like any other, and whoever deletes one has perturbed its unit.
+    """
+
+    def __init__(self, units: Any) -> None:
+        super().__init__(NaNFill(), units)
+
+    @classmethod
+    def for_training(cls, data: Dataset, recipe: Recipe, scheme: Scheme | None = None, **settings: Any) -> Encoding:
+        raise InputError("encoding nan is for rows of a table; sparsecert train TABLE takes it by itself")
+
+    def config(self) -> dict[str, Any]:
+        return {"kind": "nan", "units": self.groups.tolist()}
 
     def __repr__(self) -> str:
-        return "NotANumber()"
+        return f"NotANumber({self.count} units)"

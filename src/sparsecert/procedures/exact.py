@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from sparsecert.votes.voter import Voter
 
-PIXELS, PATCHES = "pixels", "patches"  # what an attacker alters: some pixels anywhere, or all of one square
-AGAINST = PIXELS, PATCHES
+PIXELS, FEATURES, PATCHES = "pixels", "features", "patches"  # perturbed: some units anywhere, or all of one square
+AGAINST = PIXELS, FEATURES, PATCHES
 MOST_SECONDS = 3_600.0
 
 
@@ -55,12 +55,12 @@ class Exact(Procedure):
             raise InputError(f"seconds must be between 0 and {MOST_SECONDS:g}, got {self.seconds}")
 
     def perturbs(self, scheme: FixedMasks) -> str:
-        """What an attacker perturbs: pixels or patches."""
+        """What an attacker perturbs: units anywhere, or a patch."""
         return self.against or scheme.against
 
     def adversary(self, scheme: FixedMasks) -> Adversary:
         """What an attack costs at most; refuses patches where it is not known what is beside what."""
-        if self.perturbs(scheme) == PIXELS:
+        if self.perturbs(scheme) != PATCHES:
             return EnumeratedUnits(scheme.table) if scheme.few_units else PerturbedUnits(scheme.table, self.seconds)
         if self.seconds:
             raise InputError("seconds is for altered pixels: every position of a patch is looked at, leave it out")

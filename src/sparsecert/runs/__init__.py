@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from sparsecert.datasets import Dataset
+from sparsecert.inputs import Inputs
 from sparsecert.procedures import Procedure, procedure_for
 from sparsecert.progress import OnProgress, ignore
 from sparsecert.records import CERTIFY, PREDICT
 from sparsecert.runs.attacks import adversarial_images, attack_dataset
 from sparsecert.runs.cluster import Cluster, record_on_cluster
-from sparsecert.runs.inputs import Drawn, Limit, Shard, pixels
+from sparsecert.runs.inputs import Drawn, Limit, Shard, load_batch
 from sparsecert.runs.local import record_all
 from sparsecert.runs.questions import Question
 from sparsecert.runs.targets import AllMasksTarget, PlainTarget, SmoothedTarget, Target, target_of
@@ -31,7 +31,7 @@ __all__ = [
     "adversarial_images",
     "attack_dataset",
     "certify_dataset",
-    "pixels",
+    "load_batch",
     "predict_dataset",
     "record_all",
     "record_on_cluster",
@@ -42,7 +42,7 @@ __all__ = [
 def certify_dataset(
     smoothed: Smoothed,
     model: str | Path,
-    data: Dataset,
+    data: Inputs,
     out: str | Path,
     procedure: Procedure | None = None,
     *,
@@ -70,7 +70,7 @@ def certify_dataset(
 def predict_dataset(
     smoothed: Smoothed,
     model: str | Path,
-    data: Dataset,
+    data: Inputs,
     out: str | Path,
     procedure: Procedure | None = None,
     *,
@@ -95,7 +95,7 @@ def _record(
     question: Question,
     smoothed: Smoothed,
     model: str | Path,
-    data: Dataset,
+    data: Inputs,
     out: str | Path,
     limit: Limit,
     shard: Shard | None,

@@ -28,7 +28,7 @@ from sparsecert.progress import OnProgress, ignore
 from sparsecert.records import ATTACK, AttackRecords, Header, Writer
 from sparsecert.records.attack_records import AttackRecord
 from sparsecert.runs.header import check_inputs, data_facts, environment
-from sparsecert.runs.inputs import Limit, choice, group_of, groups, indices_of, pixels
+from sparsecert.runs.inputs import Limit, choice, group_of, groups, indices_of, load_batch
 from sparsecert.runs.questions import Group
 from sparsecert.runs.targets import Target
 from sparsecert.schemes.philox import key_of
@@ -228,7 +228,7 @@ def adversarial_images(findings: AttackRecords, data: Dataset) -> torch.Tensor:
     facts = findings.header.run["data"]
     if facts["fingerprint"] != data.fingerprint():
         raise InputError(f"{findings.path} is of other data than {data.name} {data.split}; load what was attacked")
-    images = pixels(data, [line.example for line in findings.lines])
+    images = load_batch(data, [line.example for line in findings.lines])
     for image, line in zip(images, findings.lines, strict=True):
         if line.pixels:
             image.view(len(image), -1)[:, list(line.pixels)] = torch.tensor(line.values).T

@@ -16,8 +16,8 @@ import torch
 import sparsecert
 from sparsecert import modelfile
 from sparsecert.checks import whole
-from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
+from sparsecert.inputs import Inputs
 from sparsecert.models import architecture_of
 from sparsecert.progress import OnProgress, ignore
 from sparsecert.records import Header, Writer
@@ -75,7 +75,7 @@ def record_on_cluster(
     question: Question,
     smoothed: Smoothed,
     model: str | Path,
-    data: Dataset,
+    data: Inputs,
     out: str | Path,
     limit: Limit = None,
     shard: Shard | None = None,
@@ -108,7 +108,7 @@ def record_on_cluster(
                 check = partial(check_worker, writer.header)
                 check(first)
                 on_progress(len(writer.done), 0)
-                size = inputs_at_once(question, smoothed.scheme, rows, math.prod(data.images.shape))
+                size = inputs_at_once(question, smoothed.scheme, rows, math.prod(data.shape))
                 left = unfinished(indices, size, writer.done)
                 most = GROUPS_A_CALL * question.procedure.in_flight if first.device == "cuda" else 1
                 for answer in pool.answers(left, rows, most, partial(Packed.of, data), check):
@@ -132,7 +132,7 @@ def _job(
     question: Question,
     smoothed: Smoothed,
     model: str | Path,
-    data: Dataset,
+    data: Inputs,
     fingerprint: str,
 ) -> Job:
     """What the workers are told; the model is the file that the records will name."""
@@ -160,7 +160,7 @@ def _job(
         device=device,
         threads=max(1, int(need["CPU"])),
         classes=len(data.classes),
-        first=data.images.batch([0])[0],
+        first=data.batch([0])[0],
     )
 
 

@@ -15,8 +15,9 @@ import torch
 import sparsecert
 from sparsecert import modelfile, records
 from sparsecert.certificates import METHODS, theorem_name
-from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
+from sparsecert.inputs import Inputs
+from sparsecert.procedures.exact import PIXELS
 from sparsecert.records import Writer
 from sparsecert.runs.inputs import Indices, Limit, Shard, choice, indices_of
 from sparsecert.schemes import Scheme
@@ -27,7 +28,7 @@ from sparsecert.votes.precision import PRECISIONS
 def facts(
     smoothed: Smoothed,
     model: str | Path,
-    data: Dataset,
+    data: Inputs,
     limit: Limit,
     shard: Shard | None,
     settings: dict[str, Any],
@@ -39,6 +40,7 @@ def facts(
         **model_facts(smoothed, model, data),
         **settings,
         **theorem_facts(smoothed.scheme, settings),
+        **({"against": data.unit} if settings.get("against") == PIXELS else {}),
         **image_facts(smoothed, data, settings),
         "data": data_facts(data, limit),
         **choice(limit, len(data)),
@@ -66,7 +68,7 @@ def theorem_facts(scheme: Scheme, settings: dict[str, Any]) -> dict[str, Any]:
     return {"certificate": theorem_name(settings["bound"], scheme.config(), settings.get("sampling"))}
 
 
-def image_facts(smoothed: Smoothed, data: Dataset, settings: dict[str, Any]) -> dict[str, Any]:
+def image_facts(smoothed: Smoothed, data: Inputs, settings: dict[str, Any]) -> dict[str, Any]:
     """The height and width of the image that the units form (None: none), where masks were made for another one.
 
     What is certified of altered pixels holds all the same; but no report may take the masks' patches for the image's.
@@ -74,11 +76,11 @@ def image_facts(smoothed: Smoothed, data: Dataset, settings: dict[str, Any]) -> 
     scheme = smoothed.scheme
     if "against" not in settings or scheme.sides is None:
         return {}
-    sides = smoothed.encoding.sides(data.images.shape)
+    sides = smoothed.encoding.sides(data.shape)
     return {} if sides == scheme.sides else {"sides": sides and list(sides)}
 
 
-def check_classes(smoothed: Smoothed, data: Dataset) -> None:
+def check_classes(smoothed: Smoothed, data: Inputs) -> None:
     """Refuses a model of other classes than the data set's."""
     if smoothed.classes is not None and smoothed.classes != len(data.classes):
         raise InputError(f"the model has {smoothed.classes} classes, {data.name} has {len(data.classes)}")
@@ -89,7 +91,7 @@ def check_classes(smoothed: Smoothed, data: Dataset) -> None:
         )
 
 
-def model_facts(smoothed: Smoothed, model: str | Path, data: Dataset) -> dict[str, Any]:
+def model_facts(smoothed: Smoothed, model: str | Path, data: Inputs) -> dict[str, Any]:
     """Which classifier it is, and how it is computed."""
     return {
         "model": {"sha256": modelfile.fingerprint(model)},
@@ -101,7 +103,7 @@ def model_facts(smoothed: Smoothed, model: str | Path, data: Dataset) -> dict[st
     }
 
 
-def data_facts(data: Dataset, limit: Limit) -> dict[str, Any]:
+def data_facts(data: Inputs, limit: Limit) -> dict[str, Any]:
     """Which inputs a run has."""
     return {
         "name": data.name,
@@ -109,7 +111,7 @@ def data_facts(data: Dataset, limit: Limit) -> dict[str, Any]:
         "fingerprint": data.fingerprint(),
         "inputs": len(indices_of(data, limit)),
         "of": len(data),
-        **({"skipped": len(data.skipped)} if data.skipped else {}),
+        **data.facts(),
     }
 
 

@@ -13,8 +13,8 @@ import numpy.typing as npt
 import torch
 
 from sparsecert.checks import whole
-from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
+from sparsecert.inputs import Inputs, to_tensor
 from sparsecert.runs.questions import Group
 from sparsecert.schemes.philox import key_of
 
@@ -70,7 +70,7 @@ class Drawn:
 Limit = int | Drawn | None  # so many evenly spaced inputs, or drawn ones; None: every input
 
 
-def indices_of(data: Dataset, limit: Limit, shard: Shard | None = None) -> Indices:
+def indices_of(data: Inputs, limit: Limit, shard: Shard | None = None) -> Indices:
     """The inputs of a run, or of a shard of it."""
     indices = data.drawn(limit.limit, limit.seed) if isinstance(limit, Drawn) else data.spaced(limit)
     return indices if shard is None else shard.part(indices)
@@ -94,9 +94,9 @@ def unfinished(indices: Indices, size: int, done: set[int]) -> list[list[int]]:
     return [group for group in groups(indices, size) if not done.issuperset(group)]
 
 
-def group_of(data: Dataset, examples: list[int]) -> Group:
+def group_of(data: Inputs, examples: list[int]) -> Group:
     """These inputs with their labels."""
-    return Group(pixels(data, examples), examples, data.labels[examples].tolist())
+    return Group(load_batch(data, examples), examples, data.labels[examples].tolist())
 
 
 def one_ahead(groups: Iterable[Group]) -> Iterator[Group]:
@@ -109,11 +109,6 @@ def one_ahead(groups: Iterable[Group]) -> Iterator[Group]:
             yield group
 
 
-def pixels(data: Dataset, indices: list[int]) -> torch.Tensor:
-    """Float[b, c, h, w] in [0, 1]."""
-    return to_unit_range(data.images.batch(indices))
-
-
-def to_unit_range(images: npt.NDArray[Any]) -> torch.Tensor:
-    """Bytes as numbers in [0, 1]."""
-    return torch.from_numpy(images).float() / 255
+def load_batch(data: Inputs, indices: list[int]) -> torch.Tensor:
+    """The inputs at these indices as a model is given them."""
+    return to_tensor(data.batch(indices))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from sparsecert.datasets import Dataset
+from sparsecert.inputs import Inputs
 from sparsecert.progress import OnProgress, ignore
 from sparsecert.records import Header, Writer
 from sparsecert.runs.header import as_begun, check_inputs, environment, facts, rows_of
-from sparsecert.runs.inputs import Limit, Shard, group_of, indices_of, one_ahead, pixels, unfinished
+from sparsecert.runs.inputs import Limit, Shard, group_of, indices_of, load_batch, one_ahead, unfinished
 from sparsecert.runs.questions import Question, answer, inputs_at_once
 from sparsecert.smoothed import Smoothed
 
@@ -18,7 +18,7 @@ def record_all(
     question: Question,
     smoothed: Smoothed,
     model: str | Path,
-    data: Dataset,
+    data: Inputs,
     out: str | Path,
     limit: Limit = None,
     shard: Shard | None = None,
@@ -33,12 +33,12 @@ def record_all(
     smoothed = as_begun(smoothed, out)
     run = facts(smoothed, model, data, limit, shard, question.facts(smoothed.scheme))
     indices = indices_of(data, limit, shard)
-    voter = smoothed.voter(pixels(data, [0]), len(data.classes))
+    voter = smoothed.voter(load_batch(data, [0]), len(data.classes))
     with Writer(out, Header(question.kind, run, environment(smoothed.device, model, voter.rows))) as writer:
         check_inputs(writer, indices)
         voter.rows = rows_of(writer, smoothed.rows)
         on_progress(len(writer.done), 0)
-        size = inputs_at_once(question, smoothed.scheme, voter.rows, math.prod(data.images.shape))
+        size = inputs_at_once(question, smoothed.scheme, voter.rows, math.prod(data.shape))
         left = unfinished(indices, size, writer.done)
         groups = one_ahead(group_of(data, examples) for examples in left)
         for records in answer(question, voter, groups, on_progress):

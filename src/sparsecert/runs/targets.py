@@ -20,7 +20,7 @@ from sparsecert.procedures import check_settings
 from sparsecert.procedures.exact import fixed
 from sparsecert.records import Writer
 from sparsecert.runs.header import as_begun, check_classes, model_facts, rows_of
-from sparsecert.runs.inputs import pixels
+from sparsecert.runs.inputs import load_batch
 from sparsecert.schemes import FixedMasks
 from sparsecert.smoothed import Smoothed
 
@@ -87,7 +87,7 @@ class _Ablated:
 
     def rows(self, data: Dataset) -> int:
         """As the free memory suggests, or as asked; refuses a model that does not fit the data."""
-        return self.smoothed.voter(pixels(data, [0]), len(data.classes)).rows
+        return self.smoothed.voter(load_batch(data, [0]), len(data.classes)).rows
 
     def as_begun(self: AnyAblated, out: str | Path) -> AnyAblated:
         """See `facts.as_begun`."""
@@ -184,7 +184,7 @@ class PlainTarget:
 
     def rows(self, data: Dataset) -> None:
         """None; refuses a model that does not give a score for each class."""
-        classes = self.defender.answers(pixels(data, [0])).scores.shape[1]
+        classes = self.defender.answers(load_batch(data, [0])).scores.shape[1]
         if classes != len(data.classes):
             raise InputError(f"the model has {classes} classes, {data.name} has {len(data.classes)}")
 

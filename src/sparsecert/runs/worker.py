@@ -8,20 +8,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import torch
 
-from sparsecert.datasets import Dataset
 from sparsecert.devices import device_named
+from sparsecert.inputs import Inputs, to_tensor
 from sparsecert.progress import ignore
 from sparsecert.records import Record
 from sparsecert.runs.header import environment
-from sparsecert.runs.inputs import to_unit_range
 from sparsecert.runs.questions import Group, Question, answer
 from sparsecert.smoothed import Smoothed
 
-Bytes = npt.NDArray[np.uint8]
+Batch = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -37,26 +35,26 @@ class Job:
     device: str
     threads: int
     classes: int
-    first: Bytes  # an input of the data set, to look at the model with
+    first: Batch  # an input of the data set, to look at the model with
 
 
 @dataclass(frozen=True)
 class Packed:
-    """A group on its way: images as bytes [b, c, h, w], and the numbers and true labels of each."""
+    """A group on its way: a batch of inputs, and the numbers and true labels of each."""
 
-    images: Bytes
+    inputs: Batch
     examples: list[int]
     labels: list[int]
 
     @classmethod
-    def of(cls, data: Dataset, examples: list[int]) -> Packed:
+    def of(cls, data: Inputs, examples: list[int]) -> Packed:
         """These inputs of a data set."""
-        return cls(data.images.batch(examples), examples, data.labels[examples].tolist())
+        return cls(data.batch(examples), examples, data.labels[examples].tolist())
 
     def group(self) -> Group:
         """As it is computed with."""
-        writable = self.images.copy()  # what arrives is shared memory, which torch may not hold
-        return Group(to_unit_range(writable), self.examples, self.labels)
+        writable = self.inputs.copy()  # what arrives is shared memory, which torch may not hold
+        return Group(to_tensor(writable), self.examples, self.labels)
 
 
 @dataclass(frozen=True)
@@ -91,7 +89,7 @@ class Worker:
             self._smoothed = Smoothed.load_bytes(
                 job.file, job.model, job.module, device, precision=job.precision, rows=job.rows
             )
-            self._voter = self._smoothed.voter(to_unit_range(job.first[None].copy()), job.classes)
+            self._voter = self._smoothed.voter(to_tensor(job.first[None].copy()), job.classes)
         self._question, self._rows = job.question, self._voter.rows
         found = environment(self._smoothed.device, job.model, self._rows)
         return Ready(self._smoothed.device.type, self._smoothed.precision, found, tuple(seen))

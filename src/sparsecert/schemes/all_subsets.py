@@ -34,6 +34,7 @@ class AllSubsets(FixedMasks):
     """
 
     options: ClassVar[tuple[Option, ...]] = (KEEP,)
+    rule: ClassVar[str] = "plurality"
     few_units: ClassVar[bool] = True
 
     units: int

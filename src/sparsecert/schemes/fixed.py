@@ -32,6 +32,7 @@ class FixedMasks(Scheme):
     """
 
     against: ClassVar[str] = "pixels"  # what its exact certificates are for: pixels anywhere, or "patches"
+    rule: ClassVar[str] = "run-off"  # by which its votes elect a class unless another is asked for
     few_units: ClassVar[bool] = False  # whether every set of perturbed units may be looked at, one by one
 
     @abstractmethod

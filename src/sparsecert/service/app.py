@@ -154,7 +154,7 @@ def _add_facts(app: FastAPI, handlers: Handlers, name: str, sha256: str | None) 
 
     @app.get("/v1/digits", summary="Inputs that ship with the package", responses={401: REFUSALS[401]})
     async def digits() -> list[ShippedDigit]:
-        return shipped(handlers.smoothed.facts.get("data"), handlers.reading.sizes)
+        return shipped(handlers.smoothed.facts.get("data"), handlers.reading.shape)
 
 
 def _add_handlers(app: FastAPI, handlers: Handlers) -> None:
@@ -271,13 +271,13 @@ def card(handlers: Handlers, name: str, sha256: str | None) -> Card:
         name=name,
         sha256=sha256,
         version=__version__,
-        shape=list(handlers.reading.sizes),
+        shape=list(handlers.reading.shape),
         columns=handlers.reading.names,
         classes=handlers.names,
         scheme=scheme.config(),
         encoding=smoothed.encoding.config(),
         architecture=models.architecture_of(module) if isinstance(module, torch.nn.Module) else None,
-        precision=handlers.reading.precision or smoothed.precision,
+        precision=smoothed.precision,
         device=str(smoothed.device),
         data=facts.get("data"),
         training=facts.get("training"),

@@ -184,7 +184,7 @@ class Handlers:
         return secrets.randbits(SEED_BITS) if settings.seed is None else settings.seed
 
     def _rule(self, settings: Settings) -> str:
-        return settings.rule or self.reading.rule
+        return settings.rule or fixed(self.smoothed.scheme).rule
 
     def _certified(self, found: Certifications, settings: CertifySettings, seed: int | None) -> Certified:
         certificate, exactly = found[0], found.procedure if isinstance(found.procedure, Exact) else None

@@ -29,24 +29,12 @@ class Reading(Protocol):
         """Of what the model is given."""
 
     @property
-    def sizes(self) -> tuple[int, ...]:
-        """Of what is asked for."""
-
-    @property
     def names(self) -> list[str] | None:
         """Of the columns of a row, where they have names."""
 
     @property
     def units(self) -> str | None:
         """What a radius counts; None: what the scheme says."""
-
-    @property
-    def rule(self) -> str:
-        """By which the votes of fixed masks elect a class unless another is asked for."""
-
-    @property
-    def precision(self) -> str | None:
-        """Of the model; None: what the model says."""
 
     def from_values(self, values: Any) -> torch.Tensor:
         """From nested lists."""
@@ -66,14 +54,7 @@ class Arrays:
     """Images, or rows of numbers, of one shape."""
 
     shape: tuple[int, ...]
-    rule: str = "run-off"
     names: list[str] | None = None
-    precision: str | None = None
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """The same."""
-        return self.shape
 
     @property
     def units(self) -> str | None:

@@ -3,7 +3,7 @@
     from sparsecert.tabular import AblatedClassifier
     g = AblatedClassifier(HistGradientBoostingClassifier(), keep=5).fit(X, y)
     c = g.certify(X_test)
-    c.answers, c.radii, c.abstained
+    c.names, c.radii, c.abstained
 
 Needs scikit-learn: pip install 'sparsecert[tables]'.
 """
@@ -19,7 +19,6 @@ except ImportError as error:
 
 from sparsecert.tabular.attack import Altered, greedy_attack
 from sparsecert.tabular.classifier import AblatedClassifier
-from sparsecert.tabular.results import RowCertificates
 from sparsecert.tabular.units import PROTECTED, one_hot_groups
 
-__all__ = ["PROTECTED", "AblatedClassifier", "Altered", "RowCertificates", "greedy_attack", "one_hot_groups"]
+__all__ = ["PROTECTED", "AblatedClassifier", "Altered", "greedy_attack", "one_hot_groups"]

@@ -8,15 +8,17 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from sklearn.utils import check_random_state
 
+from sparsecert.counts import Int64
 from sparsecert.errors import InputError
 from sparsecert.schemes import PREDICTION
 from sparsecert.tabular.classifier import AblatedClassifier
+from sparsecert.tabular.estimators import EstimatorModel
 from sparsecert.tabular.units import units_of
 
 Float = npt.NDArray[np.float64]
-Int64 = npt.NDArray[np.int64]
 
 SEARCH_MASKS = 128  # that the search looks at; what it finds is judged by the full vote
 
@@ -97,17 +99,20 @@ def _worst(row: Float, donors: Float, units: Int64, altered: list[int], lead: Le
 
 
 def _ablated_lead(classifier: AblatedClassifier, label: Any, generator: np.random.RandomState) -> Lead:
-    """By the votes of some masks; those that do not retain the altered unit say what they said of the row before."""
-    ablated, true = classifier._ablated(), int(np.searchsorted(classifier.classes_, label))
+    """By the votes of some masks; those that do not retain the perturbed unit say what they said of the row before."""
+    smoothed, true = classifier._smoothed(), int(np.searchsorted(classifier.classes_, label))
+    model, encoding, classes = smoothed.model, smoothed.encoding, len(classifier.classes_)
+    assert isinstance(model, EstimatorModel)
     masks = classifier._masks(PREDICTION, int(classifier.n), classifier.seed_)
     if len(masks) > SEARCH_MASKS:
         masks = masks[generator.choice(len(masks), SEARCH_MASKS, replace=False)]
 
     def lead(rows: Float, which: Int64, before: Float) -> Float:
-        shares = np.repeat(ablated.probabilities(before[None], masks), len(rows), axis=0)
-        row, mask = np.nonzero(masks[:, which].T)
-        shares[row, mask] = ablated.shares(ablated.see(rows[row], masks[mask]))
-        votes = np.eye(ablated.classes)[shares.argmax(axis=2)].mean(axis=1)
+        each = torch.from_numpy(before[None]).expand(len(masks), -1)
+        shares = np.repeat(model.probabilities(encoding(each, masks))[None], len(rows), axis=0)
+        row, mask = np.nonzero(masks[:, which].T.numpy())
+        shares[row, mask] = model.probabilities(encoding(torch.from_numpy(rows[row]), masks[mask]))
+        votes = np.eye(classes)[shares.argmax(axis=2)].mean(axis=1)
         return _margin(votes, true) + _margin(shares.mean(axis=1), true) / (2 * len(masks))
 
     return lead

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 import zlib
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from math import comb
@@ -11,33 +13,30 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from sparsecert.bounds import corrected_alpha, predicted
-from sparsecert.certificates import METHODS
-from sparsecert.certificates.adversary import Adversary
-from sparsecert.certificates.enumerated import EnumeratedUnits
-from sparsecert.certificates.plurality import against
 from sparsecert.checks import whole
-from sparsecert.counts import Tally
+from sparsecert.counts import Int64
+from sparsecert.encodings import Grouped, Indicator, NotANumber
 from sparsecert.errors import InputError
-from sparsecert.results import ABSTAINED
-from sparsecert.schemes import ESTIMATION, PREDICTION, SELECTION, TRAINING, AllSubsets, Scheme, Uniform
-from sparsecert.tabular.null import null_for
-from sparsecert.tabular.results import RowCertificates, answers
+from sparsecert.procedures import Exact, Fixed, Procedure
+from sparsecert.results import ABSTAINED, Certifications, Predictions, concatenate, named
+from sparsecert.schemes import TRAINING, AllSubsets, Uniform
+from sparsecert.smoothed import Smoothed
+from sparsecert.tabular.estimators import EstimatorModel
 from sparsecert.tabular.units import units_of
-from sparsecert.tabular.voting import Ablated, in_parallel, tally
 
 Float = npt.NDArray[np.float64]
-Bool = npt.NDArray[np.bool_]
-Int64 = npt.NDArray[np.int64]
+NULLS = "auto", "nan", "indicator"
+ROWS = 64  # answered at a time
 
 
 class AblatedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
-    """No change of up to r features alters the answer: any classifier, made into one that can say so and prove it.
+    """No change of up to r features changes the answer: any classifier, made into one that can say so and prove it.
 
     The base estimator sees rows of which all but `keep` units are NULL, and the class that most masks lead to is the
     answer. A unit is a column, or the columns that `groups` puts together, such as the one-hot columns of a category.
@@ -126,10 +125,11 @@ class AblatedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         generator = check_random_state(self.random_state)
         self.seed_ = int(generator.randint(np.iinfo(np.int32).max))
         self.estimator_ = _seeded(clone(self.estimator), generator)
-        self.null_ = null_for(self.null, self.estimator_, rows, weights)
+        self.encoding_ = _encoding(self.null, self.units_, self.estimator_, rows, weights)
         copies = whole("copies", self.copies, 1, 1 << 16)
-        masks = _drawn(self.scheme_, self.seed_, _numbers(rows), TRAINING, copies)
-        seen = self._ablated().see(np.repeat(rows, copies, axis=0), masks.reshape(-1, masks.shape[2]))
+        masks = self.scheme_.masks(self.seed_, _numbers(rows), range(TRAINING, TRAINING + copies))
+        each = torch.from_numpy(np.repeat(rows, copies, axis=0))
+        seen = self.encoding_(each, masks.flatten(0, 1)).flatten(1).numpy()
         seen[:, np.isnan(seen).all(axis=0)] = 0.0  # nothing to learn from, and not every estimator takes it
         given = {} if weights is None else {"sample_weight": np.repeat(weights, copies)}
         self.estimator_.fit(seen, np.repeat(targets, copies), **given)
@@ -153,34 +153,37 @@ class AblatedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         Where all masks vote, their winner is the answer. Otherwise another class than the answer is returned with
         probability at most alpha (`bounds.predicted`).
         """
-        counts = self.votes(X)
-        if self.exact_:
-            return answers(self.classes_, counts.argmax(axis=1))
-        left = corrected_alpha(self._alpha(alpha), self.scheme_, int(self.n))
-        found = [predicted(_tallied(row, int(self.n)), left) for row in counts.tolist()]
-        return answers(self.classes_, np.array([ABSTAINED if one is None else one for one in found], dtype=np.int64))
+        found = [answer for part in self._answer("predict", X, alpha, None) for answer in part.answers]
+        return named(self.classes_, np.array([ABSTAINED if one is None else one for one in found], dtype=np.int64))
 
     def votes(self, X: Any) -> Int64:
         """int64[b, classes]: the votes of all masks, or of the n that are drawn for prediction."""
-        rows = self._checked(X)
-        masks = self._masks(PREDICTION, whole("n", self.n, 1, 1 << 31), self.seed_)
-        return np.concatenate(in_parallel(partial(_counted, self._ablated(), masks), rows, self.n_jobs))
+        return np.concatenate([part.counts for part in self._answer("predict", X, None, None)])
 
-    def certify(self, X: Any, *, alpha: float | None = None, seed: int | None = None) -> RowCertificates:
-        """For each row an answer and how many units may be altered without altering it; see the class for the proof."""
-        rows, level = self._checked(X), self._alpha(alpha)
-        if isinstance(self.scheme_, AllSubsets):
-            adversary = EnumeratedUnits(self.scheme_.table)
-            voted = in_parallel(partial(_voted, self._ablated(), adversary.masks), rows, self.n_jobs)
-            found = [_exactly(votes, len(self.classes_), adversary) for votes in voted]
-        else:
-            drawn = self.seed_ if seed is None else seed
-            n0, n = whole("n0", self.n0, 1, 1 << 31), whole("n", self.n, 1, 1 << 31)
-            selection, estimation = self._masks(SELECTION, n0, drawn), self._masks(ESTIMATION, n, drawn)
-            task = partial(_two_sided, self._ablated(), self.scheme_, selection, estimation, level)
-            found = in_parallel(task, rows, self.n_jobs)
-        labels, radii, counts = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        return RowCertificates(self.classes_, labels, radii, counts, self.exact_, None if self.exact_ else float(level))
+    def certify(self, X: Any, *, alpha: float | None = None, seed: int | None = None) -> Certifications:
+        """For each row an answer and how many units may be perturbed without changing it; the class has the proof."""
+        parts = self._answer("certify", X, alpha, seed)
+        return replace(concatenate(parts), classes=self.classes_)
+
+    def _answer(self, verb: str, X: Any, alpha: float | None, seed: int | None) -> list[Any]:
+        """What the smoothed classifier says of ROWS rows at a time, over `n_jobs` cores."""
+        from sklearn.utils.parallel import Parallel, delayed
+
+        check_is_fitted(self)
+        rows: Float = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
+        n0, n = whole("n0", self.n0, 1, 1 << 31), whole("n", self.n, 1, 1 << 31)
+        procedure: Procedure = Exact("plurality") if self.exact_ else Fixed(n0, n)
+        level = None if self.exact_ else float(self._alpha(alpha))
+        task = partial(_answers, self._smoothed(), verb, procedure, level, self.seed_ if seed is None else seed)
+        parts = [rows[start : start + ROWS] for start in range(0, len(rows), ROWS)]
+        if len(parts) == 1 or self.n_jobs in (None, 1):
+            return [task(part) for part in parts]
+        found: list[Any] = Parallel(n_jobs=self.n_jobs)(delayed(task)(part) for part in parts)
+        return found
+
+    def _smoothed(self) -> Smoothed:
+        classes = len(self.classes_)
+        return Smoothed(EstimatorModel(self.estimator_, classes), self.scheme_, self.encoding_, classes=classes)
 
     @property
     def exact_(self) -> bool:
@@ -192,19 +195,11 @@ class AblatedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         tags.input_tags.allow_nan = True
         return tags
 
-    def _ablated(self) -> Ablated:
-        return Ablated(self.estimator_, self.null_, self.units_, len(self.classes_))
-
-    def _checked(self, X: Any) -> Float:
-        check_is_fitted(self)
-        rows: Float = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
-        return rows
-
-    def _masks(self, purpose: int, count: int, seed: int) -> Bool:
+    def _masks(self, purpose: int, count: int, seed: int) -> torch.Tensor:
         """Bool[masks, units]: all of them, or so many for the purpose."""
         if isinstance(self.scheme_, AllSubsets):
-            return np.asarray(self.scheme_.table)
-        return np.asarray(_drawn(self.scheme_, seed, np.zeros(1, dtype=np.int64), purpose, count)[0])
+            return self.scheme_.all_masks()
+        return self.scheme_.masks(seed, [0], range(purpose, purpose + count))[0]
 
     def _alpha(self, alpha: float | None) -> Fraction:
         level: Any = self.alpha if alpha is None else alpha
@@ -236,56 +231,28 @@ def _numbers(rows: Float) -> Int64:
     return np.array([zlib.crc32(row.tobytes()) for row in np.ascontiguousarray(rows + 0.0)], dtype=np.int64)
 
 
-def _drawn(scheme: Scheme, seed: int, examples: Int64, purpose: int, count: int) -> Bool:
-    """Bool[examples, count, units]."""
-    masks: Bool = scheme.masks(seed, examples, range(purpose, purpose + count)).numpy()
-    return masks
+def _answers(
+    smoothed: Smoothed, verb: str, procedure: Procedure, alpha: float | None, seed: int, rows: Float
+) -> Certifications | Predictions:
+    """The masks are those of example 0 for every row."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*gave scores that are not finite")  # the estimator may reject a row
+        result: Certifications | Predictions = getattr(smoothed, verb)(
+            torch.from_numpy(rows), procedure, alpha=alpha, seed=seed, examples=[0] * len(rows)
+        )
+        return result
 
 
-def _tallied(counts: list[int], masks: int) -> Tally:
-    """The votes of so many masks; those for no class, of an estimator that may reject a row, are invalid."""
-    return Tally(tuple(counts), masks - sum(counts))
+def _encoding(null: str, units: Int64, estimator: Any, rows: Float, weights: Float | None) -> Grouped:
+    """NULL is NaN where the estimator says that it takes it ("auto"), or where that is asked; else an indicator.
 
-
-def _counted(ablated: Ablated, masks: Bool, rows: Float) -> Int64:
-    return tally(ablated.votes(rows, masks), ablated.classes)
-
-
-def _voted(ablated: Ablated, masks: Bool, rows: Float) -> npt.NDArray[np.int16]:
-    return ablated.votes(rows, masks).astype(np.int16)
-
-
-def _exactly(votes: npt.NDArray[np.int16], classes: int, adversary: Adversary) -> tuple[Int64, Int64, Int64]:
-    """Labels, radii and counts of rows that all masks voted on: int16[b, m]."""
-    counts = tally(votes, classes)
-    labels, radii = pluralities(votes.astype(np.int64), counts, adversary)
-    return labels, radii, counts
-
-
-def pluralities(votes: Int64, counts: Int64, adversary: Adversary) -> tuple[Int64, Int64]:
-    """`certificates.plurality` for many rows at a time: labels and radii from votes int64[b, m] and their counts."""
-    classes = counts.shape[1]
-    labels, radii = counts.argmax(axis=1), np.zeros(len(votes), dtype=np.int64)
-    for label in range(classes):
-        chosen = np.flatnonzero(labels == label)
-        rivals = np.array([rival for rival in range(classes) if rival != label], dtype=np.int64)
-        if not len(chosen):
-            continue
-        costs = np.stack([against(row, label, rivals) for row in votes[chosen]])
-        budgets = counts[chosen, label, None] - counts[chosen][:, rivals] - (rivals < label)
-        radii[chosen] = adversary.radii(costs, budgets).min(axis=1)
-    return labels.astype(np.int64), radii
-
-
-def _two_sided(
-    ablated: Ablated, scheme: Scheme, selection: Bool, estimation: Bool, alpha: Fraction, rows: Float
-) -> tuple[Int64, Int64, Int64]:
-    """Labels, radii and estimation counts of rows that two sets of drawn masks voted on."""
-    chosen, counts = _counted(ablated, selection, rows), _counted(ablated, estimation, rows)
-    found = [
-        METHODS["two-sided"].certify(_tallied(first, len(selection)), _tallied(second, len(estimation)), scheme, alpha)
-        for first, second in zip(chosen.tolist(), counts.tolist(), strict=True)
-    ]
-    labels = [ABSTAINED if one.label is None else one.label for one in found]
-    radii = [ABSTAINED if one.radius is None else one.radius for one in found]
-    return np.array(labels, dtype=np.int64), np.array(radii, dtype=np.int64), counts
+    The indicator's fill value is the mean of what is known in training.
+    """
+    if null not in NULLS:
+        raise InputError(f"null must be one of {', '.join(NULLS)}, got {null!r}")
+    if null == "nan" or (null == "auto" and get_tags(estimator).input_tags.allow_nan):
+        return NotANumber(units)
+    known = np.isfinite(rows) * (1.0 if weights is None else weights[:, None])
+    total = known.sum(axis=0)
+    sums = (np.where(known > 0, rows, 0.0) * known).sum(axis=0)
+    return Grouped(Indicator(np.divide(sums, total, out=np.zeros_like(sums), where=total > 0)), units)

@@ -35,6 +35,18 @@ class Columns:
         known = {name: tuple(sorted({value for value in values if value is not None})) for name, values in text.items()}
         return cls(tuple(map(str, frame.columns)), known)
 
+    def config(self) -> dict[str, Any]:
+        """Plain JSON values; `from_config` makes the columns of them again."""
+        return {
+            "columns": list(self.names),
+            "categories": {name: list(values) for name, values in self.categories.items()},
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Columns:
+        categories = {name: tuple(values) for name, values in config["categories"].items()}
+        return cls(tuple(config["columns"]), categories)
+
     def encode(self, frame: Any) -> Float:
         """Float[rows, columns]; other columns of the table are left out."""
         lacking = [name for name in self.names if name not in frame.columns]

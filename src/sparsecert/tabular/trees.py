@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sparsecert.counts import Int64
 from sparsecert.errors import InputError
 
 Float = npt.NDArray[np.float64]
-Int64 = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
 
 FIELDS = {

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sparsecert.counts import Int64
 from sparsecert.errors import InputError
 
 PROTECTED = -1  # as in `sparsecert.encodings.grouped`, which needs torch
-Int64 = npt.NDArray[np.int64]
 
 
 def units_of(columns: int, groups: Any, protected: Any, names: Sequence[str] | None) -> Int64:

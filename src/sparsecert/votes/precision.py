@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
+PRECISIONS = {"fp32": None, "fp64": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def autocast(device: torch.device, precision: str) -> AbstractContextManager[Any]:
-    """Runs a model in "bf16" or "fp16"; "fp32" computes it as it is."""
+    """Runs a model in "bf16" or "fp16"; "fp32", or "fp64" for rows of a table, computes it as it is."""
     dtype = PRECISIONS[precision]
     return nullcontext() if dtype is None else torch.autocast(device.type, dtype=dtype)
 

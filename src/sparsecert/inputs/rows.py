@@ -1,0 +1,89 @@
+"""Rows of a table as inputs: a unit is a column, or several that were grouped in training."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sparsecert.counts import Int64
+from sparsecert.errors import InputError
+from sparsecert.inputs import draw, space
+from sparsecert.smoothed import Smoothed
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows of a file as the trees of a model see them: Float64[n, columns], NaN for what is missing.
+
+    `chosen` are the rows that a run certifies: of the file that the model was trained on those held out, else all.
+    An input's number is that of its row in the file.
+    """
+
+    name: str
+    split: str
+    values: npt.NDArray[np.float64]
+    labels: Int64
+    classes: tuple[str, ...]
+    chosen: Int64
+    sha256: str
+    unit: str = "features"
+
+    @classmethod
+    def read(cls, path: str | Path, smoothed: Smoothed) -> Rows:
+        """The rows of a CSV or Parquet file with the columns that the model was trained on."""
+        from sparsecert.tabular.tables import Columns, held_out, read_frame, split_target
+
+        table = smoothed.facts.get("table")
+        if table is None:
+            raise InputError(f"the model was not trained on a table, and {path} is one; certify the model on images")
+        columns = Columns.from_config(table)
+        features, labels = split_target(read_frame(path, text=columns.categories), table["target"])
+        fingerprint = hashlib.sha256(Path(path).expanduser().read_bytes()).hexdigest()
+        same = fingerprint == table["sha256"]
+        outside = held_out(len(labels), table["held_out"], table["seed"]) if same else np.ones(len(labels), dtype=bool)
+        classes = tuple(smoothed.facts["class_names"])
+        return cls(
+            Path(path).name,
+            "held-out" if same else "all",
+            columns.encode(features),
+            _numbered(labels, classes),
+            classes,
+            np.flatnonzero(outside),
+            fingerprint,
+        )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.values.shape[1:]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def batch(self, indices: Sequence[int] | Int64) -> npt.NDArray[np.float64]:
+        return self.values[np.asarray(indices, dtype=np.int64)]
+
+    def spaced(self, limit: int | None) -> Int64:
+        return self.chosen[space(len(self.chosen), limit)]
+
+    def drawn(self, limit: int, seed: int) -> Int64:
+        return self.chosen[draw(len(self.chosen), limit, seed)]
+
+    def fingerprint(self) -> str:
+        return self.sha256
+
+    def facts(self) -> dict[str, Any]:
+        return {"class_names": list(self.classes), "unit": self.unit}
+
+
+def _numbered(labels: npt.NDArray[Any], classes: Sequence[str]) -> Int64:
+    known = {label: number for number, label in enumerate(classes)}
+    strange = sorted(set(labels.tolist()) - set(known))
+    if strange:
+        raise InputError(f"the table has classes that the model does not know: {', '.join(strange):.200}")
+    return np.array([known[label] for label in labels.tolist()], dtype=np.int64)
