@@ -61,11 +61,11 @@ def main() -> int:
 
 def digests(path: Path) -> dict[str, str]:
     """For each question that the file answers, how many answers there are and their digest, or why there are none."""
-    first = json.loads(records.contents(path).partition(b"\n")[0])
+    first = json.loads(records.read_bytes(path).partition(b"\n")[0])
     if "sparsecert" not in first or first["sparsecert"] != "records":
         return {}  # a training log
     if kind_of(path) == ATTACK:
-        lines = records.read_findings(path).lines
+        lines = records.read_attack(path).lines
         return {"findings": digest((line.example, line.true, line.distance) for line in lines)}
     found = records.read(path)
     return {question: digest(known) for question, known in questions(found)}

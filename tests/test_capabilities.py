@@ -18,7 +18,7 @@ import sparsecert as sc
 from sparsecert import datasets, devices, models
 from sparsecert.cli import cli
 from sparsecert.devices import Support
-from sparsecert.modelfile import precision_of, read, read_header, write
+from sparsecert.modelfile import read, read_header, saved_precision, write
 from sparsecert.runs import certify_dataset
 from sparsecert.training import Run
 from sparsecert.training.recipes import RECIPES
@@ -154,7 +154,7 @@ def test_a_file_keeps_a_precision_that_was_chosen_and_an_old_default_is_auto(tmp
     for saved, expected in (("fp32", "auto"), ("bf16", "bf16")):
         tensors, header = read(path)
         write(path, tensors, {**header, "format": 1, "precision": saved})
-        assert precision_of(read_header(path)) == expected
+        assert saved_precision(read_header(path)) == expected
         assert sc.Smoothed.load(path).requested_precision == expected
 
 

@@ -65,7 +65,7 @@ def _read(folder: Path) -> records.Records:
 
 
 def _ranks(found: records.Records) -> np.ndarray[Any, np.dtype[np.int16]]:
-    return np.stack([rankings.read(line.rankings or "", found.header.run["classes"]) for line in found.lines])
+    return np.stack([rankings.from_text(line.rankings or "", found.header.run["classes"]) for line in found.lines])
 
 
 @pytest.mark.parametrize("name", SCHEMES)
@@ -324,7 +324,7 @@ def test_copies_without_finite_scores_are_kept_and_told(folders: dict[str, Path]
     line = json.loads(first)
     ranked = line["rankings"].split(" ")
     line["rankings"] = " ".join(["-", *ranked[1:]])
-    ranks = rankings.read(line["rankings"], 10)
+    ranks = rankings.from_text(line["rankings"], 10)
     line["label"] = elected(ranks, "run-off")
     path = tmp_path / "invalid.jsonl"
     path.write_text(f"{header}\n{json.dumps(line)}\n")
@@ -359,7 +359,7 @@ def test_what_linear_programs_added_is_proved_again(folders: dict[str, Path], tm
         if more.radius > plain.radius:
             break
     assert more.radius > plain.radius
-    found = {"rankings": rankings.written(ranks), "label": more.label, "true": more.label}
+    found = {"rankings": rankings.to_text(ranks), "label": more.label, "true": more.label}
 
     def median(radius: int) -> int | None:
         line = {**json.loads(first), **found, "radius": radius}
@@ -403,14 +403,14 @@ def attacked(folders: dict[str, Path]) -> dict[str, Path]:
 @pytest.mark.parametrize("name", ["lattice", "bands"])
 def test_an_attack_is_on_the_vote_of_all_masks(folders: dict[str, Path], attacked: dict[str, Path], name: str) -> None:
     """What was found changes that vote's winner, at the cost of few copies, and there is no chance in its facts."""
-    found, smoothed = records.read_findings(attacked[name]), Smoothed.load(folders[name], rows=ROWS)
+    found, smoothed = records.read_attack(attacked[name]), Smoothed.load(folders[name], rows=ROWS)
     run = found.header.run
     assert (run["rule"], run["masks"], run["scheme"]) == ("run-off", 8, smoothed.scheme.config())
     assert not {"n", "alpha", "error"} & run.keys()
     images = adversarial_images(found, datasets.load("digits", "test"))
     said = smoothed.certify_exactly(images).labels.tolist()
     for line, label in zip(found.lines, said, strict=True):
-        assert label == (line.true if line.distance is None else line.said)
+        assert label == (line.true if line.distance is None else line.answer)
         assert (label == line.true) == (line.distance is None)
         assert 8 <= line.evaluations <= 8 * line.queries
     summary = summarise_attack(found)
@@ -425,7 +425,7 @@ def test_an_attack_goes_on_to_the_same_findings(
     out.write_bytes(b"".join(whole.splitlines(keepends=True)[:30]))
     common = ("--data", "digits", "--limit", LIMIT, "--device", "cpu", "--restarts", 1, "--rounds", 1)
     assert _cli("attack", folders["lattice"], *common, "--rule", "run-off", "--out", out) == 0
-    first, again = records.read_findings(attacked["lattice"]), records.read_findings(out)
+    first, again = records.read_attack(attacked["lattice"]), records.read_attack(out)
     assert [replace(line, seconds=0.0) for line in first.lines] == [replace(line, seconds=0.0) for line in again.lines]
 
 
@@ -457,12 +457,12 @@ def test_one_broken_exact_certificate_is_told_loudly(
     folders: dict[str, Path], attacked: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Findings as if the answer to an image were another than the certified one."""
-    found = records.read_findings(attacked["lattice"])
+    found = records.read_attack(attacked["lattice"])
     sure = {line.example: line for line in _read(folders["lattice"]).lines}
     line = next(line for line in found.lines if line.example in sure)
     said = next(label for label in range(10) if label not in (line.true, sure[line.example].label))
     with records.Writer(tmp_path / "attack.jsonl", found.header) as writer:
-        writer.append([replace(line, distance=0, said=said, pixels=(), values=())])
+        writer.append([replace(line, distance=0, answer=said, pixels=(), values=())])
     assert _cli("report", folders["lattice"] / "certify.jsonl", tmp_path / "attack.jsonl") == 1
     reported = capsys.readouterr().err
     assert reported.startswith(f"NOT SOUND: {tmp_path}/attack.jsonl changes the answer to 1 of 1 certified images")

@@ -20,8 +20,17 @@ from PIL import Image
 from sparsecert.certificates.adversary import PerturbedUnits
 from sparsecert.errors import InputError
 from sparsecert.procedures import exact
-from sparsecert.records import ATTACK, AttackRecords, Header, Record, Records, Writer, first_choices, rankings
-from sparsecert.records.attack_records import AttackRecord
+from sparsecert.records import (
+    ATTACK,
+    AttackRecord,
+    AttackRecords,
+    Header,
+    Record,
+    Records,
+    Writer,
+    first_choices,
+    rankings,
+)
 from sparsecert.reports import (
     alarm,
     attack_report,
@@ -164,8 +173,8 @@ def exactly(ranked: list[str], **changes: Any) -> Records:
     assert isinstance(scheme, FixedMasks)
     lines = []
     for place, text in enumerate(ranked):
-        (sure,) = exact.certified(rankings.read(text, 3)[None], run["rule"], PerturbedUnits(scheme.table))
-        votes_of = first_choices(rankings.read(text, 3))
+        (sure,) = exact.certified(rankings.from_text(text, 3)[None], run["rule"], PerturbedUnits(scheme.table))
+        votes_of = first_choices(rankings.from_text(text, 3))
         lines.append(Record(3 * place, 0, votes_of, sure.label, 0.1, radius=sure.radius, rankings=text))
     return Records(Path("runs/made/certify.jsonl"), Header("certify", run, head.environment), lines)
 
@@ -323,8 +332,8 @@ def test_a_report_of_attacks_needs_no_torch(tmp_path: Path) -> None:
         writer.append(findings.lines)
     program = (
         "import sys; from sparsecert.reports import attack_report, summarise_attack, write_attack_curves\n"
-        "from sparsecert.records import read_findings\n"
-        "attacks = [summarise_attack(read_findings(sys.argv[1]))]\n"
+        "from sparsecert.records import read_attack\n"
+        "attacks = [summarise_attack(read_attack(sys.argv[1]))]\n"
         "write_attack_curves(attacks, sys.argv[2]); attack_report([], attacks, [], 'terminal')\n"
         "print(sorted({'matplotlib.pyplot', 'torch'} & sys.modules.keys()))"
     )

@@ -22,8 +22,17 @@ from PIL import Image
 from sparsecert import Smoothed, datasets, records
 from sparsecert.counts import Tally
 from sparsecert.errors import InputError
-from sparsecert.records import ATTACK, AttackRecords, Header, Record, Records, Writer, first_choices, rankings
-from sparsecert.records.attack_records import AttackRecord
+from sparsecert.records import (
+    ATTACK,
+    AttackRecord,
+    AttackRecords,
+    Header,
+    Record,
+    Records,
+    Writer,
+    first_choices,
+    rankings,
+)
 from sparsecert.reports import gaps_of, summarise, summarise_attack
 from sparsecert.reports.comparison import median, percent
 from sparsecert.reports.page import Run, page, write_page
@@ -113,7 +122,7 @@ def exact(kind: str = "certify", rule: str | None = None) -> Run:
     run |= {"against": "pixels", "seconds": 0.0} if kind == "certify" else {}
     lines = []
     for example, text in enumerate(("012 012 012 012", "012 012 021 102", "201 201 201 -")):
-        ranks = rankings.read(text, 3)
+        ranks = rankings.from_text(text, 3)
         label = 2 if example == 2 else 0
         radius = (2, 0, 1)[example] if kind == "certify" else None
         lines.append(

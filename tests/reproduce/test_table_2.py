@@ -21,8 +21,7 @@ from sparsecert.cli import cli
 from sparsecert.errors import InputError
 from sparsecert.plain import PLAIN_RECIPES, NearestNeighbour, load
 from sparsecert.published import published, published_attacks
-from sparsecert.records import AttackRecords, Writer, read_findings
-from sparsecert.records.attack_records import AttackRecord
+from sparsecert.records import AttackRecord, AttackRecords, Writer, read_attack
 from sparsecert.reports import summarise, summarise_attack
 from sparsecert.reports.attack_tables import magnitude
 from sparsecert.reproduce import Cell, Study
@@ -71,7 +70,7 @@ def _tables(text: str) -> list[dict[str, Any]]:
 
 
 def _found(out: Path, model: str, attack: str = "pointwise") -> AttackRecords:
-    return read_findings(out / "mnist" / "attacks" / f"{model}-{attack}-{LIMIT}.jsonl")
+    return read_attack(out / "mnist" / "attacks" / f"{model}-{attack}-{LIMIT}.jsonl")
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +79,7 @@ def made(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, di
     out = tmp_path_factory.mktemp("study")
     study = Study(out, data_dir=data, limit=LIMIT, n0=20, n=200)
     sampling = replace(study.sampling(published("table-1").sampling), predict_n=None)
-    study.make(Cell(45), CERTIFY, sampling, modelfile.shipped()["mnist-k45"])
+    study.make(Cell(45), CERTIFY, sampling, modelfile.shipped_models()["mnist-k45"])
     (table,) = _tables(_run("table-2", *SMALL, "--out", out, "--data-dir", data, "--format", "json"))
     return out, table
 

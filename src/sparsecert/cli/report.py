@@ -109,7 +109,7 @@ def report(
 
     kinds = {file: records.kind_of(file) for file in files}
     voted = [records.read(file) for file in files if kinds[file] != records.ATTACK]
-    found = [records.read_findings(file) for file in files if kinds[file] == records.ATTACK]
+    found = [records.read_attack(file) for file in files if kinds[file] == records.ATTACK]
     if rhos and not found:
         raise InputError("--rho is for records of attacks; certified accuracy is shown at every radius")
     for option, given in (("--alpha", alpha), ("--bound", bound), ("--predictions", predictions)):

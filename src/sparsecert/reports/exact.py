@@ -61,7 +61,7 @@ def elected(records: Records, scheme: Scheme, exactly: Exact) -> Iterator[tuple[
     certify = exact.rule_named(exactly.rule)
     for line in records.lines:
         assert line.rankings is not None
-        ranks = rankings.read(line.rankings, run["classes"])
+        ranks = rankings.from_text(line.rankings, run["classes"])
         found = ExactCertificate(exact.elected(ranks, exactly.rule), 0) if plain is None else certify(ranks, plain)
         if exactly.rule == run["rule"] and found.label != line.label:
             raise _damaged_line(records, line, f"its rankings elect {found.label}, not {line.label}")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from sparsecert import records
 from sparsecert.errors import InputError
 from sparsecert.published import PublishedAttackedRow, published_attacks
-from sparsecert.records import AttackRecords, Header, Records, compressed
+from sparsecert.records import AttackRecords, Header, Records, find_records
 from sparsecert.reports.gap import difference
 from sparsecert.reproduce.cell import Cell
 from sparsecert.reproduce.plain_classifiers import plain_facts, plain_model
@@ -82,7 +82,7 @@ class Attacked:
         if not self._is_complete(path, model, attack):
             self._make(model, attack)
             path = self._located(model, attack)
-        return records.read_findings(path)
+        return records.read_attack(path)
 
     def has(self, model: str, attack: str) -> bool:
         """Whether the records are there, complete and of these settings."""
@@ -105,7 +105,7 @@ class Attacked:
     def votes(self, kind: str, findings: AttackRecords) -> tuple[Records | None, str]:
         """The study's votes of that kind of the smoothed classifier attacked; None, and why, where there are none."""
         path = self.study.folder(self.cell) / f"{kind}.jsonl"
-        there = compressed(path)
+        there = find_records(path)
         if there is None:
             return None, f"there is no {path}"
         found = records.read(there)
@@ -152,11 +152,11 @@ class Attacked:
 
     def _located(self, model: str, attack: str) -> Path:
         path = self._path(model, attack)
-        return compressed(path) or path
+        return find_records(path) or path
 
     def _is_complete(self, path: Path, model: str, attack: str) -> bool:
         """Whether the records are there with every image; refuses those of other settings or of another model."""
-        seen = records.glance(path) if path.is_file() else None
+        seen = records.read_header(path) if path.is_file() else None
         if seen is None:
             return False
         header, lines = seen

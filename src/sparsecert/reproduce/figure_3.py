@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparsecert.errors import InputError
-from sparsecert.records import AttackRecords
-from sparsecert.records.attack_records import AttackRecord
+from sparsecert.records import AttackRecord, AttackRecords
 from sparsecert.reports import gap_of, summarise
 from sparsecert.reports.drawing import write_figure
 from sparsecert.reproduce.attacked import PUBLISHED, Attacked
@@ -109,7 +108,7 @@ def _examples(attacked: Attacked, findings: AttackRecords, chosen: Sequence[Atta
             original=image(data, line.example),
             adversarial=after[place],
             true=f"a {data.classes[line.true]}",
-            says="abstains" if line.said is None else f"answers {data.classes[line.said]}",
+            says="abstains" if line.answer is None else f"answers {data.classes[line.said]}",
             radius=radii.get(line.example, UNKNOWN),
         )
         for place, line in enumerate(chosen)

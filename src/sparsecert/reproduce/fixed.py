@@ -18,7 +18,7 @@ from typing import Any
 from sparsecert import records
 from sparsecert.errors import InputError
 from sparsecert.procedures.exact import Exact
-from sparsecert.records import Header, Records, compressed
+from sparsecert.records import Header, Records, find_records
 from sparsecert.reports import Summary, summarise
 from sparsecert.reproduce.cell import FixedCell
 from sparsecert.reproduce.study import CERTIFY, Study
@@ -129,13 +129,13 @@ def _path(study: Study, cell: FixedCell) -> Path:
 
 def _located(study: Study, cell: FixedCell) -> Path:
     path = _path(study, cell)
-    return compressed(path) or path
+    return find_records(path) or path
 
 
 def _is_complete(study: Study, cell: FixedCell) -> bool:
     """Whether the records are there with every input; refuses those of other settings, or of another model."""
     path = _located(study, cell)
-    seen = records.glance(path) if path.is_file() else None
+    seen = records.read_header(path) if path.is_file() else None
     if seen is None:
         return False
     header, lines = seen

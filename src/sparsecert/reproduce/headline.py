@@ -17,7 +17,7 @@ from sparsecert.errors import InputError
 from sparsecert.procedures.exact import Exact
 from sparsecert.procedures.sequential import Sequential
 from sparsecert.published import published, published_medians
-from sparsecert.records import Record, Records, compressed
+from sparsecert.records import Record, Records, find_records
 from sparsecert.reports import Summary, summarise, write_curves
 from sparsecert.reports.comparison import NOT_APPLICABLE, Table, facts, median, percent, sentence
 from sparsecert.reports.drawing import write_figure
@@ -65,13 +65,13 @@ def headline(study: Study) -> Iterator[tuple[Table, list[Path]]]:
 def _certified(study: Study, cell: Cell, name: str, file: str, copies: int | None, **how: Any) -> Records:
     """The records of a shipped model on the sample: those that are there, or what is missing of them made now."""
     path = study.folder(cell) / file
-    there = compressed(path)
+    there = find_records(path)
     if there is None or there == path:
-        from sparsecert.modelfile import shipped
+        from sparsecert.modelfile import shipped_models
         from sparsecert.runs import certify_dataset
         from sparsecert.smoothed import Smoothed
 
-        model = shipped()[name]
+        model = shipped_models()[name]
         smoothed = Smoothed.load(model, device=study.device, precision=study.precision)
         with study.bars.inputs(cell, "certifying", len(study.test.spaced(study.limit)), copies) as on_progress:
             certify_dataset(smoothed, model, study.test, path, limit=study.limit, on_progress=on_progress, **how)

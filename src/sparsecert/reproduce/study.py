@@ -28,7 +28,7 @@ from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
 from sparsecert.files import write_atomically
 from sparsecert.published import Sampling
-from sparsecert.records import Header, Records, compressed
+from sparsecert.records import Header, Records, find_records
 from sparsecert.reproduce.bars import Bars, Quiet
 from sparsecert.reproduce.cell import Cell, FixedCell
 from sparsecert.reproduce.design import Design, design_of
@@ -186,7 +186,7 @@ class Study:
 
         A data set's name does not say it all: a second folder may hold the same photographs in another size.
         """
-        seen = [(path, records.glance(path)) for path in paths if path.is_file()]
+        seen = [(path, records.read_header(path)) for path in paths if path.is_file()]
         found = {one[0].run["data"].get("fingerprint"): str(path) for path, one in seen if one is not None}
         found.pop(None, None)
         if making and found:
@@ -251,13 +251,13 @@ class Study:
         from sparsecert import modelfile
         from sparsecert.training.run import LOG_NAME, check_same
 
-        path, log = self.folder(cell) / modelfile.MODEL_NAME, compressed(self.folder(cell) / LOG_NAME)
+        path, log = self.folder(cell) / modelfile.MODEL_NAME, find_records(self.folder(cell) / LOG_NAME)
         if path.exists():
             found = modelfile.read_header(path).get("facts", {}).get("training", {}).get("settings", {})
             check_same(path, found, {"recipe": self.recipe_of(cell).to_dict(), "seed": self.seed})
             return True
         if log is not None and self._recorded(cell):
-            epochs, wanted = records.contents(log).count(b"\n"), self.recipe_of(cell).epochs
+            epochs, wanted = records.read_bytes(log).count(b"\n"), self.recipe_of(cell).epochs
             if epochs != wanted:
                 raise InputError(f"{log} is of {epochs} epochs, not {wanted}; name another --out folder")
         return False
@@ -323,11 +323,11 @@ class Study:
         path = self._path(cell, kind, sampling)
         larger = self._larger(path) if self.limit is None and self.design.limit is not None else []
         whole = (other for other in larger if self._is_whole(other, cell, kind, sampling))
-        return next(whole, compressed(path) or path)
+        return next(whole, find_records(path) or path)
 
     def _is_whole(self, path: Path, cell: Cell, kind: str, sampling: Sampling) -> bool:
         """Whether the file has every input of a run of this study's settings."""
-        seen = records.glance(path)
+        seen = records.read_header(path)
         if seen is None or seen[1] != _inputs(seen[0]):
             return False
         return self._differing(seen[0], cell, kind, sampling) is None
@@ -344,7 +344,7 @@ class Study:
     def is_complete(self, cell: Cell, kind: str, sampling: Sampling, model: Path | None = None) -> bool:
         """Whether the records are there with every input; refuses those of other settings, or of another `model`."""
         path = self._located(cell, kind, sampling)
-        seen = records.glance(path) if path.is_file() else None
+        seen = records.read_header(path) if path.is_file() else None
         if seen is None:
             return False
         run, lines, inputs = seen[0].run, seen[1], _inputs(seen[0])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sparsecert import records
 from sparsecert.errors import InputError
-from sparsecert.records import compressed
+from sparsecert.records import find_records
 from sparsecert.reproduce.cell import Cell
 from sparsecert.reproduce.study import Study
 
@@ -29,11 +29,11 @@ def training_log(study: Study, cell: Cell) -> TrainingLog | None:
     """The cell's log, plain or compressed; None where there is none."""
     from sparsecert.training.run import LOG_NAME
 
-    path = compressed(study.folder(cell) / LOG_NAME)
+    path = find_records(study.folder(cell) / LOG_NAME)
     if path is None:
         return None
     try:
-        lines = [json.loads(line) for line in records.contents(path).splitlines()]
+        lines = [json.loads(line) for line in records.read_bytes(path).splitlines()]
         seconds = [line.get("seconds") for line in lines]
         total = None if None in seconds else float(sum(seconds))
         return TrainingLog(len(lines), float(lines[-1]["accuracy"]), total)

@@ -143,7 +143,7 @@ def _job(
             raise InputError(
                 f"{model} was saved with another {name} than {part}; save this classifier, and name that file"
             )
-    file = modelfile.contents(model)
+    file = modelfile.read_bytes(model)
     if hashlib.sha256(file).hexdigest() != fingerprint:
         raise InputError(f"{model} changed while it was read; run the command again")
     device = cluster.device

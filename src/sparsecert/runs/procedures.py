@@ -285,7 +285,7 @@ def _check_masks(scheme: Scheme, masks: int) -> None:
 def _ranked(ranks: npt.NDArray[np.int16], group: Group) -> list[Record]:
     """The records of a group but for what the votes elect."""
     return [
-        Record(example, true, first_choices(one), None, seconds=0.0, rankings=rankings.written(one))
+        Record(example, true, first_choices(one), None, seconds=0.0, rankings=rankings.to_text(one))
         for one, example, true in zip(ranks, group.examples, group.labels, strict=True)
     ]
 

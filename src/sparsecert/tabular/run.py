@@ -205,7 +205,7 @@ def _exact_records(model: TableModel, adversary: EnumeratedUnits, rows: Float) -
         order = np.argsort(-model.ablated.estimator.scores(seen), axis=1, kind="stable")
         ranks = np.argsort(order, axis=1).astype(np.int16)
         certificate = plurality(order[:, 0].astype(np.int64), ranks.shape[1], adversary)
-        votes, written = first_choices(ranks), rankings.written(ranks)
+        votes, written = first_choices(ranks), rankings.to_text(ranks)
         found.append(Record(0, 0, votes, certificate.label, 0.0, radius=certificate.radius, rankings=written))
     return found
 

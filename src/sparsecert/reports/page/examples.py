@@ -123,7 +123,7 @@ def _voted(one: Outcome, draws: Sequence[int], names: Sequence[str]) -> list[str
     from sparsecert.certificates.plurality import firsts
     from sparsecert.records import rankings
 
-    votes = firsts(rankings.read(one.rankings, len(names))).tolist()
+    votes = firsts(rankings.from_text(one.rankings, len(names))).tolist()
     return [f": {names[votes[draw]] if votes[draw] < len(names) else 'no vote'}" for draw in draws]
 
 
