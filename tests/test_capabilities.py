@@ -20,7 +20,7 @@ from sparsecert.cli import cli
 from sparsecert.devices import Support
 from sparsecert.modelfile import read, read_header, saved_precision, write
 from sparsecert.runs import certify_dataset
-from sparsecert.training import Run
+from sparsecert.training import TrainingRun
 from sparsecert.training.recipes import RECIPES
 from sparsecert.votes.ablation import Ablation
 from sparsecert.votes.engine import Fused, scorer
@@ -217,7 +217,7 @@ def test_training_says_that_its_precision_is_emulated(become: Become) -> None:
     data, recipe = datasets.load("digits", "train"), replace(RECIPES["digits"], precision="bf16")
     become("AVX2 only")
     with pytest.warns(UserWarning, match=r"^bf16 is emulated on this device \(cpu\): fp32 is faster$"):
-        run = Run(data, recipe, sc.Uniform(64, 9), sc.NullChannels(), 0, CPU)
+        run = TrainingRun(data, recipe, sc.Uniform(64, 9), sc.NullChannels(), 0, CPU)
     assert run.recipe.precision == "bf16"  # it is trained as asked all the same
 
 

@@ -182,7 +182,9 @@ def test_missing_shards_are_named(tmp_path: Path) -> None:
 def test_a_file_that_is_no_shard_is_refused(first: Path, tmp_path: Path) -> None:
     with Writer(tmp_path / "whole.jsonl", Header("certify", RUN, {})):
         pass
-    with pytest.raises(InputError, match=r"whole.jsonl is a whole run, not a shard; merge joins what --shard I/N"):
+    with pytest.raises(
+        InputError, match=r"whole.jsonl is a whole run, not a shard; merge joins the files that --shard I/N"
+    ):
         merge([first, tmp_path / "whole.jsonl"], tmp_path / "out.jsonl")
     (tmp_path / "notes").write_text("notes")
     with pytest.raises(InputError, match="notes is not a records file"):

@@ -22,7 +22,7 @@ from sparsecert.plain import PlainRecipe, PlainRun, networks, plain_recipe, trai
 from sparsecert.plain.evaluation import accuracy
 from sparsecert.plain.training import Stepper
 from sparsecert.published import ATTACKS, names, published, published_attacks
-from sparsecert.training import Progress, Stop, train
+from sparsecert.training import Stop, TrainingProgress, train
 from sparsecert.training.recipes import RECIPES
 from tests.commands import sparsecert
 
@@ -132,8 +132,8 @@ def _short(kind: str) -> PlainRecipe:
     return replace(plain_recipe("digits", kind), epochs=2, batch=40, ramp=0.3 if kind == "robust" else 0.0)
 
 
-def _stop_after(last: int, heard: list[Progress]) -> Callable[[Progress], None]:
-    def reported(now: Progress) -> None:
+def _stop_after(last: int, heard: list[TrainingProgress]) -> Callable[[TrainingProgress], None]:
+    def reported(now: TrainingProgress) -> None:
         heard.append(now)
         if now.step >= last:
             raise Stop
@@ -146,10 +146,10 @@ def test_a_run_that_was_stopped_ends_in_the_same_weights(
     few: Dataset, unseen: Dataset, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is stopped in the middle of the first epoch of four batches, at its end, and in the second."""
-    monkeypatch.setattr("sparsecert.plain.training.TOLD_EVERY", 0.0)
-    wanted: list[Progress] = []
+    monkeypatch.setattr("sparsecert.plain.training.PROGRESS_SECONDS", 0.0)
+    wanted: list[TrainingProgress] = []
     train_plain(few, unseen, _short(kind), tmp_path / "whole", seed=4, on_progress=wanted.append)
-    heard: list[Progress] = []
+    heard: list[TrainingProgress] = []
     for last in (2, 4, 5):
         with pytest.raises(Stop):
             train_plain(few, unseen, _short(kind), tmp_path / "stopped", seed=4, on_progress=_stop_after(last, heard))
@@ -174,7 +174,7 @@ def test_networks_with_batch_norm_resume_too(tmp_path: Path) -> None:
     resumed.resume(tmp_path / "checkpoint.safetensors")
     for run in (whole, resumed):
         step(run)
-    assert resumed.seen() == whole.seen()
+    assert resumed.metrics() == whole.metrics()
     for name, tensor in whole.model.state_dict().items():
         assert torch.equal(resumed.model.state_dict()[name], tensor), name
 

@@ -148,9 +148,9 @@ def _scheme(units: int, keep: int) -> None:
 
 
 def _plan(name: str, training: float, certifying: float) -> None:
-    from sparsecert.training.plans import Rates, plan_text, planned
+    from sparsecert.training.plans import Rates, find_plan, format_plan
 
-    click.echo(plan_text(planned(name), Rates(training, certifying)))
+    click.echo(format_plan(find_plan(name), Rates(training, certifying)))
 
 
 def _model(path: str) -> None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress
 
-    from sparsecert.training import Progress as TrainingProgress
+    from sparsecert.training import TrainingProgress
 
 
 def _bar(*middle: str) -> Progress:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sparsecert.reproduce import Cell, Study
     from sparsecert.reproduce.attacked import Attacked
     from sparsecert.schemes import Choice
-    from sparsecert.training import Progress
+    from sparsecert.training import TrainingProgress
 
 SMALLER = "keeps", "limit", "epochs", "n0", "n"  # options that make a run smaller
 ATTACKING = "restarts", "group"
@@ -334,7 +334,7 @@ class TerminalBars:
     """A bar for each thing that takes long, named after its cell."""
 
     @contextmanager
-    def training(self, cells: Sequence[Cell]) -> Iterator[Callable[[Progress], None]]:
+    def training(self, cells: Sequence[Cell]) -> Iterator[Callable[[TrainingProgress], None]]:
         """One bar for all that are trained side by side."""
         from sparsecert.cli.progress import training_bar
 
@@ -351,7 +351,7 @@ class TerminalBars:
             yield on_progress
 
     @contextmanager
-    def plain(self, kind: str) -> Iterator[Callable[[Progress], None]]:
+    def plain(self, kind: str) -> Iterator[Callable[[TrainingProgress], None]]:
         """One bar for a plain network."""
         from sparsecert.cli.progress import training_bar
 

@@ -167,7 +167,7 @@ def train(
     scheme: Scheme = Uniform(height * width, recipe.keep) if choice is None else choice.of(height, width)
     if kappa is not None:
         scheme, encoding = training.random_values(data, kappa, values or 256)
-    with training.joined(device_named(device)) as (team, own_device), training_bar() as on_progress:
+    with training.join_process_group(device_named(device)) as (processes, own_device), training_bar() as on_progress:
         model = training.train(
             data,
             recipe,
@@ -178,16 +178,16 @@ def train(
             device=own_device,
             checkpoint_seconds=checkpoint_seconds,
             half=half,
-            team=team,
+            processes=processes,
             workers=workers,
-            on_progress=on_progress if team.leads else None,
+            on_progress=on_progress if processes.is_main else None,
         )
-    if team.leads:
+    if processes.is_main:
         click.echo(f"wrote {model}")
         records = shlex.quote(f"{out}/certify.jsonl")
         click.echo(f"next: sparsecert certify {shlex.quote(out)} --data {shlex.quote(data_name)} --out {records}")
-    if team.size > 1:
-        training.leave()
+    if processes.size > 1:
+        training.exit_process()
 
 
 TABULAR = "target", "protected", "together", "dropped", "share", "copies"

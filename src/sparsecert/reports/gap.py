@@ -148,7 +148,7 @@ def gap_of(records: Records, findings: AttackRecords, summary: Summary) -> Gap:
     for line, certificate in _certificates(records, scheme, summary):
         against = found.get(line.example)
         if against is not None:
-            found_at = against.distance, against.said
+            found_at = against.distance, against.answer
             proved = None if certificate.radius is None else certificate.radius // per_pixel
             pairs.append(Pair(line.example, line.true, certificate.label, proved, *found_at))
     if not pairs:

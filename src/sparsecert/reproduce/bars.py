@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Protocol
 from sparsecert.reproduce.cell import Cell
 
 if TYPE_CHECKING:
-    from sparsecert.training import Progress
+    from sparsecert.training import TrainingProgress
 
 
 class Bars(Protocol):
     """How a study tells of its progress."""
 
-    def training(self, cells: Sequence[Cell]) -> AbstractContextManager[Callable[[Progress], None]]:
+    def training(self, cells: Sequence[Cell]) -> AbstractContextManager[Callable[[TrainingProgress], None]]:
         """For the training of these cells together."""
 
     def inputs(
@@ -23,7 +23,7 @@ class Bars(Protocol):
     ) -> AbstractContextManager[Callable[[int, int], None]]:
         """For one cell's records."""
 
-    def plain(self, kind: str) -> AbstractContextManager[Callable[[Progress], None]]:
+    def plain(self, kind: str) -> AbstractContextManager[Callable[[TrainingProgress], None]]:
         """For the training of a plain network."""
 
     def images(self, verb: str, images: int) -> AbstractContextManager[Callable[[int, int], None]]:
@@ -37,7 +37,7 @@ class Quiet:
     """Tells nothing."""
 
     @contextmanager
-    def training(self, cells: Sequence[Cell]) -> Iterator[Callable[[Progress], None]]:
+    def training(self, cells: Sequence[Cell]) -> Iterator[Callable[[TrainingProgress], None]]:
         """Nothing is told."""
         yield lambda progress: None
 
@@ -47,7 +47,7 @@ class Quiet:
         yield lambda inputs, copies: None
 
     @contextmanager
-    def plain(self, kind: str) -> Iterator[Callable[[Progress], None]]:
+    def plain(self, kind: str) -> Iterator[Callable[[TrainingProgress], None]]:
         """Nothing is told."""
         yield lambda progress: None
 

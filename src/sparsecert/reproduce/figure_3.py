@@ -108,7 +108,7 @@ def _examples(attacked: Attacked, findings: AttackRecords, chosen: Sequence[Atta
             original=image(data, line.example),
             adversarial=after[place],
             true=f"a {data.classes[line.true]}",
-            says="abstains" if line.answer is None else f"answers {data.classes[line.said]}",
+            says="abstains" if line.answer is None else f"answers {data.classes[line.answer]}",
             radius=radii.get(line.example, UNKNOWN),
         )
         for place, line in enumerate(chosen)

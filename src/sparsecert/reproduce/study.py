@@ -208,19 +208,19 @@ class Study:
             return
         import torch
 
-        from sparsecert.training import Run, train_together
+        from sparsecert.training import TrainingRun, train_many
         from sparsecert.training.batches import Batches
 
         data, device = self.training, torch.device(self.device)
         self._note_training_set(data)
         shared = Batches(data, self.recipe_of(open_cells[0]), self.seed, device)
-        runs: list[tuple[Run, str | Path]] = []
+        runs: list[tuple[TrainingRun, str | Path]] = []
         for cell in open_cells:
             recipe = self.recipe_of(cell)
             scheme, encoding = cell.scheme(data.images.shape), cell.encoder(data, recipe)
-            runs.append((Run(data, recipe, scheme, encoding, self.seed, device, shared), self.folder(cell)))
+            runs.append((TrainingRun(data, recipe, scheme, encoding, self.seed, device, shared), self.folder(cell)))
         with self.bars.training(open_cells) as on_progress:
-            train_together(runs, checkpoint_seconds=self.checkpoint_seconds, half=True, on_progress=on_progress)
+            train_many(runs, checkpoint_seconds=self.checkpoint_seconds, half=True, on_progress=on_progress)
 
     def _note_training_set(self, data: Dataset) -> None:
         """Keeps what the cells are trained on, for tables that have to say so; refuses a second training set."""
@@ -249,12 +249,12 @@ class Study:
     def _is_trained(self, cell: Cell) -> bool:
         """Whether the cell's model is there; refuses one that was trained otherwise, as far as model or log tell."""
         from sparsecert import modelfile
-        from sparsecert.training.run import LOG_NAME, check_same
+        from sparsecert.training.run import LOG_NAME, check_same_run
 
         path, log = self.folder(cell) / modelfile.MODEL_NAME, find_records(self.folder(cell) / LOG_NAME)
         if path.exists():
             found = modelfile.read_header(path).get("facts", {}).get("training", {}).get("settings", {})
-            check_same(path, found, {"recipe": self.recipe_of(cell).to_dict(), "seed": self.seed})
+            check_same_run(path, found, {"recipe": self.recipe_of(cell).to_dict(), "seed": self.seed})
             return True
         if log is not None and self._recorded(cell):
             epochs, wanted = records.read_bytes(log).count(b"\n"), self.recipe_of(cell).epochs
