@@ -79,7 +79,7 @@ def test_records_are_what_smoothed_returns(folders: dict[str, Path], name: str) 
     assert not {"n0", "n", "alpha", "seed", "bound"} & run.keys()
     data = datasets.load("digits", "test")
     examples = [line.example for line in found.lines]
-    assert examples == data.spaced(LIMIT).tolist()
+    assert examples == data.spaced_indices(LIMIT).tolist()
     adversary = PerturbedPatch(scheme.table, 8, 8) if name == "bands" else PerturbedUnits(scheme.table)
     pixels = np.stack([data.images.batch([example])[0] for example in examples])
     import torch

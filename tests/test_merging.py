@@ -72,7 +72,7 @@ def test_shards_of_a_random_subset_are_that_subset(trained: Path, tmp_path: Path
     for index, path in enumerate(paths, start=1):
         predict_dataset(smoothed, trained, data, path, n=10, limit=Drawn(30, 2), shard=Shard(index, 2))
     merged = merge(paths, tmp_path / "merged.jsonl")
-    assert [line.example for line in merged.lines] == data.drawn(30, 2).tolist()
+    assert [line.example for line in merged.lines] == data.random_indices(30, 2).tolist()
     assert merged.header.run["chosen"] == {"kind": "random", "seed": 2}
     predict_dataset(smoothed, trained, data, tmp_path / "spaced.jsonl", n=10, limit=30, shard=Shard(2, 2))
     with pytest.raises(InputError, match="is of another run: chosen is"):

@@ -100,7 +100,7 @@ def test_records_are_what_the_attack_returns(tmp_path: Path) -> None:
     data, target = _data(), _plain()
     found = _attack(tmp_path / "a.jsonl", limit=10)
     assert kind_of(found.path) == "attack"
-    indices = data.spaced(10).tolist()
+    indices = data.spaced_indices(10).tolist()
     assert [line.example for line in found.lines] == indices
     rebuilt, lines = adversarial_images(found, data), list(found.lines)
     assert rebuilt.dtype == torch.float32

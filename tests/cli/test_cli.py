@@ -145,7 +145,7 @@ def test_a_random_subset_is_certified_and_reported(trained: Path, tmp_path: Path
         assert done.returncode == 0, done.stderr
         assert "chosen at random" in done.stdout
         chosen = [line.example for line in read(tmp_path / f"{verb}.jsonl").lines]
-        assert chosen == datasets.load("digits").drawn(5, 4).tolist()
+        assert chosen == datasets.load("digits").random_indices(5, 4).tolist()
     report = sparsecert("report", tmp_path / "certify.jsonl", "--format", "json")
     assert json.loads(report.stdout)["chosen"] == "random"
 

@@ -249,7 +249,7 @@ def test_another_number_of_restarts_is_another_attack(made: tuple[Path, dict[str
 def test_another_number_of_images_has_records_of_its_own(made: tuple[Path, dict[str, Any]], data: Path) -> None:
     two = Attacked(Study(made[0], data_dir=data, limit=2, n=N), RESTARTS).findings("nearest-neighbour", "pointwise")
     assert two.path.name == "nearest-neighbour-pointwise-2.jsonl"
-    assert [line.example for line in two.lines] == datasets.load("mnist", "test", data).spaced(2).tolist()
+    assert [line.example for line in two.lines] == datasets.load("mnist", "test", data).spaced_indices(2).tolist()
     usual = Attacked(Study(made[0], data_dir=data, n=N), RESTARTS).findings("nearest-neighbour", "pointwise")
     assert usual.path.name == "nearest-neighbour-pointwise.jsonl"
     assert len(usual.lines) == 100  # of the 275 that there would be

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress
 
+    from sparsecert.progress import OnProgress
     from sparsecert.training import TrainingProgress
 
 
@@ -131,21 +132,21 @@ def training_bar(name: str = "training") -> Iterator[Callable[[TrainingProgress]
 
 
 @contextmanager
-def files_bar(verb: str) -> Iterator[Callable[[int, int], None]]:
+def files_bar(verb: str) -> Iterator[OnProgress]:
     """A bar over files; yields what to tell (files done, files in all)."""
     bar = _bar("{task.fields[done]:,} of {task.fields[files]:,} files")
     task = bar.add_task(verb, total=None, done=0, files=0)
 
-    def on_progress(done: int, files: int) -> None:
+    def on_progress(done: int, files: int | None) -> None:
         bar.start()
-        bar.update(task, completed=done, total=files, done=done, files=files)
+        bar.update(task, completed=done, total=files, done=done, files=files or 0)
 
     with _stopping(bar):
         yield on_progress
 
 
 @contextmanager
-def download_bar(name: str) -> Iterator[Callable[[int, int | None], None]]:
+def download_bar(name: str) -> Iterator[OnProgress]:
     """A bar over bytes."""
     from rich.filesize import decimal
 

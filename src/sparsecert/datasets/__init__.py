@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 from sparsecert.datasets.dataset import SPLITS, ArrayImages, Dataset, Images
 from sparsecert.datasets.location import data_folder, not_found
 from sparsecert.errors import InputError
+from sparsecert.progress import OnProgress
 
 __all__ = ["NAMES", "SPLITS", "ArrayImages", "Dataset", "Images", "data_folder", "load", "splits_of"]
 
@@ -21,13 +21,13 @@ def load(
     split: str = "test",
     data_dir: str | Path | None = None,
     skip_bad: bool = False,
-    on_progress: Callable[[int, int], None] | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Dataset:
     """One split, "train" or "test", of a data set in NAMES or of a folder in ImageNet layout given by its path.
 
     Named data sets are looked for in `data_dir`, else in the folder that SPARSECERT_DATA names, else in `data`. With
     `skip_bad` the files of an image folder that cannot be decoded are left out and named in `skipped`; to find them
-    every file is decoded once, and `on_progress` hears of it: (files looked at, files in all).
+    every file is decoded once; `on_progress` is called with (files done, files in all).
     """
     root = data_folder(data_dir)
     if name == "digits":
@@ -48,9 +48,9 @@ def load(
     data = folder.load(_image_folder(name, root), split, name=name)
     if not skip_bad:
         return data
-    from sparsecert.datasets.bad_files import without_bad
+    from sparsecert.datasets.bad_files import drop_bad_files
 
-    return without_bad(data, on_progress)
+    return drop_bad_files(data, on_progress)
 
 
 def splits_of(name: str, data_dir: str | Path | None = None) -> tuple[str, ...]:

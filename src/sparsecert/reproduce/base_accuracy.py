@@ -122,7 +122,7 @@ def _measured(study: Study, cell: Cell, smoothed: Smoothed, model: str) -> BaseA
 
     copies = study.n or COPIES
     sets = {"training": study.training, "test": study.test}
-    images = sum(len(data.spaced(study.limit)) for data in sets.values())
+    images = sum(len(data.spaced_indices(study.limit)) for data in sets.values())
     voting = smoothed.voting(pixels(study.test, [0]), len(study.test.classes))
     with study.bars.inputs(cell, "classifying", images, copies) as on_progress:
         shares = {name: _share(smoothed, voting, data, study, copies, on_progress) for name, data in sets.items()}
@@ -142,7 +142,7 @@ def _share(
     from sparsecert.runs.inputs import groups, pixels
     from sparsecert.schemes import PREDICTION
 
-    indices, correct = data.spaced(study.limit), 0
+    indices, correct = data.spaced_indices(study.limit), 0
     for examples in groups(indices, MOST_IMAGES):
         votes = smoothed.begin_count(
             pixels(data, examples), PREDICTION, copies, study.seed,

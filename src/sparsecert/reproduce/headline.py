@@ -73,13 +73,13 @@ def _certified(study: Study, cell: Cell, name: str, file: str, copies: int | Non
 
         model = shipped_models()[name]
         smoothed = Smoothed.load(model, device=study.device, precision=study.precision)
-        with study.bars.inputs(cell, "certifying", len(study.test.spaced(study.limit)), copies) as on_progress:
+        with study.bars.inputs(cell, "certifying", len(study.test.spaced_indices(study.limit)), copies) as on_progress:
             certify_dataset(smoothed, model, study.test, path, limit=study.limit, on_progress=on_progress, **how)
         return records.read(path)
     found = records.read(there)
     wanted = {"seed": study.seed, "precision": study.precision, "n0": study.n0, "n": study.n}
     wanted = {key: value for key, value in wanted.items() if key in found.header.run and value is not None}
-    wanted["inputs"] = len(study.test.spaced(study.limit))
+    wanted["inputs"] = len(study.test.spaced_indices(study.limit))
     run = {**found.header.run, "inputs": found.header.run["data"]["inputs"]}
     for key, value in wanted.items():
         if run[key] != value:
