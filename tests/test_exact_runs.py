@@ -143,7 +143,7 @@ def test_every_format_says_exact_and_patch_side(folders: dict[str, Path], tmp_pa
         assert "exact" in alone
         both = " ".join(FORMATS[form]([lattice, summarise(_read(folders["lattice"]), rule="plurality")]).split())
         assert "passes per" in both
-        assert "derived again from the recorded rankings" in both
+        assert "recomputed from the recorded rankings" in both
         assert "patch side" not in both
         assert "rho or patch side" in " ".join(FORMATS[form]([bands, lattice]).split())
     reported = json.loads(FORMATS["json"]([bands]))
@@ -330,7 +330,7 @@ def test_copies_without_finite_scores_are_kept_and_told(folders: dict[str, Path]
     path.write_text(f"{header}\n{json.dumps(line)}\n")
     summary = summarise(records.read(path))
     assert summary.invalid_votes == 1
-    assert "1 ablated copies gave scores that are not finite" in FORMATS["markdown"]([summary])
+    assert "1 ablated copies had non-finite scores" in FORMATS["markdown"]([summary])
 
 
 @pytest.mark.parametrize("name", SCHEMES)
@@ -361,17 +361,17 @@ def test_what_linear_programs_added_is_proved_again(folders: dict[str, Path], tm
     assert more.radius > plain.radius
     found = {"rankings": rankings.to_text(ranks), "label": more.label, "true": more.label}
 
-    def median(radius: int) -> int | None:
+    def format_median(radius: int) -> int | None:
         line = {**json.loads(first), **found, "radius": radius}
         path.write_text(f"{json.dumps(facts)}\n{json.dumps(line)}\n")
         return summarise(records.read(path)).median
 
-    assert median(more.radius) == more.radius
+    assert format_median(more.radius) == more.radius
     with pytest.raises(InputError, match=f"not {more.radius + 1}"):
-        median(more.radius + 1)
+        format_median(more.radius + 1)
     facts["run"]["seconds"] = 0.0
     with pytest.raises(InputError, match=f"prove radius {plain.radius}, not {more.radius}"):
-        median(more.radius)
+        format_median(more.radius)
 
 
 def test_linear_programs_only_enlarge_and_are_told(folders: dict[str, Path], tmp_path: Path) -> None:
@@ -480,12 +480,12 @@ def test_attacks_that_say_nothing_of_a_certificate_are_refused(
     exact, patches = folder / "certify.jsonl", folders["bands"] / "certify.jsonl"
     capsys.readouterr()
     for arguments, message in (
-        ((exact, by_chance), "attacks a vote by masks drawn at random: they say nothing of each other"),
+        ((exact, by_chance), "attacks a vote of random masks: they cannot be compared"),
         (
             (sampled, attacked["lattice"]),
-            "attacks the vote of all masks of a fixed set: they say nothing of each other",
+            "attacks the vote of a fixed set of masks: they cannot be compared",
         ),
-        ((exact, attacked["lattice"], "--rule", "plurality"), "attacks the vote by run-off: they say nothing of each"),
+        ((exact, attacked["lattice"], "--rule", "plurality"), "attacks the vote by run-off: they cannot be compared"),
         ((patches, attacked["bands"]), "certified against patches, whose radius is the side of a square"),
         ((patches, attacked["lattice"]), "does not belong to"),
         ((exact, attacked["bands"]), "does not belong to"),

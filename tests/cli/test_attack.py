@@ -200,7 +200,7 @@ def test_reports_refuse_what_does_not_fit(run: Path, tmp_path: Path, capsys: pyt
     other.write_text(attack.read_text().replace('"model": {"sha256": "', '"model": {"sha256": "00'))
     for arguments, message in (
         ([certify, other], "does not belong to"),
-        ([certify, attack, "--format", "csv"], "csv has one kind of rows"),
+        ([certify, attack, "--format", "csv"], "csv has one kind of row"),
         ([certify, "--rho", 3], "--rho is for records of attacks"),
         ([attack, "--alpha", 0.1], "--alpha is for records of votes"),
         ([attack, "--predictions", certify], "--predictions is for records of votes"),

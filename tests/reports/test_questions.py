@@ -85,7 +85,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_votes_that_were_not_drawn_for_certificates_are_refused(found: records.Records) -> None:
     sequential = RECORDS.parents[2] / "mnist" / "k45" / "certify-sequential.jsonl.xz"
-    with pytest.raises(InputError, match="holds no votes of a fixed number"):
+    with pytest.raises(InputError, match="does not hold certify votes of a fixed number"):
         robustness(records.read(sequential), AmongTop(2))
-    with pytest.raises(InputError, match=r"no input that 'class 12 above 0\.5' is asked of"):
+    with pytest.raises(InputError, match=r"no input that 'class 12 above 0\.5' applies to"):
         robustness(found, Flags(12))

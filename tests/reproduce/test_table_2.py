@@ -23,7 +23,7 @@ from sparsecert.plain import PLAIN_RECIPES, NearestNeighbour, load
 from sparsecert.published import published, published_attacks
 from sparsecert.records import AttackRecord, AttackRecords, Writer, read_attack
 from sparsecert.reports import summarise, summarise_attack
-from sparsecert.reports.attack_tables import magnitude
+from sparsecert.reports.attack_tables import format_magnitude
 from sparsecert.reproduce import Cell, Study
 from sparsecert.reproduce.attacked import BY_GRADIENTS, Attacked, side_by_side
 from sparsecert.reproduce.figure_3 import first_of_each_class, fooled, the_next
@@ -96,7 +96,7 @@ def test_measured_stands_beside_published(made: tuple[Path, dict[str, Any]]) -> 
     for place, model in zip(MEASURED, MODELS, strict=True):
         summary = summarise_attack(_found(out, model))
         assert summary.inputs == LIMIT
-        assert rows[place]["median measured"] == magnitude(summary.median)
+        assert rows[place]["median measured"] == format_magnitude(summary.median)
         assert rows[place]["accuracy on the attacked"] == f"{100 * summary.clean_accuracy:.2f}%"
         assert rows[place]["queries an image"] == f"{summary.mean_queries:,.0f}"
         assert rows[place]["base evaluations an image"] == f"{summary.mean_evaluations:,.0f}"
@@ -267,7 +267,7 @@ def test_other_attacks_are_shown_below(made: tuple[Path, dict[str, Any]], data: 
     assert sum("within the certified radius" in note for note in first["notes"]) == 2
     assert list(second["rows"][0]) == ["model", "pointwise", "saliency", "noise", "nearest of all"]
     for row, model in zip(second["rows"], MODELS, strict=True):
-        assert row["noise"] == magnitude(summarise_attack(_found(out, model, "noise")).median)
+        assert row["noise"] == format_magnitude(summarise_attack(_found(out, model, "noise")).median)
         assert (row["saliency"] == "-") == (model != "cnn")
     attacks = [_lines(_found(out, "cnn", name)) for name in ("pointwise", "saliency", "noise")]
     nearest = [min(line.distance for line in same if line.distance is not None) for same in zip(*attacks, strict=True)]
@@ -284,7 +284,7 @@ def test_our_model_can_be_asked_as_in_the_paper(made: tuple[Path, dict[str, Any]
     found = _found(out, "k45", "pointwise-fresh")
     assert found.header.run["masks"] == "fresh"
     assert all(line.evaluations == N * line.queries > 0 for line in found.lines)
-    median = magnitude(summarise_attack(found).median)
+    median = format_magnitude(summarise_attack(found).median)
     assert [row["pointwise-fresh"] for row in second["rows"]] == ["-"] * 4 + [median]
     assert f"bar: our median of {median} by fresh masks for every query is at least 25" in " ".join(first["notes"])
     assert sum("within the certified radius, pointwise-fresh: 0 of" in note for note in first["notes"]) == 1

@@ -105,7 +105,7 @@ def report(
     if html is None:
         options.refuse_given(["data_dir"], "is where --html looks for the inputs it shows; give both, or leave it out")
     from sparsecert import records
-    from sparsecert.reports import FORMATS, alarm, attack_report, gaps_of, summarise, summarise_attack
+    from sparsecert.reports import FORMATS, alarm, attack_report, compute_gaps, summarise, summarise_attack
 
     kinds = {file: records.kind_of(file) for file in files}
     voted = [records.read(file) for file in files if kinds[file] != records.ATTACK]
@@ -126,13 +126,13 @@ def report(
             runs.append((votes, summarise(votes, alpha=alpha, bound=bound, predictions=predicted)))
     summaries = [summary for _, summary in runs]
     attacks = [summarise_attack(findings) for findings in found]
-    gaps = gaps_of([(votes, one) for votes, one in runs if one.kind == "certify"], found)
+    gaps = compute_gaps([(votes, one) for votes, one in runs if one.kind == "certify"], found)
     text = attack_report(summaries, attacks, gaps, form, rhos) if attacks else FORMATS[form](summaries)
     drawn = _drawn(summaries, attacks, gaps, plot) if plot else []
     if html is not None:
-        from sparsecert.reports.page import Run, write_page
+        from sparsecert.reports.page import ReportedRun, write_page
 
-        shown = [Run(votes, one, None if one.exact else predicted) for votes, one in runs]
+        shown = [ReportedRun(votes, one, None if one.exact else predicted) for votes, one in runs]
         drawn.append(
             write_page(html, shown, list(zip(found, attacks, strict=True)), gaps, rhos=rhos, data_dir=data_dir)
         )

@@ -17,7 +17,7 @@ from sparsecert import records
 from sparsecert.errors import InputError
 from sparsecert.published import PublishedAttackedRow, published_attacks
 from sparsecert.records import AttackRecords, Header, Records, find_records
-from sparsecert.reports.gap import difference
+from sparsecert.reports.gap import first_difference
 from sparsecert.reproduce.cell import Cell
 from sparsecert.reproduce.plain_classifiers import plain_facts, plain_model
 from sparsecert.reproduce.study import CERTIFY, PREDICT, Study
@@ -109,7 +109,7 @@ class Attacked:
         if there is None:
             return None, f"there is no {path}"
         found = records.read(there)
-        differing = difference(found, findings)
+        differing = first_difference(found, findings)
         if differing is None:
             return found, ""
         name, attacked, voted = differing

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from sparsecert.errors import InputError
 from sparsecert.published import PublishedBaseRow, published_base_accuracy
-from sparsecert.reports.comparison import NOT_APPLICABLE, Table, percent
+from sparsecert.reports.comparison import NOT_APPLICABLE, Table, format_percent
 from sparsecert.reproduce.base_accuracy import BaseAccuracy, base_accuracy, kept_base_accuracy
 from sparsecert.reproduce.cell import Cell
 from sparsecert.reproduce.design import paper_recipe
@@ -91,10 +91,10 @@ def _texts(row: BaseRow, recipes: bool) -> tuple[str, ...]:
     return (
         str(row.cell.keep),
         *((row.recipe,) if recipes else ()),
-        NOT_APPLICABLE if last is None else percent(last),
-        percent(fresh),
+        NOT_APPLICABLE if last is None else format_percent(last),
+        format_percent(fresh),
         NOT_APPLICABLE if printed is None else f"{printed.training:.2f}%",
-        percent(test),
+        format_percent(test),
         NOT_APPLICABLE if printed is None else f"{printed.test:.2f}%",
         NOT_APPLICABLE if last is None else f"{100 * (last - test):.2f}",
         f"{100 * (fresh - test):.2f}",

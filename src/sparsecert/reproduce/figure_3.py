@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from sparsecert.errors import InputError
 from sparsecert.records import AttackRecord, AttackRecords
-from sparsecert.reports import gap_of, summarise
+from sparsecert.reports import compute_gap, summarise
 from sparsecert.reports.drawing import write_figure
 from sparsecert.reproduce.attacked import PUBLISHED, Attacked
 from sparsecert.reproduce.pictures import Pixels, image, show
@@ -120,7 +120,7 @@ def _radii(attacked: Attacked, findings: AttackRecords) -> dict[int, str]:
     certificates, _ = attacked.certificates(findings)
     if certificates is None:
         return {}
-    gap = gap_of(certificates, findings, summarise(certificates, bound="two-sided"))
+    gap = compute_gap(certificates, findings, summarise(certificates, bound="two-sided"))
     return {pair.example: "not certified" if pair.radius is None else f"certified {pair.radius}" for pair in gap.pairs}
 
 

@@ -19,7 +19,14 @@ from sparsecert.procedures.sequential import Sequential
 from sparsecert.published import published, published_medians
 from sparsecert.records import Record, Records, find_records
 from sparsecert.reports import Summary, summarise, write_curves
-from sparsecert.reports.comparison import NOT_APPLICABLE, Table, facts, median, percent, sentence
+from sparsecert.reports.comparison import (
+    NOT_APPLICABLE,
+    Table,
+    format_median,
+    format_percent,
+    run_settings,
+    settings_line,
+)
 from sparsecert.reports.drawing import write_figure
 from sparsecert.reproduce.cell import Cell, FixedCell
 from sparsecert.reproduce.pictures import image, retained, show, with_null
@@ -91,12 +98,12 @@ def _exact_table(found: Records, exact: Summary) -> Table:
     known = published_medians("partitions")
     digits = [f"{line.label} ({line.radius})" for line in _first(found)]
     rows = (
-        (ACCURACY, percent(exact.accuracy), NOT_APPLICABLE),
-        (MEDIAN, median(exact.median), median(known.of("mnist"))),
+        (ACCURACY, format_percent(exact.accuracy), NOT_APPLICABLE),
+        (MEDIAN, format_median(exact.median), format_median(known.of("mnist"))),
         *_certified_rows(exact),
     )
     notes = (
-        sentence({name: text for name, text in facts(exact).items() if name != "bound"}),
+        settings_line({name: text for name, text in run_settings(exact).items() if name != "bound"}),
         f"the first digits, each with the number of pixels that it is certified against: {', '.join(digits)}",
         "all 28 masks vote and nothing is estimated, so that a certificate always holds: there is no alpha",
         _uncertain(exact),
@@ -108,19 +115,19 @@ def _exact_table(found: Records, exact: Summary) -> Table:
 def _sampled_table(found: Records, sampled: Summary) -> Table:
     known = published("table-1")
     printed = next(row for row in known.rows if row.keep == RANDOM.keep)
-    accuracy = f"{percent(sampled.accuracy)} ({percent(sampled.abstained)})"
+    accuracy = f"{format_percent(sampled.accuracy)} ({format_percent(sampled.abstained)})"
     rows = [
         (ACCURACY, accuracy, f"{printed.accuracy:.2f}% ({printed.abstained:.2f}%)"),
-        (MEDIAN, median(sampled.median), median(printed.median)),
+        (MEDIAN, format_median(sampled.median), format_median(printed.median)),
         *_certified_rows(sampled),
     ]
     how: tuple[str, ...] = (AS_PUBLISHED,)
     if found.header.run.get("sampling") is None:
-        by_corollary_1 = median(summarise(found, bound="one-sided").median)
-        rows.insert(2, (f"{MEDIAN} by Corollary 1", by_corollary_1, median(printed.median)))
+        by_corollary_1 = format_median(summarise(found, bound="one-sided").median)
+        rows.insert(2, (f"{MEDIAN} by Corollary 1", by_corollary_1, format_median(printed.median)))
         how = ()
     notes = (
-        sentence({name: text for name, text in facts(sampled).items() if name != "bound"}),
+        settings_line({name: text for name, text in run_settings(sampled).items() if name != "bound"}),
         _uncertain(sampled),
         f"published for all 10,000 test images, medians by Corollary 1; measured by Corollary 2: {known.source}",
         *how,
@@ -130,7 +137,7 @@ def _sampled_table(found: Records, sampled: Summary) -> Table:
 
 def _certified_rows(summary: Summary) -> Iterator[tuple[str, str, str]]:
     for rho in RHOS:
-        share = percent(summary.certified_accuracy_at(rho) or 0.0)
+        share = format_percent(summary.certified_accuracy_at(rho) or 0.0)
         yield f"certified against {_pixels(rho)}", share, NOT_APPLICABLE
 
 
