@@ -34,7 +34,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Method:
-    """A bound and the theorem that turns its interval into a radius; for random values there is a `tight` one."""
+    """A bound and the theorem that turns its interval into a radius; `tight` is the theorem for random values."""
 
     name: str
     bound: Bound
@@ -44,7 +44,7 @@ class Method:
     tight_name: str
 
     def theorem_for(self, scheme: Scheme) -> tuple[Theorem, str]:
-        """The sharpest theorem that there is for the scheme, and its name."""
+        """The sharpest theorem for the scheme, and its name."""
         if isinstance(scheme, RandomValues):
             return self.tight, self.tight_name
         return self.theorem, self.theorem_name
@@ -66,16 +66,15 @@ METHODS = {
 
 
 def method_named(name: str) -> Method:
-    """The method of that name."""
     if name not in METHODS:
         raise InputError(f"bound must be one of {', '.join(METHODS)}, got {name!r}")
     return METHODS[name]
 
 
 def theorem_name(bound: str, scheme: dict[str, Any], sampling: dict[str, Any] | None) -> str:
-    """The theorem by which a run of this bound, scheme and sampling certifies, from the facts in its header.
+    """The theorem by which a run with this bound, scheme and sampling, as in its header, certifies.
 
-    At a stopping time (see `stopped`) it is Corollary 1 or 2 for every scheme.
+    Sequential runs (see `anytime`) use Corollary 1 or 2 with every scheme.
     """
     method = method_named(bound)
     return method.theorem_for(from_config(scheme))[1] if sampling is None else method.theorem_name

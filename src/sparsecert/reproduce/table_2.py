@@ -44,7 +44,7 @@ ASKED = {FRESH: ", every query answered by all copies of fresh masks, as in the 
 
 
 @dataclass(frozen=True)
-class Row:
+class AttackedRow:
     """One classifier: what the paper printed of it, what the attack found, and its accuracy on `images` of the test."""
 
     printed: PublishedAttackedRow
@@ -90,7 +90,7 @@ def table_2(attacked: Attacked, others: Sequence[str] = ()) -> AttackedTable:
     return AttackedTable(tuple(tables), tuple(drawn), tuple(filter(None, alarms)))
 
 
-def _row(attacked: Attacked, model: str) -> Row:
+def _row(attacked: Attacked, model: str) -> AttackedRow:
     findings = attacked.findings(model, PUBLISHED)
     summary = summarise_attack(findings)
     accuracy, images = summary.clean_accuracy, summary.attacked
@@ -101,7 +101,7 @@ def _row(attacked: Attacked, model: str) -> Row:
         scheme = from_config(votes.header.run["scheme"])
         answers = classify(votes, scheme, attacked.known.alpha, str(votes.path))
         accuracy, images = answers.accuracy, answers.inputs
-    return Row(attacked.rows[model], findings, summary, accuracy, images)
+    return AttackedRow(attacked.rows[model], findings, summary, accuracy, images)
 
 
 def _others(attacked: Attacked, asked: Sequence[str]) -> dict[str, dict[str, AttackRecords]]:
@@ -138,7 +138,7 @@ def _watched(name: str, gap: Gap | str) -> str:
     )
 
 
-def _table(attacked: Attacked, rows: Sequence[Row], more: Sequence[str]) -> Table:
+def _table(attacked: Attacked, rows: Sequence[AttackedRow], more: Sequence[str]) -> Table:
     known, by_printed = attacked.known, {row.printed.printed: row for row in rows}
     texts = tuple(_texts(printed, by_printed.get(printed.printed)) for printed in known.rows)
     notes = (
@@ -155,7 +155,7 @@ def _table(attacked: Attacked, rows: Sequence[Row], more: Sequence[str]) -> Tabl
     return Table(HEADERS, texts, caption, notes)
 
 
-def _texts(printed: PublishedAttackedRow, row: Row | None) -> tuple[str, ...]:
+def _texts(printed: PublishedAttackedRow, row: AttackedRow | None) -> tuple[str, ...]:
     published = f"{printed.accuracy:.1f}%", f"{printed.median:g}"
     if row is None:
         unknown = (NOT_APPLICABLE,) * 3
@@ -174,7 +174,7 @@ def _texts(printed: PublishedAttackedRow, row: Row | None) -> tuple[str, ...]:
     )
 
 
-def _on_how_many(rows: Sequence[Row]) -> str:
+def _on_how_many(rows: Sequence[AttackedRow]) -> str:
     """On which images the accuracies were measured."""
     each = {row.printed.printed: f"{row.images:,}" for row in rows}
     if len(set(each.values())) == 1:
@@ -182,7 +182,7 @@ def _on_how_many(rows: Sequence[Row]) -> str:
     return "on these numbers of test images: " + ", ".join(f"{name} {images}" for name, images in each.items())
 
 
-def _without_findings(rows: Sequence[Row]) -> list[str]:
+def _without_findings(rows: Sequence[AttackedRow]) -> list[str]:
     """For how many images of which classes nothing was found, where there are any: the medians count them as infinite.
 
     A network that takes all noise for one class leaves the attack no start on the images of that class.
@@ -199,7 +199,7 @@ def _without_findings(rows: Sequence[Row]) -> list[str]:
     return [f"{SPARED}: {', '.join(each)}"] if each else []
 
 
-def _settings(attacked: Attacked, rows: Sequence[Row]) -> list[str]:
+def _settings(attacked: Attacked, rows: Sequence[AttackedRow]) -> list[str]:
     """What decided the numbers: what all rows share, what is our model's alone, and how networks were trained."""
     each = [attack_settings(row.summary) for row in rows]
     common = shared_items(each)
@@ -238,7 +238,9 @@ def bars(ours: float, others: dict[str, float], how: str = "") -> list[str]:
     ]
 
 
-def _table_of_others(attacked: Attacked, rows: Sequence[Row], further: dict[str, dict[str, AttackRecords]]) -> Table:
+def _table_of_others(
+    attacked: Attacked, rows: Sequence[AttackedRow], further: dict[str, dict[str, AttackRecords]]
+) -> Table:
     """Medians of all attacks that were made, and of the nearest that any of them found."""
     names = [name for name in ATTACKS if name == PUBLISHED or any(name in found for found in further.values())]
     texts, config = [], dict[str, str]()

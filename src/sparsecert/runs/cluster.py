@@ -26,7 +26,7 @@ from sparsecert.runs.inputs import Limit, Shard, indices_of, unfinished
 from sparsecert.runs.local import OnProgress
 from sparsecert.runs.procedures import Procedure, inputs_at_once
 from sparsecert.runs.ray_pool import RayPool
-from sparsecert.runs.worker import Job, Packed, Ready
+from sparsecert.runs.worker import Packed, Ready, WorkerJob
 from sparsecert.smoothed import Smoothed
 
 ROUNDING = "torch", "device_name", "threads"  # facts of the environment that rounding may depend on
@@ -133,7 +133,7 @@ def _job(
     model: str | Path,
     data: Dataset,
     fingerprint: str,
-) -> Job:
+) -> WorkerJob:
     """What the workers are told; the model is the file that the records will name."""
     if not isinstance(smoothed.model, torch.nn.Module):
         raise InputError(f"a cluster takes a torch.nn.Module, the model is a {type(smoothed.model).__name__}")
@@ -149,7 +149,7 @@ def _job(
     device = cluster.device
     if device == "auto":
         device = "cuda" if "GPU" in need else "cpu"
-    return Job(
+    return WorkerJob(
         procedure=procedure,
         model=Path(model).name,
         file=file,

@@ -24,7 +24,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
-class Job:
+class WorkerJob:
     """What every worker of a run has to know; no file is looked for where it computes."""
 
     procedure: Procedure
@@ -82,7 +82,7 @@ class Worker:
     A CPU's rounding may depend on the number of its threads: it is the job's, not what the machine suggests.
     """
 
-    def begin(self, job: Job) -> Ready:
+    def begin(self, job: WorkerJob) -> Ready:
         """Loads the model and looks at it."""
         torch.set_num_threads(job.threads)
         with _warnings() as seen:
