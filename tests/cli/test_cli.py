@@ -397,7 +397,7 @@ MISTAKES = {
     "workers 0": ([*CERTIFY, "--ray", "auto", "--workers", "0", *OUT], "workers must be a whole number between 1"),
     "cpus": ([*CERTIFY, "--ray", "auto", "--cpus-per-worker", "0", *OUT], "cpus_per_worker must be above 0, got 0"),
     "gpus": ([*CERTIFY, "--gpus-per-worker", "1", *OUT], "--gpus-per-worker is for a cluster"),
-    "merge whole": (["records", "merge", "{certified}", *OUT], "is not a shard but a whole run"),
+    "merge whole": (["records", "merge", "{certified}", *OUT], "is a whole run, not a shard"),
     "merge over": (["records", "merge", "{certified}", "--out", "{notes}"], "exists and is not overwritten"),
     "no option": (["certify", "{trained}", *OUT], "Missing option '--data'"),
     "no command": (["certifi"], "No such command 'certifi'"),

@@ -13,7 +13,7 @@ from PIL import ExifTags, Image
 
 from sparsecert.datasets import folder, load
 from sparsecert.datasets.folder import FolderImages
-from sparsecert.datasets.photograph import BadImage, open_rgb
+from sparsecert.datasets.image_file import BadImage, open_rgb
 from sparsecert.errors import InputError
 
 from .made import cmyk_jpeg, write_image

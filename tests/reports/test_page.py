@@ -35,7 +35,7 @@ from sparsecert.records import (
 )
 from sparsecert.reports import compute_gaps, summarise, summarise_attack
 from sparsecert.reports.comparison import format_median, format_percent
-from sparsecert.reports.page import ReportedRun, page, write_page
+from sparsecert.reports.page import ReportedRun, render_page, write_page
 from sparsecert.reports.page.charts import whole_ticks
 from sparsecert.reports.page.examples import select_examples
 from sparsecert.reports.page.input_results import by_class, input_results
@@ -100,7 +100,7 @@ def made(votes: list[Tally] = VOTES, true: list[int] = TRUE, **changes: Any) -> 
 
 
 def read(*runs: ReportedRun, **more: Any) -> Read:
-    return Read(page(runs, **more))
+    return Read(render_page(runs, **more))
 
 
 def sequential() -> ReportedRun:
@@ -321,7 +321,7 @@ def test_attacks_beside_certificates_and_alone() -> None:
     assert f"{format_percent(summary.accuracy_at(9))} ({format_percent(summary.success_at(9))})" in found.texts("td")
     assert found.pairs()["clean accuracy"] == format_percent(summary.clean_accuracy)
     assert not any("NOT SOUND" in text for text in found.texts("p"))
-    alone = Read(page([], [(findings, summary)]))
+    alone = Read(render_page([], [(findings, summary)]))
     _check_self_contained(alone)
     assert alone.texts("h2") == ["Headline", "Under attack", "Settings behind these numbers"]
     assert alone.pairs()["versions"] == "sparsecert 0.1.0"
@@ -344,7 +344,7 @@ def test_what_records_say_is_never_markup() -> None:
     data["class_names"] = [HOSTILE] * 3
     run = made(data=data, model={"sha256": HOSTILE}, **changes)
     for runs in ([run], [run, made(path=HOSTILE)]):
-        text = page(runs)
+        text = render_page(runs)
         found = Read(text)
         _check_self_contained(found)
         assert "<script" not in text
@@ -363,9 +363,9 @@ def test_odd_file_names_can_be_written(tmp_path: Path) -> None:
 
 
 def test_the_same_records_give_the_same_page(tmp_path: Path) -> None:
-    assert page([made()]) == page([made()])
+    assert render_page([made()]) == render_page([made()])
     with pytest.raises(InputError, match="at least one run"):
-        page([])
+        render_page([])
 
 
 def digits(kind: str = "certify", **changes: Any) -> ReportedRun:
@@ -462,7 +462,7 @@ def test_why_there_are_no_pictures_is_said(tmp_path: Path) -> None:
 
 def test_a_class_without_inputs_has_no_numbers() -> None:
     run = made([AT_12, AT_6], [0, 1])
-    rows = page([run]).split("By true class</caption>")[1].split("</table>")[0].split("<tr>")[2:]
+    rows = render_page([run]).split("By true class</caption>")[1].split("</table>")[0].split("<tr>")[2:]
     cells = [re.findall(r">([^<>]+)</t[hd]>", row) for row in rows]
     assert cells[0][:4] == ["0", "1", "100.00%", "0.00%"]
     assert cells[0][4] == format_median(12)

@@ -52,7 +52,7 @@ class Scores(nn.Module):
         self.train(False)  # libraries check this; the base classifier is set to eval mode for each query
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        scores: torch.Tensor = _StraightThroughVotes.apply(images, self)  # type: ignore[no-untyped-call]
+        scores: torch.Tensor = _SurrogateVotes.apply(images, self)  # type: ignore[no-untyped-call]
         return scores
 
     def vote_scores(self, images: torch.Tensor) -> torch.Tensor:
@@ -92,7 +92,7 @@ class Scores(nn.Module):
         return [slice(start, start + self.batch) for start in range(0, len(images), self.batch)]
 
 
-class _StraightThroughVotes(torch.autograd.Function):
+class _SurrogateVotes(torch.autograd.Function):
     """Votes in the forward pass, mean probabilities in the backward pass."""
 
     @staticmethod

@@ -28,7 +28,7 @@ def corrected_alpha(alpha: float | Fraction, scheme: Scheme, draws: int) -> Frac
     """
     if not isinstance(alpha, Real) or not 0 < alpha < 1:
         raise InputError(f"alpha must be between 0 and 1, both excluded, got {alpha!r}")
-    left = _left(alpha if isinstance(alpha, Fraction) else float(alpha), scheme.nonuniformity, draws)
+    left = _less_bias(alpha if isinstance(alpha, Fraction) else float(alpha), scheme.nonuniformity, draws)
     if left <= 0:
         raise InputError(
             f"alpha = {float(alpha)} is too small for {draws} draws of {scheme}; use fewer or a larger alpha"
@@ -37,7 +37,7 @@ def corrected_alpha(alpha: float | Fraction, scheme: Scheme, draws: int) -> Frac
 
 
 @lru_cache(maxsize=1 << 10)
-def _left(alpha: float | Fraction, nonuniformity: Fraction, draws: int) -> Fraction:
+def _less_bias(alpha: float | Fraction, nonuniformity: Fraction, draws: int) -> Fraction:
     left = Fraction(alpha) - draws * nonuniformity
     step = Fraction(2) ** (left.numerator.bit_length() - left.denominator.bit_length() - DIGITS)
     return left // step * step

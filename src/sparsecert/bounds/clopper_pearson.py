@@ -35,7 +35,7 @@ def lower_bound(successes: int, trials: int, alpha: Fraction) -> float:
         for step in STEPS_DOWN:
             if value > 0 and proof(successes, trials, Fraction(value * step), alpha):
                 return value * step
-    return _bisected(successes, trials, alpha)
+    return _bisect(successes, trials, alpha)
 
 
 def upper_bound(successes: int, trials: int, alpha: Fraction) -> float:
@@ -49,7 +49,7 @@ def complement(p_lower: float) -> float:
     return nearest if Fraction(nearest) >= 1 - Fraction(p_lower) else math.nextafter(nearest, math.inf)
 
 
-def _bisected(successes: int, trials: int, alpha: Fraction) -> float:
+def _bisect(successes: int, trials: int, alpha: Fraction) -> float:
     """The largest float that `tail_at_most` proves, to within 2**-60, without a proposal."""
     low, high = 0.0, 1.0
     for _ in range(60):

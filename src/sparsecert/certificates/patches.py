@@ -39,7 +39,7 @@ class PerturbedPatch:
         inside = below[:, side:, side:] - below[:, :-side, side:] - below[:, side:, :-side] + below[:, :-side, :-side]
         return np.ascontiguousarray((inside > 0).reshape(len(below), prod(inside.shape[1:])).T)
 
-    def adversary(self, costs: Int64, side: int) -> Int64:
+    def damage(self, costs: Int64, side: int) -> Int64:
         """int64[...]: the damage of the worst patch of that side. costs: int64[..., m], at most 2**24 in total."""
         if (costs.sum(axis=-1) > MOST_TOTAL).any():
             raise ValueError(f"costs must add up to at most {MOST_TOTAL}")
@@ -58,5 +58,5 @@ class PerturbedPatch:
             left = found == side - 1
             if not left.any():
                 break
-            found[left] += self.adversary(costs[left], side) <= budgets[left]
+            found[left] += self.damage(costs[left], side) <= budgets[left]
         return found

@@ -150,13 +150,13 @@ NOT_ASKED = "bound", "rules", "against", "predictions", "plot", "html", "data_di
 
 def _questions(top: int | None, averts: int | None, flags: int | None, threshold: float | None) -> list[Question]:
     """What is asked instead of the usual."""
-    from sparsecert.reports.questions import AmongTop, Averts, Flags
+    from sparsecert.reports.questions import AboveThreshold, InTopK, NeverTarget
 
     if threshold is not None and flags is None:
         raise InputError("--threshold is for --flags; give both, or leave it out")
-    asked: list[Question] = [] if top is None else [AmongTop(top)]
-    asked += [] if averts is None else [Averts(averts)]
-    return asked + ([] if flags is None else [Flags(flags, 0.5 if threshold is None else threshold)])
+    asked: list[Question] = [] if top is None else [InTopK(top)]
+    asked += [] if averts is None else [NeverTarget(averts)]
+    return asked + ([] if flags is None else [AboveThreshold(flags, 0.5 if threshold is None else threshold)])
 
 
 def _answer(files: tuple[str, ...], questions: list[Question], alpha: float | None, form: str) -> None:

@@ -18,7 +18,7 @@ import PIL
 from sparsecert.checks import whole
 from sparsecert.datasets.dataset import Dataset
 from sparsecert.datasets.folder import FolderImages
-from sparsecert.datasets.photograph import BadImage, open_rgb
+from sparsecert.datasets.image_file import BadImage, open_rgb
 from sparsecert.datasets.workers import Workers, default_workers
 from sparsecert.errors import InputError
 from sparsecert.files import write_atomically

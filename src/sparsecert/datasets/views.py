@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from sparsecert.datasets import random_crop
-from sparsecert.datasets.photograph import open_rgb
+from sparsecert.datasets.image_file import open_rgb
 
 
 class View(Protocol):

@@ -49,25 +49,25 @@ def _fixed(records: Records, scheme: Scheme) -> FixedMasks:
     return masks
 
 
-def exact_certificates(records: Records, scheme: Scheme, exactly: Exact) -> Iterator[tuple[Record, ExactCertificate]]:
+def exact_certificates(records: Records, scheme: Scheme, procedure: Exact) -> Iterator[tuple[Record, ExactCertificate]]:
     """Each input with the winner of its vote and, if the run certifies, the radius, recomputed from the rankings.
 
     A recorded radius may be larger if the run solved linear programs; it is kept if they prove it again. A record that
     claims more than its rankings prove is refused.
     """
     run, masks = records.header.run, _fixed(records, scheme)
-    own = (exactly.rule, exactly.against) == (run["rule"], run.get("against"))
-    plain = replace(exactly, seconds=0.0).adversary(masks) if records.header.kind == "certify" else None
-    certify = exact.rule_named(exactly.rule)
+    own = (procedure.rule, procedure.against) == (run["rule"], run.get("against"))
+    plain = replace(procedure, seconds=0.0).adversary(masks) if records.header.kind == "certify" else None
+    certify = exact.rule_named(procedure.rule)
     for line in records.lines:
         assert line.rankings is not None
         ranks = rankings.from_text(line.rankings, run["classes"])
-        found = ExactCertificate(exact.elected(ranks, exactly.rule), 0) if plain is None else certify(ranks, plain)
-        if exactly.rule == run["rule"] and found.label != line.label:
+        found = ExactCertificate(exact.elected(ranks, procedure.rule), 0) if plain is None else certify(ranks, plain)
+        if procedure.rule == run["rule"] and found.label != line.label:
             raise _damaged_line(records, line, f"its rankings elect {found.label}, not {line.label}")
         if own and line.radius is not None and line.radius > found.radius:
             claimed = ClaimedUnits(masks.table, min(line.radius, masks.units), exact.MOST_SECONDS)
-            proved = certify(ranks, claimed) if exactly.seconds else found
+            proved = certify(ranks, claimed) if procedure.seconds else found
             if proved.radius < line.radius:
                 raise _damaged_line(records, line, f"its rankings prove radius {proved.radius}, not {line.radius}")
             found = ExactCertificate(found.label, line.radius)
@@ -79,11 +79,11 @@ def _damaged_line(records: Records, line: Record, what: str) -> InputError:
     return InputError(f"{where} ({what}); delete that line and run the command again")
 
 
-def exact_results(records: Records, scheme: Scheme, exactly: Exact) -> dict[str, Any]:
+def exact_results(records: Records, scheme: Scheme, procedure: Exact) -> dict[str, Any]:
     """The fields of `Summary` that depend on winners and certificates; nothing abstains."""
     run, inputs, right = records.header.run, len(records.lines), 0
     robustness: list[int | None] = []
-    for line, found in exact_certificates(records, scheme, exactly):
+    for line, found in exact_certificates(records, scheme, procedure):
         right += found.label == line.true
         robustness.append(found.radius if found.label == line.true else None)
     classification = Classification(

@@ -24,7 +24,7 @@ class Question(Protocol):
     def text(self) -> str:
         """The column header."""
 
-    def concerns(self, true: int) -> bool:
+    def applies_to(self, true: int) -> bool:
         """Whether the question applies to inputs of this class."""
 
     def radius(self, line: Record, scheme: Scheme, alpha: float) -> int | None:
@@ -32,7 +32,7 @@ class Question(Protocol):
 
 
 @dataclass(frozen=True)
-class AmongTop:
+class InTopK:
     """Is the true class in the top k? It is known before the votes, as `certify_top_k` requires."""
 
     k: int
@@ -41,7 +41,7 @@ class AmongTop:
     def text(self) -> str:
         return f"true class among the {self.k} leading"
 
-    def concerns(self, true: int) -> bool:
+    def applies_to(self, true: int) -> bool:
         return True
 
     def radius(self, line: Record, scheme: Scheme, alpha: float) -> int | None:
@@ -50,7 +50,7 @@ class AmongTop:
 
 
 @dataclass(frozen=True)
-class Averts:
+class NeverTarget:
     """Is the answer never `target`, for inputs of the other classes?"""
 
     target: int
@@ -59,7 +59,7 @@ class Averts:
     def text(self) -> str:
         return f"never class {self.target}"
 
-    def concerns(self, true: int) -> bool:
+    def applies_to(self, true: int) -> bool:
         return true != self.target
 
     def radius(self, line: Record, scheme: Scheme, alpha: float) -> int | None:
@@ -68,7 +68,7 @@ class Averts:
 
 
 @dataclass(frozen=True)
-class Flags:
+class AboveThreshold:
     """Does class `label` keep more than `threshold` of the probability, for inputs of that class?"""
 
     label: int
@@ -78,7 +78,7 @@ class Flags:
     def text(self) -> str:
         return f"class {self.label} above {self.threshold:g}"
 
-    def concerns(self, true: int) -> bool:
+    def applies_to(self, true: int) -> bool:
         return true == self.label
 
     def radius(self, line: Record, scheme: Scheme, alpha: float) -> int | None:
@@ -91,7 +91,7 @@ def robustness(records: Records, question: Question, alpha: float | None = None)
     if is_exact(records.header) or is_sequential(records.header) or records.header.kind != "certify":
         raise InputError(f"{records.path} does not hold certify votes of a fixed number of random masks")
     scheme, level = from_config(run["scheme"]), run["alpha"] if alpha is None else alpha
-    found = [question.radius(line, scheme, level) for line in records.lines if question.concerns(line.true)]
+    found = [question.radius(line, scheme, level) for line in records.lines if question.applies_to(line.true)]
     if not found:
         raise InputError(f"{records.path} has no input that '{question.text}' applies to")
     return found

@@ -95,8 +95,8 @@ def read_run_info(records: Records, alpha: float | None, bound: str | None) -> d
         raise _damaged(records, error) from error
 
 
-def read_exact_run_info(records: Records, exactly: Exact) -> dict[str, Any]:
-    """The same for a run with a fixed set of masks, certified by `exactly`."""
+def read_exact_run_info(records: Records, procedure: Exact) -> dict[str, Any]:
+    """The same for a run with a fixed set of masks, certified by `procedure`."""
     _check_kind(records)
     run, certifies = records.header.run, records.header.kind == "certify"
     sampled = dict.fromkeys(("n0", "n", "sampling", "alpha", "seed", "run_alpha"))
@@ -104,13 +104,13 @@ def read_exact_run_info(records: Records, exactly: Exact) -> dict[str, Any]:
         return {
             **_common(records),
             **sampled,
-            "bound": exactly.rule,
+            "bound": procedure.rule,
             "certificate": EXACT if certifies else None,
             "run_bound": run["rule"],
             "masks": run["masks"],
-            "against": exactly.against if certifies else None,
+            "against": procedure.against if certifies else None,
             "run_against": run["against"] if certifies else None,
-            "seconds": exactly.seconds if certifies else None,
+            "seconds": procedure.seconds if certifies else None,
         }
     except (KeyError, TypeError) as error:
         raise _damaged(records, error) from error

@@ -144,7 +144,7 @@ def summarise(
     if is_exact(records.header):
         given = {"alpha": alpha, "bound": bound, "predictions": predictions and predictions.path}
         _refuse(records, given, "votes of a fixed set of masks, which have none")
-        return _summarise_exactly(records, rule, against)
+        return _summarise_exact(records, rule, against)
     _refuse(records, {"rule": rule, "against": against}, "votes of random masks, which have none")
     info = read_run_info(records, alpha, bound)
     scheme = scheme_from_config(info["scheme"])
@@ -164,15 +164,15 @@ def _refuse(records: Records, given: Mapping[str, object], why: str) -> None:
             raise InputError(f"{name} {value} was given for {records.path}, which holds {why}; leave it out")
 
 
-def _summarise_exactly(records: Records, rule: str | None, against: str | None) -> Summary:
+def _summarise_exact(records: Records, rule: str | None, against: str | None) -> Summary:
     scheme = scheme_from_config(records.header.run.get("scheme", {}))
-    exactly = exact_procedure(records, scheme, rule, against)
-    info = read_exact_run_info(records, exactly)
+    procedure = exact_procedure(records, scheme, rule, against)
+    info = read_exact_run_info(records, procedure)
     _check_not_empty(records)
     return Summary(
         **info,
         inputs=len(records.lines),
-        **exact_results(records, scheme, exactly),
+        **exact_results(records, scheme, procedure),
         **_totals(records, info),
     )
 

@@ -18,12 +18,12 @@ from sparsecert.reports.attacks import AttackSummary
 from sparsecert.reports.comparison import run_names, run_settings, settings_line, shared_items
 from sparsecert.reports.gap import Gap
 from sparsecert.reports.page import sections
-from sparsecert.reports.page.examples import Gallery, gallery
+from sparsecert.reports.page.examples import Gallery, make_gallery
 from sparsecert.reports.page.images import class_names, load_data
 from sparsecert.reports.page.input_results import InputResult, ReportedRun, input_results
 from sparsecert.reports.summary import Summary
 
-__all__ = ["ReportedRun", "page", "write_page"]
+__all__ = ["ReportedRun", "render_page", "write_page"]
 
 SUFFIXES = ".html", ".htm"
 EXAMPLES, FEWER_EXAMPLES = 4, 2  # of each kind, for a single run and for each of several
@@ -45,12 +45,12 @@ def write_page(
     """
     if Path(path).suffix.lower() not in SUFFIXES:
         raise InputError(f"{path} must end in .html; nothing was overwritten; name another file for the page")
-    text = page(runs, attacks, gaps, rhos=rhos, data_dir=data_dir)
+    text = render_page(runs, attacks, gaps, rhos=rhos, data_dir=data_dir)
     write_atomically(Path(path), text.encode("utf-8", "replace"))
     return Path(path)
 
 
-def page(
+def render_page(
     runs: Sequence[ReportedRun],
     attacks: Sequence[tuple[AttackRecords, AttackSummary]] = (),
     gaps: Sequence[Gap] = (),
@@ -118,7 +118,7 @@ def _galleries(
     count = EXAMPLES if len(runs) == 1 else FEWER_EXAMPLES
     titles = run_names([run.summary for run in runs]) if runs else []
     each = list(zip(runs, found, data, names, titles, strict=True))[:MAX_PICTURED]
-    return [gallery(title, run.records.header, one, every, known, count) for run, every, one, known, title in each]
+    return [make_gallery(title, run.records.header, one, every, known, count) for run, every, one, known, title in each]
 
 
 def _render(**context: Any) -> str:

@@ -47,7 +47,7 @@ class Gallery:
     small: bool = False
 
 
-def gallery(
+def make_gallery(
     title: str,
     header: Header,
     data: Dataset | InputError,
