@@ -139,7 +139,7 @@ def test_processes_with_other_settings_or_nothing_to_do_are_refused(tmp_path: Pa
     )
     done = _run(2, str(script))
     assert done.returncode != 0
-    assert "process 1 has another seed than process 0" in done.stderr
+    assert "seed of process 1 differs from that of process 0" in done.stderr
     done = _run(2, "-m", "sparsecert", *TRAIN, "--batch", "1", "--epochs", "1", "--out", str(tmp_path / "few"))
     assert done.returncode != 0
     assert "the smallest batch has 1 inputs, fewer than the 2 processes" in done.stderr
@@ -151,7 +151,7 @@ def test_processes_with_other_settings_or_nothing_to_do_are_refused(tmp_path: Pa
         ({}, "cpu", "WORLD_SIZE is 2 but RANK is not set; start by torchrun, or unset WORLD_SIZE"),
         ({"WORLD_SIZE": "two"}, "cpu", "WORLD_SIZE must be a whole number, as torchrun sets it, got 'two'; unset it"),
         ({"RANK": "1", "MASTER_ADDR": "127.0.0.1"}, "cpu", "MASTER_PORT is not set"),
-        ({**PLACE, "LOCAL_WORLD_SIZE": "2"}, "cuda:0", "device must be cuda where 2 processes .*, got cuda:0"),
+        ({**PLACE, "LOCAL_WORLD_SIZE": "2"}, "cuda:0", "device must be cuda for 2 processes .*, got cuda:0"),
         ({**PLACE, "LOCAL_WORLD_SIZE": "2"}, "cuda", "2 processes need a GPU each, there are 1; start fewer"),
     ],
 )

@@ -75,7 +75,7 @@ def test_shards_of_a_random_subset_are_that_subset(trained: Path, tmp_path: Path
     assert [line.example for line in merged.lines] == data.random_indices(30, 2).tolist()
     assert merged.header.run["chosen"] == {"kind": "random", "seed": 2}
     predict_dataset(smoothed, trained, data, tmp_path / "spaced.jsonl", n=10, limit=30, shard=Shard(2, 2))
-    with pytest.raises(InputError, match="is of another run: chosen is"):
+    with pytest.raises(InputError, match="belongs to another run: chosen is"):
         merge([paths[0], tmp_path / "spaced.jsonl"], tmp_path / "mixed.jsonl")
 
 
@@ -145,8 +145,11 @@ def test_environments_that_differ_are_all_kept(first: Path, tmp_path: Path) -> N
 
 
 REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
-    "another run": ({"seed": 1}, "b.jsonl is of another run: seed is 1 there, 0 in {tmp}/a.jsonl; merge the shards of"),
-    "another kind": ({"kind": "predict"}, 'b.jsonl is of another run: kind is "predict" there, "certify" in'),
+    "another run": (
+        {"seed": 1},
+        "b.jsonl belongs to another run: seed is 1 there, 0 in {tmp}/a.jsonl; merge the shards of",
+    ),
+    "another kind": ({"kind": "predict"}, 'b.jsonl belongs to another run: kind is "predict" there, "certify" in'),
     "another model": ({"model": {"sha256": "cd"}}, 'model.sha256 is "cd" there, "ab" in'),
     "another cut": ({"of": 3}, "a.jsonl is one of 2 shards, {tmp}/b.jsonl one of 3; merge the shards of one run"),
     "the same shard": ({"index": 1}, "a.jsonl and {tmp}/b.jsonl are both shard 1/2; give each shard once"),

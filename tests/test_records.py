@@ -165,7 +165,7 @@ def test_a_file_that_is_not_ours_is_refused_and_untouched(tmp_path: Path, conten
         (b'"estimation": {"2": 2, "3": 8}', b'"estimation": {"2": -2, "3": 12}', "line 2 is damaged"),
         (b'"estimation": {"2": 2, "3": 8}', b'"estimation": [0, 0, 2, 8]', "line 2 is damaged"),
         (b'"selection": {"3": 5}', b'"selection": {"3": 6}', "line 2 is damaged"),
-        (b'"example": 5', b'"example": 0', r"line 3 is damaged \(input 0 is there twice\)"),
+        (b'"example": 5', b'"example": 0', r"line 3 is damaged \(input 0 occurs twice\)"),
         (b'"n": 10', b'"n": "ten"', "damaged header"),
         (b'"inputs": 3', b'"inputs": "x"', "damaged header"),
         (b'"inputs": 3', b'"inputs": 2', "holds 3 inputs, more than the run has"),

@@ -380,16 +380,16 @@ def test_a_finished_run_is_left_alone_and_another_refused(few: Dataset, tmp_path
     before = path.stat().st_mtime_ns
     assert train(few, QUICK, tmp_path) == path
     assert path.stat().st_mtime_ns == before
-    with pytest.raises(InputError, match=r"model.safetensors is of another run \(seed differs\)"):
+    with pytest.raises(InputError, match=r"model.safetensors belongs to another run \(seed differs\)"):
         train(few, QUICK, tmp_path, seed=5)
     assert isinstance(few.images, ArrayImages)
     pixels = few.images.pixels.copy()
     pixels[7, 0, 3, 3] ^= 1
-    with pytest.raises(InputError, match=r"is of another run \(data differs\)"):
+    with pytest.raises(InputError, match=r"belongs to another run \(data differs\)"):
         train(replace(few, images=ArrayImages(pixels)), QUICK, tmp_path)
     run = _run(few, QUICK)
     run.save_checkpoint(tmp_path / "half")
-    with pytest.raises(InputError, match=r"checkpoint.safetensors is of another run \(recipe differs\)"):
+    with pytest.raises(InputError, match=r"checkpoint.safetensors belongs to another run \(recipe differs\)"):
         train(few, replace(QUICK, batch=32), tmp_path / "half", scheme=Uniform(64, 10))
 
 
@@ -442,7 +442,7 @@ def test_foreign_files_in_the_folder_are_left_alone_and_named(few: Dataset, tmp_
     with pytest.raises(InputError, match=r"checkpoint.safetensors is not a checkpoint"):
         train(few, QUICK, tmp_path)
     modelfile.write(path, {}, {})
-    with pytest.raises(InputError, match="is of another run"):
+    with pytest.raises(InputError, match="belongs to another run"):
         train(few, QUICK, tmp_path)
 
 

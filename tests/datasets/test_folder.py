@@ -52,8 +52,8 @@ def test_what_lies_beside_the_images_is_named(photos: Path) -> None:
     assert train.non_images == ("loose.png", "cat/notes.txt", "dog/deeper", "dog/z.txt")
     assert images(train.images).files == ("cat/a.PNG", "cat/b.png", "dog/c.png")
     line = folder.describe_non_images(train)
-    assert line.startswith(f"skipped 4 entries of {photos} train, such as loose.png: an image lies in a")
-    assert line.endswith("and ends in .jpeg, .jpg, .png, .bmp, .ppm, .webp, .tif or .tiff")
+    assert line.startswith(f"skipped 4 entries of {photos} train, such as loose.png: images must be in a")
+    assert line.endswith("and end in .jpeg, .jpg, .png, .bmp, .ppm, .webp, .tif or .tiff")
     assert load(str(photos), "test").non_images == ()
 
 
@@ -259,7 +259,7 @@ def test_what_is_no_file_is_refused_when_the_folder_is_loaded(photos: Path, kind
         os.mkfifo(path)
     else:
         path.symlink_to(photos / "nowhere.jpg")
-    with pytest.raises(InputError, match=r"val/cat/odd\.jpg is not a file, nor a link to one that is there; remove it"):
+    with pytest.raises(InputError, match=r"val/cat/odd\.jpg is neither a file nor a link to one; remove or"):
         load(str(photos), "test")
 
 

@@ -185,7 +185,7 @@ def test_another_seed_gives_another_network_and_is_refused_in_the_same_folder(
     recipe = _short("cnn")
     train_plain(few, unseen, recipe, tmp_path / "a")
     before = (tmp_path / "a" / "model.safetensors").read_bytes()
-    with pytest.raises(InputError, match="is of another run \\(seed differs\\)"):
+    with pytest.raises(InputError, match="belongs to another run \\(seed differs\\)"):
         train_plain(few, unseen, recipe, tmp_path / "a", seed=1)
     train_plain(few, unseen, recipe, tmp_path / "a")  # finished already: left as it is
     assert (tmp_path / "a" / "model.safetensors").read_bytes() == before
@@ -193,7 +193,7 @@ def test_another_seed_gives_another_network_and_is_refused_in_the_same_folder(
     assert any(
         not torch.equal(tensor, _weights(tmp_path / "b")[name]) for name, tensor in _weights(tmp_path / "a").items()
     )
-    with pytest.raises(InputError, match="is of another run"):
+    with pytest.raises(InputError, match="belongs to another run"):
         train(few, RECIPES["digits"].shortened(1), tmp_path / "a")
 
 

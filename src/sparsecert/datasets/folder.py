@@ -120,7 +120,7 @@ def describe_non_images(data: Dataset) -> str:
         f"{len(data.non_images):,} {'entry' if len(data.non_images) == 1 else 'entries'} of {data.name} {data.split}"
     )
     ending = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
-    return f"skipped {found}, such as {data.non_images[0]}: an image lies in a class folder and ends in {ending}"
+    return f"skipped {found}, such as {data.non_images[0]}: images must be in a class folder and end in {ending}"
 
 
 def has_split(root: Path, split: str) -> bool:
@@ -154,7 +154,7 @@ def _class_folder(folder: Path) -> tuple[list[str], list[str]]:
         raise InputError(f"{folder} holds no images ({', '.join(SUFFIXES)}); remove the folder or fill it")
     for entry in found:
         if not entry.is_file():
-            raise InputError(f"{entry.path} is not a file, nor a link to one that is there; remove it or rename it")
+            raise InputError(f"{entry.path} is neither a file nor a link to one; remove or rename it")
     images = sorted(entry.name for entry in found)
     return images, sorted({entry.name for entry in entries}.difference(images))
 

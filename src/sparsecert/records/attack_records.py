@@ -78,7 +78,7 @@ class AttackRecord:
         if self.answer is not None and (type(self.answer) is not int or not 0 <= self.answer < run["classes"]):
             raise ValueError(f"said {self.answer!r}")
         if self.distance is not None and self.answer == self.true:
-            raise ValueError(f"the defender says the true label {self.true} to what was found")
+            raise ValueError(f"the adversarial image gets the true label {self.true}")
         self._check_pixels(run)
 
     def _check_pixels(self, run: dict[str, Any]) -> None:
@@ -89,7 +89,7 @@ class AttackRecord:
             raise ValueError(f"distance {self.distance} is beyond the budget")
         within = all(type(pixel) is int and 0 <= pixel < math.prod(places) for pixel in self.pixels)
         if not within or any(here >= after for here, after in zip(self.pixels, self.pixels[1:], strict=False)):
-            raise ValueError("changed pixels are not numbers of the image's, in order")
+            raise ValueError("changed pixels must be increasing indices within the image")
         low, high = run["bounds"]
         fits = [len(values) == channels and all(low <= value <= high for value in values) for values in self.values]
         if len(fits) != len(self.pixels) or not all(fits):

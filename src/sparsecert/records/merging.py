@@ -72,7 +72,7 @@ def _check_one_run(shards: Sequence[Records]) -> None:
         if differing is not None:
             key, there, here = differing
             differing_in = f"{key} is {there} there, {here} in {first.path}"
-            raise InputError(f"{other.path} is of another run: {differing_in}; merge the shards of one run")
+            raise InputError(f"{other.path} belongs to another run: {differing_in}; merge the shards of one run")
     splits = {shard.header.run["shard"]["of"]: shard.path for shard in shards}
     if len(splits) > 1:
         (of, path), (another, other_path) = sorted(splits.items())[:2]

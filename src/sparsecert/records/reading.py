@@ -149,7 +149,7 @@ def scan(
         try:
             record = parse_line(header, line)
             if record.example in done:
-                raise ValueError(f"input {record.example} is there twice")
+                raise ValueError(f"input {record.example} occurs twice")
         except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
             raise InputError(
                 f"{path}, line {number} is damaged ({error}); delete it and run the command again"

@@ -69,7 +69,9 @@ class ProcessGroup:
         for rank, other in enumerate(others if self.size > 1 else []):
             for name, value in others[0].items():
                 if other.get(name) != value:
-                    raise InputError(f"process {rank} has another {name} than process 0; give all of them the same")
+                    raise InputError(
+                        f"{name} of process {rank} differs from that of process 0; give all processes the same"
+                    )
 
     def check_batch(self, smallest: int) -> None:
         """Refuses batches that leave a process without inputs."""
@@ -122,7 +124,7 @@ def _local_gpu(device: str) -> str:
     """This process's own GPU, by its local rank."""
     rank, processes = env_int("LOCAL_RANK", 0), env_int("LOCAL_WORLD_SIZE", 1)
     if device != "cuda" and processes > 1:
-        raise InputError(f"device must be cuda where {processes} processes each take a GPU of their own, got {device}")
+        raise InputError(f"device must be cuda for {processes} processes with a GPU each, got {device}")
     if processes > torch.cuda.device_count():
         raise InputError(f"{processes} processes need a GPU each, there are {torch.cuda.device_count()}; start fewer")
     return f"cuda:{rank}" if device == "cuda" else device

@@ -325,4 +325,6 @@ def check_same_run(path: Path, found: dict[str, Any], wanted: dict[str, Any]) ->
     """Refuses a file of another run and names the first setting that differs."""
     for key, value in json.loads(json.dumps(wanted)).items():
         if found.get(key) != value:
-            raise InputError(f"{path} is of another run ({key} differs); use another --out folder, or delete that one")
+            raise InputError(
+                f"{path} belongs to another run ({key} differs); use another --out folder, or delete that one"
+            )
