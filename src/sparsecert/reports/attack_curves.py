@@ -48,8 +48,8 @@ def _attack_figure(attacks: Sequence[AttackSummary]) -> Figure:
         label = f"{name}: median {format_magnitude(summary.median)}"
         _draw_steps(axes, summary.accuracy_under_attack, rhos, label, place, STYLES[place % len(STYLES)])
     style_axes(axes, rhos, X_LABEL, "images not fooled")
-    facts = settings_line(shared_items([attack_settings(summary) for summary in attacks]))
-    add_caption(figure, axes, "Accuracy under attack; dotted line: median", wrap_caption(facts))
+    settings = settings_line(shared_items([attack_settings(summary) for summary in attacks]))
+    add_caption(figure, axes, "Accuracy under attack; dotted line: median", wrap_caption(settings))
     return figure
 
 
@@ -82,10 +82,10 @@ def _gap_figure(gaps: Sequence[Gap], attacks: Sequence[AttackSummary]) -> Figure
         _draw_images(right, gap, place, max(len(one.accuracy_under_attack) for one in gaps))
     style_axes(left, rhos, X_LABEL, "images")
     _style_image_axes(right, gaps)
-    facts = settings_line(shared_items([attack_settings(known[gap.attack]) for gap in gaps]))
+    settings = settings_line(shared_items([attack_settings(known[gap.attack]) for gap in gaps]))
     images = " or ".join(dict.fromkeys(f"{len(gap.pairs)}" for gap in gaps))
     add_caption(
-        figure, left, f"Certified accuracy and accuracy under attack, {images} images of both", wrap_caption(facts)
+        figure, left, f"Certified accuracy and accuracy under attack, {images} images of both", wrap_caption(settings)
     )
     return figure
 

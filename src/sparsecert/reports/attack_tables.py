@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv as csv_module
-import io
-import json as json_module
+import json
 import math
 from collections.abc import Sequence
 
@@ -23,7 +21,7 @@ from sparsecert.reports.comparison import (
 )
 from sparsecert.reports.gap import Gap
 from sparsecert.reports.summary import Summary
-from sparsecert.reports.tables import FORMATS, list_text, table_text
+from sparsecert.reports.tables import FORMATS, csv_text, list_text, table_text
 
 BROKEN_LABEL = "attacks that succeed within the certified radius"
 
@@ -225,7 +223,7 @@ def _json(summaries: Sequence[Summary], attacks: Sequence[AttackSummary], gaps: 
         "attack": [summary.to_dict() for summary in attacks],
         "gap": [gap.to_dict() for gap in gaps],
     }
-    return json_module.dumps(values["attack"][0] if alone else values, indent=2, allow_nan=False) + "\n"
+    return json.dumps(values["attack"][0] if alone else values, indent=2, allow_nan=False) + "\n"
 
 
 def _csv(summaries: Sequence[Summary], attacks: Sequence[AttackSummary]) -> str:
@@ -239,9 +237,4 @@ def _csv(summaries: Sequence[Summary], attacks: Sequence[AttackSummary]) -> str:
         settings = {f"attack_{key}": value for key, value in summary.attack.items()}
         shares = {f"accuracy_under_attack_{rho}": summary.accuracy_at(rho) for rho in rhos}
         rows.append({**plain, **settings, **shares})
-    text = io.StringIO()
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    writer = csv_module.DictWriter(text, fieldnames=names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+    return csv_text(rows)

@@ -107,7 +107,6 @@ def csv(summaries: Sequence[Summary]) -> str:
     """
     shared_settings(summaries)
     rhos = range(max(len(summary.certified_accuracy) for summary in summaries))
-    text = io.StringIO()
     rows = [
         {
             **{key: value for key, value in summary.to_dict().items() if not isinstance(value, dict | list)},
@@ -115,7 +114,14 @@ def csv(summaries: Sequence[Summary]) -> str:
         }
         for summary in summaries
     ]
-    writer = csv_module.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+    return csv_text(rows)
+
+
+def csv_text(rows: Sequence[dict[str, object]]) -> str:
+    """Rows as CSV, with a column for every key."""
+    text = io.StringIO()
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv_module.DictWriter(text, fieldnames=names, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()

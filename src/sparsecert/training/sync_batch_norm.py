@@ -27,10 +27,10 @@ class SyncBatchNorm(nn.BatchNorm2d):
     @classmethod
     def convert(cls, norm: nn.BatchNorm2d) -> SyncBatchNorm:
         """Shares the parameters and buffers of `norm`."""
-        made = cls(norm.num_features, norm.eps, norm.momentum, norm.affine, norm.track_running_stats)
-        made._parameters, made._buffers = norm._parameters, norm._buffers
-        made.training = norm.training
-        return made
+        synced = cls(norm.num_features, norm.eps, norm.momentum, norm.affine, norm.track_running_stats)
+        synced._parameters, synced._buffers = norm._parameters, norm._buffers
+        synced.training = norm.training
+        return synced
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if not self.training:

@@ -126,8 +126,8 @@ class BarsChart:
     def axes(self) -> Axes:
         places = self.places
         labelled = dict(zip(places, (bar.label for bar in self.bars), strict=True))
-        shown = [float(place) for place in whole_ticks(int(max(places)), 9)]
-        ticks = [(place, label) for place, label in labelled.items() if place < 0 or place in shown]
+        ticked = [float(place) for place in whole_ticks(int(max(places)), 9)]
+        ticks = [(place, label) for place, label in labelled.items() if place < 0 or place in ticked]
         largest = max(bar.inputs for bar in self.bars)
         counts = [(float(count), f"{count:,}") for count in whole_ticks(largest, 6)]
         return Axes(min(places) - 0.7, max(places) + 0.7, max(largest, 1.0), self.x_label, ticks, counts)

@@ -26,11 +26,11 @@ NULL = {  # a colour that stands out: the paper's green for grey images, pink fo
 
 def load_data(header: Header, data_dir: str | Path | None) -> Dataset:
     """The data set of a run; refuses one of the same name with another fingerprint."""
-    facts = header.run["data"]
-    if facts.get("skipped"):
-        raise InputError(f"this run skipped {facts['skipped']} files of {facts['name']}")
-    data = datasets.load(facts["name"], facts["split"], data_dir)
-    if data.fingerprint() != facts["fingerprint"]:
+    known = header.run["data"]
+    if known.get("skipped"):
+        raise InputError(f"this run skipped {known['skipped']} files of {known['name']}")
+    data = datasets.load(known["name"], known["split"], data_dir)
+    if data.fingerprint() != known["fingerprint"]:
         raise InputError(f"the {data.name} found here is not that of this run (its fingerprint differs)")
     return data
 

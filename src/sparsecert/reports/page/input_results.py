@@ -62,7 +62,7 @@ class InputResult:
 
     @property
     def certainty(self) -> tuple[bool, int, float]:
-        """A sort key from least to most certain: predicted or not, radius, lead."""
+        """A sort key from least to most certain: answered or not, radius, lead."""
         return self.label is not None, -1 if self.radius is None else self.radius, self.lead
 
 
