@@ -9,10 +9,13 @@ VOTES := $(addprefix tests/test_,engine.py votes.py smoothed.py capabilities.py)
 PYTEST := $(BIN)/pytest -n $(JOBS) --dist loadfile
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: run test check long-tests other-cpus lint types docs dist results bench mutants clean
+.PHONY: run reproduce test check long-tests other-cpus lint types docs dist results bench mutants clean
 
-run: $(VENV)/.ready  ## certify the shipped MNIST images with the shipped model, print the table, draw curve and digits
-	$(BIN)/sparsecert reproduce headline --out runs
+run: $(VENV)/.ready  ## certify the shipped MNIST digits with the shipped models, print the tables, draw curves and digits
+	$(BIN)/sparsecert demo
+
+reproduce: $(VENV)/.ready  ## a table or figure of the paper: make reproduce TARGET=table-1
+	$(BIN)/python -m studies.levine_feizi_2020 $(TARGET)
 
 test: $(VENV)/.ready-test  ## the quick tests, for every change
 	$(PYTEST)
@@ -40,8 +43,8 @@ dist: $(VENV)/.ready-test  ## wheel and source archive, in dist/
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation
 
-results: $(VENV)/.ready  ## the numbers of README.md and docs/, from the records in results/
-	$(BIN)/python results/pages.py
+results: $(VENV)/.ready  ## the numbers of README.md and docs/, from the records of the study and of results/
+	$(BIN)/python -m results.pages
 
 bench: $(VENV)/.ready  ## ratios measured in one run
 	$(BIN)/python -m benchmarks.overhead

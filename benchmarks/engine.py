@@ -30,10 +30,11 @@ from sparsecert.devices import native_precision
 from sparsecert.encodings import NullChannels
 from sparsecert.schemes import ESTIMATION, Uniform
 from sparsecert.smoothed import Smoothed
-from sparsecert.votes.ablation import PRECISIONS, Ablation
-from sparsecert.votes.engine import Fused, scorer
+from sparsecert.votes.batches import on_device
+from sparsecert.votes.engine import FusedScorer
 from sparsecert.votes.eval_mode import in_eval_mode
-from sparsecert.votes.loop import Voting, on_device
+from sparsecert.votes.precision import PRECISIONS
+from sparsecert.votes.voter import Voter
 
 SEED = 0
 
@@ -134,10 +135,10 @@ def compare(case: Case, device: torch.device, half: str, rates: dict[str, float]
     before: dict[str, float] = {}
     for precision in dict.fromkeys(("fp32", half)):
         rate = before[precision] = plain_rate(case, model, images, precision, copies // (4 if gpu else 1), batch)
-        on_progress(f"plain, {precision}, batches of {batch}", rate, flops, rates[precision])
+        print_rate(f"plain, {precision}, batches of {batch}", rate, flops, rates[precision])
     for precision in dict.fromkeys(("fp32", half)):
         rate = engine_rate(case, model, images, precision, copies)
-        share = on_progress(f"engine, {precision}", rate, flops, rates[precision])
+        share = print_rate(f"engine, {precision}", rate, flops, rates[precision])
         ratios = ", ".join(f"{rate / other:.2f} times the plain one in {kind}" for kind, other in before.items())
         bar = (
             f"; bar {case.bar:.0%}: {'met' if share >= case.bar else 'MISSED'}"
@@ -154,16 +155,15 @@ def compare_networks(case: Case, device: torch.device, half: str) -> None:
     """The network alone, on the copies of one pass: fused, compiled, and plain in channels-last memory."""
     dtype = PRECISIONS[half]
     model, images = case.model().to(device).eval(), case.images(4).to(device)
-    ablation = Ablation(model, Uniform(case.size**2, case.keep), NullChannels(), device, half)
-    voting = Voting(ablation, images[:1])
-    score = voting._scores
-    assert isinstance(score, Fused)
-    which = torch.arange(voting.rows, device=device) * len(images) // voting.rows
+    voter = Voter(model, Uniform(case.size**2, case.keep), NullChannels(), images[:1], precision=half)
+    score = voter._scores
+    assert isinstance(score, FusedScorer)
+    which = torch.arange(voter.rows, device=device) * len(images) // voter.rows
     module = copy.deepcopy(model).to(dtype=dtype, memory_format=torch.channels_last)  # type: ignore[call-overload]
     torch.compiler.reset()  # or it would expect shapes to go on changing
     compiled: Callable[[torch.Tensor], torch.Tensor] = torch.compile(module, mode="max-autotune", dynamic=False)
     with on_device(device), torch.no_grad():
-        masks = ablation.scheme.masks_at(SEED, which, torch.arange(voting.rows, device=device) + ESTIMATION)
+        masks = voter.scheme.masks_at(SEED, which, torch.arange(voter.rows, device=device) + ESTIMATION)
         laid_out = score.copies(images, which, masks)
         plain_copies = NullChannels()(images[which], masks).to(dtype=dtype, memory_format=torch.channels_last)
         compiling = seconds(lambda: compiled(plain_copies), device, times=1, warm=0)
@@ -172,12 +172,12 @@ def compare_networks(case: Case, device: torch.device, half: str) -> None:
             "compiled": seconds(lambda: compiled(plain_copies), device, times=5, warm=2),
             "plain module": seconds(lambda: module(plain_copies), device, times=5, warm=2),
         }
-    rates = ", ".join(f"{name} {voting.rows / taken:,.0f}" for name, taken in times.items())
-    print(f"network alone, {half}, {voting.rows:,} copies a pass, copies/s: {rates}")
+    rates = ", ".join(f"{name} {voter.rows / taken:,.0f}" for name, taken in times.items())
+    print(f"network alone, {half}, {voter.rows:,} copies a pass, copies/s: {rates}")
     print(f"  fused / compiled {times['compiled'] / times['fused']:.2f}, after {compiling:.0f} s of compiling")
 
 
-def on_progress(name: str, rate: float, flops: int, most: float) -> float:
+def print_rate(name: str, rate: float, flops: int, most: float) -> float:
     """Prints a rate, and returns its share of the matrix rate."""
     share = rate * flops / most
     print(f"{name}: {rate:,.0f} copies/s, {rate * flops / 1e12:.2f} TFLOP/s, {share:.1%} of the matrix rate")
@@ -205,41 +205,40 @@ def plain_rate(case: Case, model: nn.Module, images: torch.Tensor, precision: st
 def engine_rate(case: Case, model: nn.Module, images: torch.Tensor, precision: str, copies: int) -> float:
     """Copies a second of the engine; then, timed apart, where the time of a pass goes."""
     device = images.device
-    ablation = Ablation(model, Uniform(case.size**2, case.keep), NullChannels(), device, precision)
-    voting = Voting(ablation, images[:1])
+    voter = Voter(model, Uniform(case.size**2, case.keep), NullChannels(), images[:1], precision=precision)
     draws = range(ESTIMATION, ESTIMATION + copies // len(images))
 
     def run() -> None:
-        voting.begin(images, range(len(images)), draws, SEED)()
+        voter.begin_count(images, range(len(images)), draws, SEED)()
 
-    voting.begin(images[:1], [0], range(ESTIMATION, ESTIMATION + voting.rows), SEED)()
+    voter.begin_count(images[:1], [0], range(ESTIMATION, ESTIMATION + voter.rows), SEED)()
     taken = timed(run, device)
-    form = "fused" if isinstance(voting._scores, Fused) else "the model itself"
-    print(f"  {form}, {voting.rows:,} copies a pass: {passed(voting, images)}")
+    form = "fused" if isinstance(voter._scores, FusedScorer) else "the model itself"
+    print(f"  {form}, {voter.rows:,} copies a pass: {passed(voter, images)}")
     return len(draws) * len(images) / taken
 
 
-def passed(voting: Voting, images: torch.Tensor) -> str:
+def passed(voter: Voter, images: torch.Tensor) -> str:
     """The stages of one pass, each timed over several."""
-    ablation, score, device = voting.ablation, voting._scores, images.device
-    which = torch.arange(voting.rows, device=device) * len(images) // voting.rows
-    draws, live = torch.arange(voting.rows, device=device) + ESTIMATION, torch.ones_like(which)
-    counts = torch.zeros(len(images) * (voting.classes + 1), dtype=torch.int64, device=device)
+    score, device = voter._scores, images.device
+    which = torch.arange(voter.rows, device=device) * len(images) // voter.rows
+    draws, live = torch.arange(voter.rows, device=device) + ESTIMATION, torch.ones_like(which)
+    counts = torch.zeros(len(images) * (voter.classes + 1), dtype=torch.int64, device=device)
 
     def encoded(masks: torch.Tensor) -> torch.Tensor:
-        if isinstance(score, Fused):
+        if isinstance(score, FusedScorer):
             return score.copies(images, which, masks)
-        return ablation.encoding(images[which], masks)
+        return voter.encoding(images[which], masks)
 
-    with on_device(device), in_eval_mode(ablation.model), torch.no_grad():
-        masks = ablation.scheme.masks_at(SEED, which, draws)
+    with on_device(device), in_eval_mode(voter.model), torch.no_grad():
+        masks = voter.scheme.masks_at(SEED, which, draws)
         copies = encoded(masks)
-        scores = (network := score.network if isinstance(score, Fused) else ablation.scores)(copies)
+        scores = (network := score.network if isinstance(score, FusedScorer) else voter.model)(copies)
         stages: dict[str, Callable[[], object]] = {
-            "masks": lambda: ablation.scheme.masks_at(SEED, which, draws),
+            "masks": lambda: voter.scheme.masks_at(SEED, which, draws),
             "encoding": lambda: encoded(masks),
             "model": lambda: network(copies),
-            "counting": lambda: voting.tally(scores, which, live, counts),
+            "counting": lambda: voter.tally(scores, which, live, counts),
         }
         watch = Stopwatch(device, {stage: seconds(work, device, times=5, warm=1) for stage, work in stages.items()})
     return watch.shares()
@@ -249,15 +248,14 @@ def differing(case: Case, model: nn.Module, images: torch.Tensor, precision: str
     """The share of copies that the engine classifies otherwise in this precision than in fp32."""
     scheme, device = Uniform(case.size**2, case.keep), images.device
     votes = []
-    rows = min(Voting(Ablation(model, scheme, NullChannels(), device), images[:1]).rows, copies // len(images))
+    rows = min(Voter(model, scheme, NullChannels(), images[:1]).rows, copies // len(images))
     for kind in ("fp32", precision):
-        ablation = Ablation(model, scheme, NullChannels(), device, kind)
+        voter = Voter(model, scheme, NullChannels(), images[:1], precision=kind)
         with in_eval_mode(model), torch.no_grad():
-            score = scorer(ablation, images[:1])
             votes.append(
                 [
-                    score(images, *chunk).argmax(dim=1)
-                    for chunk in _chunks(len(images), copies // len(images), rows, device)
+                    voter.scores(images, which, scheme.masks_at(seed, examples, draws)).argmax(dim=1)
+                    for which, seed, examples, draws in _chunks(len(images), copies // len(images), rows, device)
                 ]
             )
     one, other = (torch.cat(parts) for parts in votes)

@@ -29,6 +29,7 @@ from sparsecert.schemes import from_config
 
 ROOT = Path(__file__).parent.parent
 GOLDEN = ROOT / "results" / "golden.json"
+FOLDERS = "results", "studies", "tests/kept"
 BOUNDS, RULES, AGAINST = ("one-sided", "two-sided"), ("run-off", "plurality"), ("pixels", "patches")
 SMALL_ALPHA = 0.001
 
@@ -39,7 +40,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--check", action="store_true", help="compare with results/golden.json and write nothing")
     check = parser.parse_args().check
-    paths = sorted(path for folder in ("results", "tests/kept") for path in (ROOT / folder).rglob("*.jsonl*"))
+    paths = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.jsonl*"))
     with ProcessPoolExecutor() as processes:
         names = [str(path.relative_to(ROOT)) for path in paths]
         found = {name: known for name, known in zip(names, processes.map(digests, paths), strict=True) if known}

@@ -27,10 +27,10 @@ from sparsecert.records import Record
 from sparsecert.runs import certify_dataset
 from sparsecert.schemes import ESTIMATION, Uniform
 from sparsecert.smoothed import Smoothed
-from sparsecert.votes.ablation import PRECISIONS, Ablation
 from sparsecert.votes.engine.encode import copies as chosen_copies
 from sparsecert.votes.engine.layout import layout_of
-from sparsecert.votes.loop import Voting
+from sparsecert.votes.precision import PRECISIONS
+from sparsecert.votes.voter import Voter
 
 SEED, ALPHA = 0, 0.05
 
@@ -55,12 +55,12 @@ def main() -> None:
 
 def samples(smoothed: Smoothed, copies: int) -> None:
     """The same number of copies, of ever fewer images."""
-    voting = smoothed.voting(sample_images(1))
+    voter = smoothed.voter(sample_images(1))
     for n in (1_000, 10_000, 100_000, 1_000_000):
         if n > copies:
             continue
         batch = sample_images(min(64, copies // n))
-        taken = min(_timed(voting, batch, n) for _ in range(2))
+        taken = min(_timed(voter, batch, n) for _ in range(2))
         print(f"n = {n:>9,}: {len(batch) * n / taken:>12,.0f} copies/s, {taken / len(batch):.4g} s an image")
 
 
@@ -80,10 +80,12 @@ def sequential(smoothed: Smoothed, count: int) -> None:
 def retained(smoothed: Smoothed, copies: int) -> None:
     """More retained units: more random numbers to a mask."""
     for keep in (5, 45, 200, 392):
-        ablation = Ablation(smoothed.model, Uniform(784, keep), smoothed.encoding, smoothed.device, smoothed.precision)
-        voting = Voting(ablation, sample_images(1))
+        voter = Voter(
+            smoothed.model, Uniform(784, keep), smoothed.encoding, sample_images(1),
+            device=smoothed.device, precision=smoothed.precision,
+        )  # fmt: skip
         batch = sample_images(8)
-        taken = min(_timed(voting, batch, copies // 8) for _ in range(2))
+        taken = min(_timed(voter, batch, copies // 8) for _ in range(2))
         print(f"k = {keep:>9,}: {copies / taken:>12,.0f} copies/s")
 
 
@@ -91,8 +93,8 @@ def classes(device: torch.device, precision: str, copies: int) -> None:
     """A wider last layer, more counts."""
     for count in (10, 100, 1_000):
         model = models.build("mnist-cnn", 2, count).to(device)
-        voting = Voting(Ablation(model, Uniform(784, 45), NullChannels(), device, precision), sample_images(1))
-        taken = min(_timed(voting, sample_images(8), copies // 8) for _ in range(2))
+        voter = Voter(model, Uniform(784, 45), NullChannels(), sample_images(1), device=device, precision=precision)
+        taken = min(_timed(voter, sample_images(8), copies // 8) for _ in range(2))
         print(f"{count:>5,} classes: {copies / taken:>12,.0f} copies/s")
 
 
@@ -154,12 +156,12 @@ def _told(what: str, taken: float) -> None:
     print(f"host, {what}: {1e6 * taken:.0f} us an image")
 
 
-def _timed(voting: Voting, batch: torch.Tensor, n: int) -> float:
-    device = voting.ablation.device
-    voting.begin(batch[:1], [0], range(ESTIMATION, ESTIMATION + min(n, voting.rows)), SEED)()
+def _timed(voter: Voter, batch: torch.Tensor, n: int) -> float:
+    device = voter.device
+    voter.begin_count(batch[:1], [0], range(ESTIMATION, ESTIMATION + min(n, voter.rows)), SEED)()
     synchronise(device)
     began = time.perf_counter()
-    voting.begin(batch, range(len(batch)), range(ESTIMATION, ESTIMATION + n), SEED)()
+    voter.begin_count(batch, range(len(batch)), range(ESTIMATION, ESTIMATION + n), SEED)()
     return time.perf_counter() - began
 
 
@@ -170,7 +172,7 @@ def _run(smoothed: Smoothed, count: int, sampling: Sequential | None) -> float:
         for out in ("warm", "timed"):
             limit = max(1, count // 10) if out == "warm" else None
             began = time.perf_counter()
-            settings: dict[str, Any] = {"alpha": ALPHA, "seed": SEED, "sampling": sampling, "limit": limit}
+            settings: dict[str, Any] = {"alpha": ALPHA, "seed": SEED, "procedure": sampling, "limit": limit}
             certify_dataset(smoothed, "mnist-k45", data, Path(folder) / out, **settings)
         return time.perf_counter() - began
 

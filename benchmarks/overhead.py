@@ -20,8 +20,7 @@ from sparsecert import models
 from sparsecert.encodings import NullChannels
 from sparsecert.schemes import ESTIMATION, Uniform
 from sparsecert.smoothed import Smoothed
-from sparsecert.votes.ablation import Ablation
-from sparsecert.votes.loop import probe
+from sparsecert.votes.probe import probe
 
 SCHEME = Uniform(units=784, keep=45)
 TIME_BAR, MEMORY_BAR = 0.25, 1.1
@@ -52,7 +51,7 @@ def stage_times() -> tuple[float, float, int]:
     """Median time of masks and of encoding over that of the model, and the rows of a batch."""
     net, encoding = models.build("mnist-cnn", 2, 10).eval(), NullChannels()
     image = torch.rand(1, 1, 28, 28, generator=torch.Generator().manual_seed(0))
-    rows = probe(Ablation(net, SCHEME, encoding, torch.device("cpu")), image)[1]
+    rows = probe(net, SCHEME, encoding, image)[1]
     examples, inputs = torch.zeros(rows, dtype=torch.int64), image.expand(rows, -1, -1, -1).contiguous()
     times: list[list[float]] = [[], [], []]
     with torch.no_grad():

@@ -22,7 +22,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -36,13 +35,14 @@ from sparsecert.bounds import corrected_alpha
 from sparsecert.certificates import METHODS
 from sparsecert.counts import Counts
 from sparsecert.procedures.pipelining import finish
-from sparsecert.procedures.sequential import Sequential, clear, selection_stages
-from sparsecert.procedures.stages import Votes, certify_in_stages
+from sparsecert.procedures.sequential import Sequential, StagedVotes
+from sparsecert.procedures.stopping import clear, selection_stages
+from sparsecert.progress import ignore
 from sparsecert.reports.medians import certified_accuracy, median_certified_robustness
 from sparsecert.schemes import DELTA_BITS, SELECTION, Scheme
 from sparsecert.schemes import from_config as scheme_from_config
 
-RECORDS = Path("results/mnist/k45/certify.jsonl.xz")
+RECORDS = Path("studies/levine_feizi_2020/results/mnist/k45/certify.jsonl.xz")
 N0, N, ALPHA = 1_000, 10_000, 0.05
 FIRST, GROWTH = 128, 1.5  # votes at the first look where alpha is spent, and how much they grow from look to look
 LAST_LOOK = 0.5  # its part of alpha
@@ -103,20 +103,20 @@ class World:
         """2 delta for every radius, and last one that no lead reaches."""
         return np.array([2 * delta / (1 << DELTA_BITS) for delta in self.scheme.deltas])
 
-    def voting(self, salt: int) -> Any:
+    def voter(self, salt: int) -> Any:
         """What stands in for a model: votes drawn from the shares."""
-        return Drawn(self.shares, np.random.default_rng([self.seed, salt]))
+        return Drawn(self.scheme, self.shares, np.random.default_rng([self.seed, salt]))
 
 
 class Drawn:
-    """Votes by chance, where `sparsecert.votes.loop.Voting` has those of a model."""
+    """Votes by chance, where `sparsecert.votes.voter.Voter` has those of a model."""
 
-    ablation = SimpleNamespace(device=torch.device("cpu"))
+    device = torch.device("cpu")
 
-    def __init__(self, shares: Floats, chance: np.random.Generator) -> None:
-        self.shares, self.chance, self.classes = shares, chance, shares.shape[1] - 1
+    def __init__(self, scheme: Scheme, shares: Floats, chance: np.random.Generator) -> None:
+        self.scheme, self.shares, self.chance, self.classes = scheme, shares, chance, shares.shape[1] - 1
 
-    def begin(
+    def begin_count(
         self, _inputs: torch.Tensor, examples: Sequence[int], draws: range, _seed: int, _progress: object = None
     ) -> Callable[[], Counts]:
         """The votes of these inputs, as many as there are draws."""
@@ -148,12 +148,9 @@ def by_wealth(world: World, bound: str, sampling: Sequential) -> Outcome:
     """The package's own loop over looks and its certificates."""
     inputs = torch.zeros(len(world.true), 1)
     examples = range(len(inputs))
-    stopped = finish(
-        certify_in_stages(world.voting(1), inputs, examples, world.scheme, sampling, world.alpha, 0, bound)
-    )
-    label = np.array([certificate.interval.label for certificate in stopped.certificates])
-    radius = np.array([-1 if c.radius is None else c.radius for c in stopped.certificates])
-    return Outcome(label, radius, stopped.samples, stopped.answers)
+    sampling = replace(sampling, bound=bound)
+    found = finish(sampling.certify(world.voter(1), inputs, examples, world.alpha, 0, ignore))
+    return Outcome(found.selected, found.radii, found.samples, found.answers)
 
 
 def by_spending(world: World, bound: str, sampling: Sequential) -> Outcome:
@@ -165,11 +162,11 @@ def by_spending(world: World, bound: str, sampling: Sequential) -> Outcome:
     second = others.argmax(axis=1)
     looks = spaced(sampling.most)
     levels = parts(looks) * float(corrected_alpha(world.alpha, world.scheme, sampling.most))
-    voting, rows = world.voting(2), np.arange(len(label))
+    voter, rows = world.voter(2), np.arange(len(label))
     votes, taken = np.zeros(world.shares.shape, dtype=np.int64), np.zeros(len(label), dtype=np.int64)
     best, refuted = np.full(len(label), -1), np.zeros(len(label), dtype=np.bool_)
     for look, total in enumerate(looks):
-        fresh = voting.begin(None, rows, range(total - (looks[look - 1] if look else 0)), 0)()
+        fresh = voter.begin(None, rows, range(total - (looks[look - 1] if look else 0)), 0)()
         votes[rows] += np.column_stack((fresh.votes, fresh.invalid))
         taken[rows] = total
         leader, rival = against(votes[rows], label[rows], bound)
@@ -193,12 +190,12 @@ def by_spending(world: World, bound: str, sampling: Sequential) -> Outcome:
     return Outcome(label, best, selection.taken + taken, answers)
 
 
-def selected(world: World, sampling: Sequential) -> Votes:
+def selected(world: World, sampling: Sequential) -> StagedVotes:
     """Selection votes by the package's rule."""
-    votes = Votes(world.voting(3), torch.zeros(len(world.true), 1), range(len(world.true)), SELECTION, 0)
+    votes = StagedVotes(world.voter(3), torch.zeros(len(world.true), 1), range(len(world.true)), SELECTION, 0, ignore)
     rows = np.arange(len(world.true))
     for total in selection_stages(sampling.n0):
-        finish(votes.more(rows, total, None))
+        finish(votes.extend(rows, total))
         rows = rows[~clear(votes.counts, rows)]
         if not len(rows):
             break

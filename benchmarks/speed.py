@@ -31,8 +31,8 @@ from sparsecert.training import TrainingRun
 from sparsecert.training.batches import Batches
 from sparsecert.training.cuda_graph import step_function
 from sparsecert.training.recipes import RECIPES
-from sparsecert.votes.ablation import PRECISIONS, Ablation
-from sparsecert.votes.engine import Fused, scorer
+from sparsecert.votes.engine import FusedScorer
+from sparsecert.votes.precision import PRECISIONS
 
 N0, N, ALPHA, SEED = 1_000, 10_000, 0.05, 0
 MODEL, BAR = "mnist-k45", 1_500
@@ -87,23 +87,22 @@ def certifying(device: torch.device, precision: str, images: int, rate: float) -
 
 def passes(smoothed: Smoothed, device: torch.device) -> None:
     """Where the time of one pass of copies goes."""
-    ablation = Ablation(smoothed.model, smoothed.scheme, smoothed.encoding, device, smoothed.precision)
-    rows = smoothed.voting(sample_images(1)).rows
+    voter = smoothed.voter(sample_images(1))
+    rows, score = voter.rows, voter._scores
     images = sample_images(64).to(device)
     which = torch.arange(rows, device=device) % len(images)
     draws = torch.arange(rows, device=device) + ESTIMATION
-    score = scorer(ablation, images[:1])
     with torch.no_grad():
-        masks = ablation.scheme.masks_at(SEED, which, draws)
-        times = {"masks": seconds(lambda: ablation.scheme.masks_at(SEED, which, draws), device)}
-        if isinstance(score, Fused):
+        masks = smoothed.scheme.masks_at(SEED, which, draws)
+        times = {"masks": seconds(lambda: smoothed.scheme.masks_at(SEED, which, draws), device)}
+        if isinstance(score, FusedScorer):
             copies = score.copies(images, which, masks)
             times["encoding"] = seconds(lambda: score.copies(images, which, masks), device)
             times["network"] = seconds(lambda: score.network(copies), device)
         else:
-            encoded = ablation.encoding(images[which], masks)
-            times["encoding"] = seconds(lambda: ablation.encoding(images[which], masks), device)
-            times["network"] = seconds(lambda: ablation.scores(encoded), device)
+            encoded = smoothed.encoding(images[which], masks)
+            times["encoding"] = seconds(lambda: smoothed.encoding(images[which], masks), device)
+            times["network"] = seconds(lambda: smoothed.model(encoded), device)
     shares = ", ".join(f"{stage} {taken / sum(times.values()):.1%}" for stage, taken in times.items())
     print(f"one pass of {rows:,} copies: {shares} of {1e3 * sum(times.values()):.2f} ms")
 

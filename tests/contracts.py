@@ -1,10 +1,25 @@
-"""All schemes, encodings and methods, listed once; every contract runs over the list."""
+"""Examples of every scheme and encoding that is registered; every contract runs over them."""
 
 from __future__ import annotations
 
-from sparsecert.certificates import METHODS
-from sparsecert.encodings import Encoding, MeanFill, NullChannels
+from typing import Any
+
+from sparsecert import datasets
+from sparsecert.encodings import Encoding, Grouped, MeanFill, NullChannels
+from sparsecert.registry import ENCODINGS as ENCODING_KINDS
+from sparsecert.registry import METHODS, RECIPES
+from sparsecert.registry import SCHEMES as SCHEME_KINDS
 from sparsecert.schemes import Scheme, Uniform
+
+
+def _example(kind: type[Scheme]) -> Scheme:
+    """For images of 4 x 6 pixels; a count is 2, a probability a half."""
+    settings: dict[str, Any] = {"keep": 2} if "keep" in [option.setting for option in kind.options] else {}
+    for option in kind.options:
+        if option.required:
+            settings[option.setting] = "0.5" if option.type is str else 2
+    return kind.for_image((1, 4, 6), **settings)
+
 
 SCHEMES: list[Scheme] = [
     Uniform(units=1, keep=1),
@@ -16,10 +31,16 @@ SCHEMES: list[Scheme] = [
     Uniform(units=9, keep=9),
 ]
 SMALL_SCHEMES = [Uniform(units, keep) for units in range(1, 13) for keep in range(1, units + 1)]
-ENCODINGS: list[Encoding] = [
-    NullChannels(),
+ALL_SCHEMES = [*SCHEMES, *map(_example, SCHEME_KINDS.values())]  # of every kind
+ENCODINGS: list[Encoding] = [  # of every kind that shows NULL
     NullChannels(mean=[0.3], std=[0.2]),
-    MeanFill(0.25),
     MeanFill(0.25, centred=True),
+    *(
+        encoding
+        for kind in ENCODING_KINDS.values()
+        if kind is not Grouped  # which has tests of its own
+        for encoding in [kind.for_training(datasets.load("digits", "test"), RECIPES["digits"])]
+        if encoding.values is None
+    ),
 ]
 METHOD_NAMES = list(METHODS)

@@ -26,6 +26,7 @@ from click.testing import CliRunner
 from sparsecert import modelfile, schemes
 from sparsecert.cli import cli
 from sparsecert.schemes import FixedMasks
+from studies.levine_feizi_2020.command import NAME, command
 from tests.service.running import running
 
 ROOT = Path(__file__).parent.parent
@@ -81,6 +82,9 @@ class Reader:
         if line.startswith("curl "):
             self._curl(line)
             return
+        if line.startswith(f"{NAME} "):
+            self._study(line, only_understood)
+            return
         words = shlex.split(re.sub(r"^torchrun .*-m sparsecert", "sparsecert", line), comments=True)
         assert words[0] == "sparsecert", f"neither run nor understood: {line}"
         if only_understood:
@@ -90,6 +94,14 @@ class Reader:
             self._serve(words[2:])
         else:
             result = CliRunner().invoke(cli, [*words[1:], *_smaller(words[1:])])
+            assert result.exit_code == 0, f"{line}\n{result.output}{result.exception!r}"
+
+    def _study(self, line: str, only_understood: bool) -> None:
+        words = shlex.split(line.removeprefix(NAME))
+        command.make_context(NAME, list(words))
+        if not only_understood:
+            smaller = ["--epochs", "1", "--limit", "3", "--n0", "20", "--n", "50"] if "--epochs" in words else []
+            result = CliRunner().invoke(command, [*words, *smaller])
             assert result.exit_code == 0, f"{line}\n{result.output}{result.exception!r}"
 
     def _serve(self, words: list[str]) -> None:
@@ -123,19 +135,17 @@ def run_page(text: str, has: Collection[str] = ()) -> None:
 
 def understand(words: list[str]) -> None:
     """Parses a command as it would be before it runs: an unknown command, option or value is an error."""
-    command: click.Command = cli
+    asked: click.Command = cli
     context = cli.make_context("sparsecert", list(words))
-    while isinstance(command, click.Group):
-        name, found, rest = command.resolve_command(context, [*getattr(context, "_protected_args", ()), *context.args])
+    while isinstance(asked, click.Group):
+        name, found, rest = asked.resolve_command(context, [*getattr(context, "_protected_args", ()), *context.args])
         assert found is not None
-        command, context = found, found.make_context(name, rest, parent=context)
+        asked, context = found, found.make_context(name, rest, parent=context)
 
 
 def _smaller(words: list[str]) -> list[str]:
     """Options that come last and so replace the ones that are shown."""
     verb, model = words[0], words[1]
-    if verb == "reproduce" and "--epochs" in words:
-        return ["--epochs", "1", "--limit", "3", "--n0", "20", "--n", "50"]
     if "imagenet" in words and verb not in ("data", "info"):  # a residual network of 50 layers
         few = ["--limit", "2", "--n0", "4", "--n", "16"]
         return ["--device", "cpu", *(["--epochs", "1"] if verb == "train" else few)]

@@ -22,8 +22,7 @@ from sparsecert.modelfile import read, read_header, saved_precision, write
 from sparsecert.runs import certify_dataset
 from sparsecert.training import TrainingRun
 from sparsecert.training.recipes import RECIPES
-from sparsecert.votes.ablation import Ablation
-from sparsecert.votes.engine import Fused, scorer
+from tests.reference import Reference
 
 CPU, BF16, FP32 = torch.device("cpu"), torch.bfloat16, torch.float32
 MACHINES = {
@@ -60,10 +59,10 @@ def test_every_machine_votes_as_the_plain_model(machine: str, precision: str) ->
     """Copy by copy, but where two classes are as close as rounding."""
     g, image = sc.Smoothed.load("mnist-k45", precision=precision), _digit()
     which, draws = torch.zeros(64, dtype=torch.int64), torch.arange(64)
-    ablation = Ablation(g.model, g.scheme, g.encoding, CPU, g.precision)
+    reference = Reference(g.model, g.scheme, g.encoding, CPU, g.precision)
     with torch.no_grad():
-        plain = ablation.scores_of(image, which, 0, which, draws).float()
-        found = scorer(ablation, image)(image, which, 0, which, draws).float()
+        plain = reference.scores_of(image, which, 0, which, draws).float()
+        found = (reference.fused(image) or reference.scores)(image, which, reference.masks(0, which, draws)).float()
     best, second = plain.topk(2, dim=1).values.unbind(1)
     sure = best - second > (0.1 if g.precision == "bf16" else 1e-3) * plain.abs().max()
     assert sure.sum() > 30
@@ -79,13 +78,13 @@ def test_auto_is_bf16_only_where_the_hardware_multiplies_it(machine: str) -> Non
 
 def test_a_fused_path_is_taken_only_where_the_probe_allows_it(become: Become) -> None:
     model = models.build("digits-cnn", 2, 10).eval()
-    half, single = (Ablation(model, sc.Uniform(64, 9), sc.NullChannels(), CPU, name) for name in ("bf16", "fp32"))
+    half, single = (Reference(model, sc.Uniform(64, 9), sc.NullChannels(), CPU, name) for name in ("bf16", "fp32"))
     for name, machine in MACHINES.items():
         become(name)
         with torch.no_grad():
-            for ablation, dtype in ((half, BF16), (single, FP32)):
+            for reference, dtype in ((half, BF16), (single, FP32)):
                 if dtype not in machine.fused:
-                    assert not isinstance(scorer(ablation, torch.rand(1, 1, 8, 8)), Fused)
+                    assert reference.fused(torch.rand(1, 1, 8, 8)) is None
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
@@ -233,6 +232,6 @@ def test_a_precision_that_cannot_even_be_emulated_is_refused(become: Become, mon
 
 
 def test_every_command_that_computes_takes_auto() -> None:
-    for name in ("certify", "predict", "attack", "serve", "reproduce"):
+    for name in ("certify", "predict", "attack", "serve", "demo"):
         (option,) = (parameter for parameter in cli.commands[name].params if parameter.name == "precision")
         assert "auto" in option.type.choices  # type: ignore[attr-defined]

@@ -26,15 +26,13 @@ import torch
 
 from sparsecert import datasets
 from sparsecert.errors import InputError
-from sparsecert.procedures.exact import Exact
-from sparsecert.procedures.sequential import Sequential
+from sparsecert.procedures import Exact, Fixed, Sequential
 from sparsecert.records import Header, read
-from sparsecert.runs import Cluster, Drawn, Procedure, record_all, record_on_cluster
+from sparsecert.runs import Cluster, Drawn, Question, record_all, record_on_cluster
 from sparsecert.runs import cluster as clusters
 from sparsecert.runs import ray_pool as crews
 from sparsecert.runs.cluster import check_worker
 from sparsecert.runs.connection import connected, described, room
-from sparsecert.runs.procedures import Certify, CertifyExactly, CertifySequentially, Predict
 from sparsecert.runs.worker import Ready
 from sparsecert.schemes import Lattice, Uniform
 from sparsecert.smoothed import Smoothed
@@ -44,9 +42,9 @@ pytestmark = pytest.mark.check
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'sparsecert[ray]'")
 
-FIXED = Certify(20, 200, 0.05, 0, "two-sided")
-SEQUENTIAL = CertifySequentially(Sequential(max_samples=1_000, n0=100), 0.05, 0, "two-sided")
-PROCEDURES = {"fixed": FIXED, "sequential": SEQUENTIAL}
+FIXED = Question("certify", Fixed(20, 200), 0.05, 0)
+SEQUENTIAL = Question("certify", Sequential(max_samples=1_000, n0=100), 0.05, 0)
+QUESTIONS = {"fixed": FIXED, "sequential": SEQUENTIAL}
 ROWS = 64  # so that there are many groups, of 2 and of 4 inputs
 LIMIT = {"fixed": 48, "sequential": 80}
 
@@ -97,16 +95,16 @@ def _one_thread() -> Iterator[None]:
 
 def _local(trained: Path, out: Path, kind: str = "fixed") -> Path:
     smoothed = Smoothed.load(trained, rows=ROWS)
-    record_all(PROCEDURES[kind], smoothed, trained, datasets.load("digits"), out, LIMIT[kind])
+    record_all(QUESTIONS[kind], smoothed, trained, datasets.load("digits"), out, LIMIT[kind])
     return out
 
 
 def _on_cluster(
-    trained: Path, out: Path, procedure: Procedure, limit: int, cluster: Cluster | None = None, **more: Any
+    trained: Path, out: Path, question: Question, limit: int, cluster: Cluster | None = None, **more: Any
 ) -> Path:
     smoothed = Smoothed.load(trained, rows=ROWS)
     cluster = cluster or Cluster(workers=2)
-    record_on_cluster(cluster, procedure, smoothed, trained, datasets.load("digits"), out, limit, **more)
+    record_on_cluster(cluster, question, smoothed, trained, datasets.load("digits"), out, limit, **more)
     return out
 
 
@@ -121,7 +119,7 @@ def _content(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 @dataclass(frozen=True)
 class Watched:
-    """A procedure that does something in its worker before it computes a group; its records are those of `inner`."""
+    """A question that does something in its worker before it computes a group; its records are those of `inner`."""
 
     inner: Any
     act: Callable[[list[int]], None]
@@ -131,9 +129,9 @@ class Watched:
             raise AttributeError(name)
         return getattr(self.inner, name)
 
-    def work(self, smoothed: Any, group: Any, voting: Any, progress: Any) -> Any:
+    def steps(self, voter: Any, group: Any, on_progress: Any) -> Any:
         self.act(group.examples)
-        return (yield from self.inner.work(smoothed, group, voting, progress))
+        return (yield from self.inner.steps(voter, group, on_progress))
 
 
 def _sign(folder: Path, examples: list[int]) -> None:
@@ -153,7 +151,7 @@ def _warn(examples: list[int]) -> None:
     warnings.warn("the weather is odd", stacklevel=1)
 
 
-@pytest.mark.parametrize("kind", list(PROCEDURES))
+@pytest.mark.parametrize("kind", list(QUESTIONS))
 def test_a_worker_killed_in_the_middle_costs_no_vote(trained: Path, tmp_path: Path, kind: str) -> None:
     pids, reported = tmp_path / "pids", []
     pids.mkdir()
@@ -163,7 +161,7 @@ def test_a_worker_killed_in_the_middle_costs_no_vote(trained: Path, tmp_path: Pa
         if copies and sum(1 for _, taken in reported if taken) == 1:
             os.kill(int(next(pids.iterdir()).name), signal.SIGKILL)
 
-    watched = Watched(PROCEDURES[kind], partial(_sign, pids))
+    watched = Watched(QUESTIONS[kind], partial(_sign, pids))
     with pytest.warns(UserWarning, match=r"a worker died over inputs? \d+.*; another computes them again"):
         _on_cluster(trained, tmp_path / "c.jsonl", watched, LIMIT[kind], on_progress=tell)
     assert len(list(pids.iterdir())) >= 2
@@ -265,7 +263,7 @@ def test_a_module_of_ones_own_is_sent_and_warnings_come_back(tmp_path: Path) -> 
     network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(128, 10))
     Smoothed(network, Uniform(64, 16)).save(tmp_path / "m.safetensors")
     smoothed = Smoothed.load(tmp_path / "m.safetensors", torch.nn.Sequential(*network), rows=ROWS)
-    predict, digits = Predict(100, 0.05, 3), datasets.load("digits")
+    predict, digits = Question("predict", Fixed(n=100), 0.05, 3), datasets.load("digits")
     model, watched = tmp_path / "m.safetensors", Watched(predict, _warn)
     with pytest.warns(UserWarning, match="the weather is odd"):
         record_on_cluster(Cluster(workers=1), watched, smoothed, model, digits, tmp_path / "p.jsonl", 10)
@@ -300,7 +298,7 @@ def test_another_run_is_refused_and_untouched(trained: Path, tmp_path: Path) -> 
 
 
 def test_the_command_killed_by_sigkill_ends_with_the_same_content(trained: Path, tmp_path: Path, address: str) -> None:
-    out, certify = tmp_path / "c.jsonl", Certify(50, 1_000, 0.05, 0, "two-sided")
+    out, certify = tmp_path / "c.jsonl", Question("certify", Fixed(50, 1_000), 0.05, 0)
     settings = ["--data", "digits", "--limit", 40, "--n0", 50, "--n", 1_000, "--rows", ROWS, "--out", out]
     cluster = ["--ray", "auto", "--workers", 2, "--device", "cpu"]
     command = list(map(str, [sys.executable, "-m", "sparsecert", "certify", trained, *settings, *cluster]))
@@ -401,7 +399,7 @@ def test_fixed_masks_are_certified_as_on_one_machine(trained: Path, tmp_path: Pa
     lattice, network = Lattice(8, 8, 8), Smoothed.load(trained)
     model = tmp_path / "lattice.safetensors"
     Smoothed(network.model, lattice, network.encoding, classes=10, facts=network.facts).save(model)
-    procedure, local = CertifyExactly.by(lattice, Exact()), tmp_path / "local.jsonl"
-    record_all(procedure, Smoothed.load(model, rows=ROWS), model, datasets.load("digits"), local, 80)
-    spread = _on_cluster(model, tmp_path / "spread.jsonl", procedure, 80)
+    question, local = Question("certify", Exact(), None, 0), tmp_path / "local.jsonl"
+    record_all(question, Smoothed.load(model, rows=ROWS), model, datasets.load("digits"), local, 80)
+    spread = _on_cluster(model, tmp_path / "spread.jsonl", question, 80)
     assert _content(spread) == _content(local)

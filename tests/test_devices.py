@@ -15,9 +15,10 @@ from sparsecert import datasets
 from sparsecert.attacks import AllMasks, Pointwise, Saliency
 from sparsecert.datasets import folder
 from sparsecert.encodings import MeanFill, NullChannels, ReplacedValues
+from sparsecert.procedures import Exact
 from sparsecert.schemes import ESTIMATION, MAX_DRAWS, TRAINING, Lattice, RandomValues, Scheme, Uniform
 from sparsecert.smoothed import Smoothed
-from sparsecert.training import TrainingRun, random_values
+from sparsecert.training import TrainingRun
 from sparsecert.training.cuda_graph import GraphedSteps, step_each, step_function
 from sparsecert.training.objective import CompiledObjective, objective
 from sparsecert.training.recipes import RECIPES
@@ -43,7 +44,7 @@ def test_replaced_values_are_the_same_on_cpu_and_gpu() -> None:
 @pytest.mark.parametrize("masks", ["minibatch", "sample"])
 def test_captured_steps_of_random_values_are_the_steps_taken_one_by_one(masks: str) -> None:
     data, recipe = datasets.load("digits", "train"), replace(RECIPES["digits"].shortened(2), masks=masks)
-    scheme, encoding = random_values(data, "0.5", 17)
+    scheme, encoding = RandomValues(64, "0.5", 17), ReplacedValues(17)
     one, other = (TrainingRun(data, recipe, scheme, encoding, 0, torch.device("cuda")) for _ in range(2))
     captured = GraphedSteps(torch.device("cuda"))
     for _ in range(6):
@@ -184,9 +185,9 @@ def test_the_compiled_objective_is_the_plain_one() -> None:
 def test_all_masks_are_attacked_on_the_gpu(rule: str, digits: tuple[torch.Tensor, torch.Tensor]) -> None:
     """Lines of attempts and gradients with images on the CPU, as attacks hand them over."""
     smoothed = Smoothed(nearest_mean().model, Lattice(8, 8, 8), classes=10).to("cuda")
-    images, sure = digits[0][:6], smoothed.certify_exactly(digits[0][:6], rule=rule)
+    images, sure = digits[0][:6], smoothed.certify(digits[0][:6], Exact(rule))
     for attack in (Pointwise(restarts=2, rounds=1), Saliency()):
         found = attack(AllMasks(smoothed, rule), images, torch.from_numpy(sure.labels))
-        again = smoothed.certify_exactly(found.adversarial, rule=rule)
+        again = smoothed.certify(found.adversarial, Exact(rule))
         assert found.said.tolist() == again.labels.tolist()
         assert (found.distances[found.succeeded].numpy() > sure.radii[found.succeeded.numpy()]).all()

@@ -62,7 +62,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_everything_of_the_package_is_in_the_wheel(wheel: Path) -> None:
-    """Models, data, published tables, whatever lies beside the code: no list to be forgotten."""
+    """Models, data, templates, whatever lies beside the code: no list to be forgotten."""
     package = ROOT / "src"
     wanted = {
         path.relative_to(package).as_posix()

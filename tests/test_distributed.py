@@ -50,7 +50,9 @@ def test_the_parts_of_a_batch_are_the_batch(batch: int, size: int) -> None:
 
 def test_two_processes_end_in_the_weights_of_one(tmp_path: Path) -> None:
     done = [
-        _run(count, "-m", "sparsecert", *TRAIN, "--epochs", "2", "--masks", "minibatch", "--out", str(tmp_path / name))
+        _run(
+            count, "-m", "sparsecert", *TRAIN, "--epochs", "2", "--mask-per", "minibatch", "--out", str(tmp_path / name)
+        )
         for count, name in ((1, "one"), (2, "two"))
     ]
     assert [run.stdout.count("wrote") for run in done] == [1, 1], done[1].stderr

@@ -16,8 +16,10 @@ import numpy as np
 import pytest
 import torch
 
-from sparsecert import encodings, schemes
 from sparsecert.cli import cli
+from sparsecert.cli.registered import Registered
+from sparsecert.registry import REGISTRIES
+from studies.levine_feizi_2020.command import NAME, command
 from tests.datasets.made import write_image, write_small_mnist
 from tests.pages import COMMANDS, ROOT, blocks_of, run_page, understand
 
@@ -30,15 +32,16 @@ FETCHED = re.compile(
     r"<(?:script|img|iframe|source)[^>]+src=\"(?:https?:)?//"
     r"|<link[^>]+(?:stylesheet|preconnect|preload|icon)[^>]+href=\"(?:https?:)?//"
 )
-REPRODUCED = "mnist/k45", "mnist/attacks", "mnist-sample"  # of results/, what the pages certify again
+STUDY = "studies/levine_feizi_2020/results"
+RECORDS = "results/mnist-sample", f"{STUDY}/mnist/k45", f"{STUDY}/mnist/attacks"  # what the pages certify again
 
 
 @pytest.fixture(autouse=True)
 def _as_before(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """In a folder of its own; what an example registers or seeds is gone afterwards."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(schemes, "KINDS", schemes.KINDS.copy())
-    monkeypatch.setattr(encodings, "KINDS", encodings.KINDS.copy())
+    for registry in REGISTRIES:
+        monkeypatch.setattr(registry, "_things", {**registry})
     with torch.random.fork_rng(devices=[]):
         yield
 
@@ -48,8 +51,10 @@ def test_every_example_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: p
     """What needs a cluster runs with the other tests of clusters."""
     text = page.read_text()
     if "results/" in "".join(block.text for block in blocks_of(text)):
-        for folder in REPRODUCED:
-            shutil.copytree(ROOT / "results" / folder, tmp_path / "results" / folder)
+        for folder in RECORDS:
+            shutil.copytree(ROOT / folder, tmp_path / folder)
+        (out,) = (parameter for parameter in command.params if parameter.name == "out")
+        monkeypatch.setattr(out, "default", tmp_path / STUDY)  # nothing is written to the repository
     if page.stem == "imagenet":
         _write_photographs(tmp_path / "data" / "imagenet")
         monkeypatch.setenv("SPARSECERT_DATA", str(tmp_path / "data"))
@@ -72,11 +77,14 @@ def test_what_the_pages_need_is_there_in_some_test() -> None:
     assert needs == {None, "photographs", "MNIST", "a cluster"}
 
 
-def test_the_commands_that_make_everything_anew_are_understood() -> None:
-    commands = re.findall(r"`sparsecert ([^`]+)`", (DOCS / "reproduce.md").read_text())
-    assert len(commands) >= 7
-    for line in commands:
-        understand(shlex.split(line))
+def test_the_commands_of_the_study_are_understood() -> None:
+    reproduce, results = ((DOCS / f"{page}.md").read_text() for page in ("reproduce", "results"))
+    targets = re.findall(r"`((?:table-\d|exact) [^`]*--out [^`]+)`", reproduce)
+    assert len(targets) == 6
+    targets += re.findall(r"`reproduce\s([^`]+)`", results)
+    assert len(targets) >= 20
+    for line in targets:
+        command.make_context(NAME, shlex.split(line))
 
 
 @pytest.mark.parametrize(
@@ -116,27 +124,43 @@ def test_no_example_is_hidden_from_the_tests(page: Path) -> None:
     )
 
 
-def _parameters(command: click.Command) -> Iterator[click.Parameter]:
+def _parameters(of: click.Command) -> Iterator[click.Parameter]:
     """Of a command, or of all the commands of a group."""
-    yield from command.params
-    for child in command.commands.values() if isinstance(command, click.Group) else ():
+    yield from of.params
+    for child in of.commands.values() if isinstance(of, click.Group) else ():
         yield from _parameters(child)
+
+
+def _flags(command: click.Command) -> Iterator[str]:
+    """Those of a command, and of all that can be chosen by them."""
+    for parameter in _parameters(command):
+        yield from parameter.opts
+        if isinstance(parameter.type, Registered) and parameter.type.with_options:
+            yield from (option.flag for thing in parameter.type.registry.values() for option in thing.options)
+
+
+def test_the_page_of_extensions_lists_everything() -> None:
+    text = (DOCS / "extending.md").read_text()
+    rows = re.findall(r"^\| [^|]+ \| `src/sparsecert/(\S+)` \| `(\w+)` \| `(\S+)` \| (.+) \|$", text, re.MULTILINE)
+    assert [(folder, variable, group, re.findall(r"`([^`]+)`", names)) for folder, variable, group, names in rows] == [
+        (registry.folder, registry.variable, registry.group, list(registry)) for registry in REGISTRIES
+    ]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_files_and_commands_it_names_exist(page: Path) -> None:
     text = re.sub(r"(?s)```.*?```", "", page.read_text())
-    for name in re.findall(r"`((?:src|tests|examples|results|benchmarks)/[\w/.-]*)`", text):
+    for name in re.findall(r"`((?:src|tests|examples|results|studies|benchmarks)/[\w/.-]*)`", text):
         assert (ROOT / name).exists(), name
     for verb, rest in re.findall(rf"`(?:sparsecert )?({'|'.join(cli.commands)})( [^`]*)?`", text):
-        known = {option for parameter in _parameters(cli.commands[verb]) for option in parameter.opts}
+        known = {"--help", *_flags(cli.commands[verb])}
         assert {*re.findall(r"--[a-z0-9-]+", rest)} <= known, (verb, rest)
     makefile = (ROOT / "Makefile").read_text()
     for target in re.findall(r"`make ([a-z]+)`", text):
         assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
 
 
-@pytest.mark.parametrize("words", ["certify mnist-k45 --data mnist --limits 3", "reproduce table-99", "records join"])
+@pytest.mark.parametrize("words", ["certify mnist-k45 --data mnist --limits 3", "report --format x a", "records join"])
 def test_a_command_that_is_not_understood_is_noticed(words: str) -> None:
     with pytest.raises(Exception, match=r"No such|Invalid|not one of"):
         understand(words.split())

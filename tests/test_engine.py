@@ -15,12 +15,12 @@ from sparsecert.models.resnet import Residual
 from sparsecert.schemes import Uniform
 from sparsecert.smoothed import Smoothed
 from sparsecert.votes import engine
-from sparsecert.votes.ablation import Ablation
-from sparsecert.votes.engine import Fused, fused_on_cuda, scorer
+from sparsecert.votes.engine import FusedScorer, fuse_on_cuda
 from sparsecert.votes.engine import encode as shown
 from sparsecert.votes.engine.fused import folded
 from sparsecert.votes.engine.layers import Features
 from sparsecert.votes.engine.layout import layout_of
+from tests.reference import Reference
 
 CPU, FLOAT64, HALF = torch.device("cpu"), torch.float64, torch.bfloat16
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
@@ -55,16 +55,18 @@ def test_folded_networks_and_layouts_are_the_model_and_the_encoding(
 ) -> None:
     channels = 3 if encoding in COLOUR else 1
     model = _stack(encoding.channels(channels), kernel, stride, padding, size).double()
-    ablation = Ablation(model, Uniform(size * size, size), encoding, CPU)
+    reference = Reference(model, Uniform(size * size, size), encoding, CPU)
     inputs = torch.rand(3, channels, size, size, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     which, draws = torch.tensor([0, 2, 1, 1, 0, 2]), torch.arange(6)
-    quick, network = fused_on_cuda(ablation, inputs.shape[1:], FLOAT64), folded(model, inputs.shape[1:], FLOAT64)
+    quick, network = reference.fused_as_on_cuda(inputs.shape[1:], FLOAT64), folded(model, inputs.shape[1:], FLOAT64)
     assert quick is not None
     assert network is not None
     assert network.block == (stride if (size + 2 * padding) % stride == 0 else 1)
     with torch.no_grad():
-        expected = ablation.scores_of(inputs, which, 5, which, draws)
-        torch.testing.assert_close(quick(inputs, which, 5, which, draws), expected, rtol=1e-5, atol=1e-6)
+        expected = reference.scores_of(inputs, which, 5, which, draws)
+        torch.testing.assert_close(
+            quick(inputs, which, reference.masks(5, which, draws)), expected, rtol=1e-5, atol=1e-6
+        )
 
 
 def test_the_papers_network_folds() -> None:
@@ -99,16 +101,18 @@ def _settled(model: nn.Module) -> nn.Module:
 def test_residual_networks_fold(name: str, size: int, block: int, encoding: Encoding) -> None:
     """Batch norm, shortcuts and sums, the 7 x 7 stem of stride 2 over blocks, pooling: exactly the model."""
     model = _settled(models.build(name, encoding.channels(3), 7).double())
-    ablation = Ablation(model, Uniform(size * size, size), encoding, CPU)
+    reference = Reference(model, Uniform(size * size, size), encoding, CPU)
     inputs = torch.rand(2, 3, size, size, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     which, draws = torch.tensor([0, 1, 1]), torch.arange(3)
-    quick, network = fused_on_cuda(ablation, inputs.shape[1:], FLOAT64), folded(model, inputs.shape[1:], FLOAT64)
+    quick, network = reference.fused_as_on_cuda(inputs.shape[1:], FLOAT64), folded(model, inputs.shape[1:], FLOAT64)
     assert quick is not None
     assert network is not None
     assert network.block == block
     with torch.no_grad():
-        expected = ablation.scores_of(inputs, which, 5, which, draws)
-        torch.testing.assert_close(quick(inputs, which, 5, which, draws), expected, rtol=1e-5, atol=1e-5)
+        expected = reference.scores_of(inputs, which, 5, which, draws)
+        torch.testing.assert_close(
+            quick(inputs, which, reference.masks(5, which, draws)), expected, rtol=1e-5, atol=1e-5
+        )
 
 
 @pytest.mark.parametrize(("precision", "dtype", "rounding"), [("fp32", torch.float32, 1e-5), ("bf16", HALF, 0.03)])
@@ -129,14 +133,14 @@ def test_the_cpu_form_scores_as_the_model(
         pytest.skip(f"this torch has no fused operations in {precision} for this CPU")
     for encoding in (NullChannels(), *([MeanFill(0.3)] if channels > 1 else [])):
         model = _settled(models.build(name, encoding.channels(channels), 7))
-        ablation = Ablation(model, Uniform(size * size, size), encoding, CPU, precision)
+        reference = Reference(model, Uniform(size * size, size), encoding, CPU, precision)
         inputs = torch.rand(3, channels, size, size, generator=torch.Generator().manual_seed(1))
         which, draws = torch.tensor([1, 1, 2, 2, 2]), torch.arange(5)
         with torch.no_grad():
-            quick = scorer(ablation, inputs[:1])
-            assert isinstance(quick, Fused)
-            expected = ablation.scores_of(inputs, which, 5, which, draws).float()
-            found = quick(inputs, which, 5, which, draws).float()
+            quick = reference.fused(inputs[:1])
+            assert isinstance(quick, FusedScorer)
+            expected = reference.scores_of(inputs, which, 5, which, draws).float()
+            found = quick(inputs, which, reference.masks(5, which, draws)).float()
         assert (found - expected).abs().max() <= rounding * expected.abs().max()
 
 
@@ -258,8 +262,8 @@ def test_an_encoding_that_changes_its_parents_is_respected() -> None:
 def test_numbers_without_fused_operations_take_the_model_itself() -> None:
     single = models.build("mnist-cnn", 2, 10)
     for model, precision in ((single, "fp16"), (models.build("mnist-cnn", 2, 10).double(), "fp32")):
-        ablation = Ablation(model, Uniform(784, 45), NullChannels(), CPU, precision)
-        assert scorer(ablation, torch.rand(1, 1, 28, 28)) == ablation.scores_of
+        reference = Reference(model, Uniform(784, 45), NullChannels(), CPU, precision)
+        assert reference.fused(torch.rand(1, 1, 28, 28)) is None
 
 
 @pytest.fixture
@@ -267,7 +271,7 @@ def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets the engine fuse on the CPU as on a GPU, by the kernels' twins."""
     tensor_cores = frozenset({HALF, torch.float16})
     monkeypatch.setattr(devices, "support", lambda device: Support(tensor_cores, tensor_cores))
-    monkeypatch.setattr(engine, "fused_on_cpu", fused_on_cuda)
+    monkeypatch.setattr(engine, "fuse_on_cpu", fuse_on_cuda)
 
 
 @pytest.mark.usefixtures("as_on_a_gpu")
@@ -277,7 +281,7 @@ def test_the_fused_form_votes_as_the_plain_one_but_for_rounding(encoding: Encodi
     model = Smoothed.load("mnist-k45").model if encoding is ENCODINGS[0] else untrained
     images = torch.from_numpy(datasets.load("mnist-sample").images.batch(range(4))).float() / 255
     smoothed = Smoothed(model, Uniform(784, 45), encoding, precision="bf16")
-    assert isinstance(smoothed.voting(images)._scores, Fused)
+    assert isinstance(smoothed.voter(images)._scores, FusedScorer)
     fused_votes = smoothed.count(images, 0, 150).votes
     plain = Smoothed(model, Uniform(784, 45), encoding, precision="fp32").count(images, 0, 150).votes
     assert (fused_votes.sum(axis=1) == 150).all()
@@ -388,13 +392,13 @@ def test_residual_networks_score_as_the_model_on_a_gpu(name: str, size: int, pre
     inputs = torch.rand(3, 3, size, size, generator=torch.Generator().manual_seed(1)).cuda()
     which, draws = torch.tensor([0, 1, 2, 2], device="cuda"), torch.arange(4, device="cuda")
     exact, half = (
-        Ablation(model, Uniform(size * size, size), COLOUR[0], inputs.device, kind) for kind in ("fp32", precision)
+        Reference(model, Uniform(size * size, size), COLOUR[0], inputs.device, kind) for kind in ("fp32", precision)
     )
     with torch.no_grad():
-        quick = scorer(half, inputs[:1])
-        assert isinstance(quick, Fused)
+        quick = half.fused(inputs[:1])
+        assert isinstance(quick, FusedScorer)
         expected = exact.scores_of(inputs, which, 5, which, draws)
-        found = quick(inputs, which, 5, which, draws).float()
+        found = quick(inputs, which, half.masks(5, which, draws)).float()
     assert (found - expected).abs().max() <= 0.03 * expected.abs().max()
 
 

@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from sparsecert.certificates.adversary import PerturbedUnits
-from sparsecert.certificates.patches import PerturbedPatch
 from sparsecert.certificates.plurality import firsts, tallied, winner
 from sparsecert.encodings import Grouped, NullChannels
 from sparsecert.errors import InputError
+from sparsecert.procedures import Exact
 from sparsecert.schemes import Bands, FixedMasks, Lattice, Partition, Uniform
 from sparsecert.smoothed import Smoothed
-from sparsecert.votes.loop import ranked
+from sparsecert.votes.voter import rank
 
 RULES = "plurality", "run-off"
 
@@ -47,7 +46,7 @@ def test_no_change_of_black_and_white_images_within_the_radius_alters_the_answer
     images = torch.tensor(list(product((0.0, 1.0), repeat=6))).view(64, 1, 2, 3)
     radii = set()
     for seed in range(6):
-        found = _smoothed(scheme, 3, seed).certify_exactly(images, rule=rule)
+        found = _smoothed(scheme, 3, seed).certify(images, Exact(rule))
         apart = (images.flatten(1)[:, None] != images.flatten(1)[None]).sum(dim=2).numpy()
         for row in range(64):
             near = apart[row] <= found.radii[row]
@@ -59,7 +58,7 @@ def test_no_change_of_black_and_white_images_within_the_radius_alters_the_answer
 def test_the_votes_are_those_of_every_mask() -> None:
     scheme, image = Lattice(4, 4, 4, rounds=2), torch.rand(3, 1, 4, 4, generator=torch.Generator().manual_seed(0))
     smoothed = _smoothed(scheme, 5, 1)
-    found = smoothed.certify_exactly(image, rule="plurality")
+    found = smoothed.certify(image, Exact("plurality"))
     for row in range(3):
         copies = NullChannels()(image[[row] * len(scheme.table)], scheme.all_masks())
         labels = smoothed.model(copies).argmax(dim=1)
@@ -73,8 +72,7 @@ def test_patches_of_every_position_and_colour() -> None:
     generator = torch.Generator().manual_seed(3)
     images = torch.randint(0, 2, (20, 1, 3, 4), generator=generator).float()
     smoothed = _smoothed(scheme, 2, 2)
-    adversary = PerturbedPatch(scheme.table, 3, 4)
-    found = smoothed.certify_exactly(images, rule="plurality", adversary=adversary)
+    found = smoothed.certify(images, Exact("plurality"))  # bands are for patches
     assert set(found.radii.tolist()) > {0}
     for row in range(20):
         side = int(found.radii[row])
@@ -84,45 +82,39 @@ def test_patches_of_every_position_and_colour() -> None:
             colours = torch.tensor(list(product((0.0, 1.0), repeat=side * side))).view(-1, 1, side, side)
             altered = images[row].repeat(len(colours), 1, 1, 1)
             altered[:, :, top : top + side, left : left + side] = colours
-            assert (smoothed.certify_exactly(altered, rule="plurality").labels == found.labels[row]).all()
+            assert (smoothed.certify(altered, Exact("plurality")).labels == found.labels[row]).all()
 
 
 def test_patches_of_another_image_than_the_inputs_are_refused() -> None:
     """Columns of a 7 x 5 image are scattered over one of 5 x 7: 2 x 2 pixels meet four of them, not two."""
     swapped, images = Bands(7, 5, 1), torch.rand(1, 1, 5, 7, generator=torch.Generator().manual_seed(0))
     with pytest.raises(InputError, match=r"patches of a 7 x 5 image .* form an image of 5 x 7"):
-        _smoothed(swapped, 2, 0).certify_exactly(images, adversary=PerturbedPatch(swapped.table, 7, 5))
+        _smoothed(swapped, 2, 0).certify(images, Exact(against="patches"))
     scheme = Bands(5, 7, 2)
-    with pytest.raises(InputError, match="damage must be that of the masks of Bands"):
-        _smoothed(scheme, 2, 0).certify_exactly(images, adversary=PerturbedPatch(Bands(5, 7, 1).table, 5, 7))
-    with pytest.raises(InputError, match="damage must be that of the masks of Bands"):
-        _smoothed(scheme, 2, 0).certify_exactly(images, adversary=PerturbedUnits(Bands(5, 7, 1).table))
     shuffled = Grouped(NullChannels(), np.random.default_rng(0).permutation(35).reshape(5, 7))
     with pytest.raises(InputError, match="form no image"):
-        Smoothed(Reader(35, 2, 0), scheme, shuffled).certify_exactly(
-            images, adversary=PerturbedPatch(scheme.table, 5, 7)
-        )
+        Smoothed(Reader(35, 2, 0), scheme, shuffled).certify(images, Exact(against="patches"))
 
 
 def test_ranks_favour_the_lower_class_and_have_no_opinion_on_what_is_not_finite() -> None:
     scores = torch.tensor(
         [[1.0, 3.0, 3.0, 2.0], [0.0, 0.0, 0.0, 0.0], [1.0, torch.nan, 0.0, 2.0], [1.0, torch.inf, 0, 0]]
     )
-    assert ranked(scores).tolist() == [[3, 0, 1, 2], [0, 1, 2, 3], [0, 0, 0, 0], [0, 0, 0, 0]]
+    assert rank(scores).tolist() == [[3, 0, 1, 2], [0, 1, 2, 3], [0, 0, 0, 0], [0, 0, 0, 0]]
 
 
 def test_a_scheme_of_random_masks_is_refused() -> None:
     smoothed = Smoothed(Reader(6, 2, 0), Uniform(6, 2), NullChannels())
     with pytest.raises(InputError, match="needs a fixed set, such as Lattice"):
-        smoothed.certify_exactly(torch.rand(1, 1, 2, 3))
+        smoothed.certify(torch.rand(1, 1, 2, 3), Exact())
     with pytest.raises(InputError, match="rule must be one of plurality, run-off"):
-        _smoothed(Lattice(2, 3, 3), 2, 0).certify_exactly(torch.rand(1, 1, 2, 3), rule="borda")
+        _smoothed(Lattice(2, 3, 3), 2, 0).certify(torch.rand(1, 1, 2, 3), Exact("borda"))
 
 
 def test_the_radius_never_shrinks_with_time_for_the_linear_program() -> None:
     scheme = Partition(9, 3, rounds=3)
     smoothed, images = _smoothed(scheme, 3, 5), torch.rand(12, 1, 3, 3, generator=torch.Generator().manual_seed(1))
-    quick, slow = (smoothed.certify_exactly(images, seconds=seconds) for seconds in (0.0, 5.0))
+    quick, slow = (smoothed.certify(images, Exact(seconds=seconds)) for seconds in (0.0, 5.0))
     assert (quick.labels == slow.labels).all()
     assert (quick.radii <= slow.radii).all()
     assert np.array_equal(quick.ranks, slow.ranks)

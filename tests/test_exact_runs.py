@@ -36,8 +36,8 @@ from sparsecert.smoothed import Smoothed
 LIMIT, ROWS = 40, 64
 SCHEMES = {
     "lattice": ["--scheme", "lattice", "--parts", "8"],
-    "partition": ["--scheme", "partition", "--parts", "6", "--rounds", "2", "--scheme-seed", "3"],
-    "bands": ["--scheme", "bands", "--size", "2", "--rows"],
+    "partition": ["--scheme", "partition", "--parts", "6", "--partitions", "2", "--scheme-seed", "3"],
+    "bands": ["--scheme", "bands", "--size", "2", "--horizontal"],
 }
 
 
@@ -80,11 +80,10 @@ def test_records_are_what_smoothed_returns(folders: dict[str, Path], name: str) 
     data = datasets.load("digits", "test")
     examples = [line.example for line in found.lines]
     assert examples == data.spaced_indices(LIMIT).tolist()
-    adversary = PerturbedPatch(scheme.table, 8, 8) if name == "bands" else PerturbedUnits(scheme.table)
     pixels = np.stack([data.images.batch([example])[0] for example in examples])
     import torch
 
-    again = smoothed.certify_exactly(torch.from_numpy(pixels).float() / 255, adversary=adversary)
+    again = smoothed.certify(torch.from_numpy(pixels).float() / 255)
     assert np.array_equal(_ranks(found), again.ranks)
     assert [line.label for line in found.lines] == again.labels.tolist()
     assert [line.radius for line in found.lines] == again.radii.tolist()
@@ -224,12 +223,12 @@ def test_what_fixed_masks_need_is_refused_of_others(
     assert _cli("certify", folders["bands"], "--data", "digits", "--seconds", "1", "--out", out) == 2
     assert "seconds is for altered pixels" in capsys.readouterr().err
     data = datasets.load("digits", "test")
-    with pytest.raises(InputError, match="leave them out with exactly"):
-        certify_dataset(Smoothed.load(folders["bands"]), folders["bands"], data, out, n=100, exactly=Exact())
+    with pytest.raises(InputError, match=r"n are short for Fixed\(n0, n\); leave them out beside Exact"):
+        certify_dataset(Smoothed.load(folders["bands"]), folders["bands"], data, out, n=100, procedure=Exact())
     with pytest.raises(InputError, match="draws its masks at random; an exact certificate needs a fixed set"):
-        certify_dataset(Smoothed.load(trained), trained, data, out, exactly=Exact())
-    with pytest.raises(InputError, match="leave them out with rule"):
-        predict_dataset(Smoothed.load(folders["bands"]), folders["bands"], data, out, n=100, rule="run-off")
+        certify_dataset(Smoothed.load(trained), trained, data, out, procedure=Exact())
+    with pytest.raises(InputError, match="leave them out beside Exact"):
+        predict_dataset(Smoothed.load(folders["bands"]), folders["bands"], data, out, Exact(), n=100)
     assert not out.exists()
 
 
@@ -237,12 +236,15 @@ def test_what_fixed_masks_need_is_refused_of_others(
     ("given", "message"),
     [
         (["--scheme", "blocks"], "scheme blocks needs size"),
-        (["--scheme", "lattice", "--parts", "8", "--keep", "3"], "--keep is for --scheme uniform"),
-        (["--parts", "8"], "--parts is for a fixed set of masks; add --scheme"),
-        (["--rows"], "--rows is for a fixed set of masks"),
+        (
+            ["--scheme", "lattice", "--parts", "8", "--keep", "3"],
+            "--keep is for --scheme all-subsets or --scheme uniform",
+        ),
+        (["--parts", "8"], "--parts is for --scheme lattice or --scheme partition; add that"),
+        (["--horizontal"], "--horizontal is for --scheme bands"),
         (["--scheme", "bands", "--size", "9"], "size must be a whole number between 1 and 8, got 9"),
-        (["--scheme", "lattice", "--parts", "3", "--rounds", "99"], "lattice partitions into 3 parts"),
-        (["--plain", "cnn", "--parts", "3"], "--parts is for training on ablated inputs"),
+        (["--scheme", "lattice", "--parts", "3", "--partitions", "99"], "lattice partitions into 3 parts"),
+        (["--plain", "cnn", "--scheme", "lattice", "--parts", "3"], "--scheme is for training on ablated inputs"),
     ],
 )
 def test_training_refuses_what_does_not_fit(
@@ -255,7 +257,7 @@ def test_training_refuses_what_does_not_fit(
 
 def _certify(folder: Path, out: Path, **settings: Any) -> records.Records:
     data = datasets.load("digits", "test")
-    certify_dataset(Smoothed.load(folder, rows=ROWS), folder, data, out, exactly=Exact(), limit=LIMIT, **settings)
+    certify_dataset(Smoothed.load(folder, rows=ROWS), folder, data, out, procedure=Exact(), limit=LIMIT, **settings)
     return records.read(out)
 
 
@@ -378,7 +380,7 @@ def test_linear_programs_only_enlarge_and_are_told(folders: dict[str, Path], tmp
     out, data = tmp_path / "certify.jsonl", datasets.load("digits", "test")
     exactly = Exact(seconds=0.02)
     certify_dataset(
-        Smoothed.load(folders["partition"], rows=ROWS), folders["partition"], data, out, exactly=exactly, limit=4
+        Smoothed.load(folders["partition"], rows=ROWS), folders["partition"], data, out, procedure=exactly, limit=4
     )
     slow = records.read(out)
     quick = {line.example: line.radius for line in _certify(folders["partition"], tmp_path / "quick.jsonl").lines}
@@ -408,7 +410,7 @@ def test_an_attack_is_on_the_vote_of_all_masks(folders: dict[str, Path], attacke
     assert (run["rule"], run["masks"], run["scheme"]) == ("run-off", 8, smoothed.scheme.config())
     assert not {"n", "alpha", "error"} & run.keys()
     images = adversarial_images(found, datasets.load("digits", "test"))
-    said = smoothed.certify_exactly(images).labels.tolist()
+    said = smoothed.certify(images, Exact()).labels.tolist()
     for line, label in zip(found.lines, said, strict=True):
         assert label == (line.true if line.distance is None else line.answer)
         assert (label == line.true) == (line.distance is None)
@@ -485,7 +487,7 @@ def test_attacks_that_say_nothing_of_a_certificate_are_refused(
             (sampled, attacked["lattice"]),
             "attacks the vote of a fixed set of masks: they cannot be compared",
         ),
-        ((exact, attacked["lattice"], "--rule", "plurality"), "attacks the vote by run-off: they cannot be compared"),
+        ((exact, attacked["lattice"], "--rule", "plurality"), "attacks the vote by run-off: they say nothing of each"),
         ((patches, attacked["bands"]), "certified against patches, whose radius is the side of a square"),
         ((patches, attacked["lattice"]), "does not belong to"),
         ((exact, attacked["bands"]), "does not belong to"),
@@ -543,8 +545,8 @@ def test_a_report_makes_no_patches_of_units_that_are_not_beside_each_other(
     g, model, data = Smoothed(net, scheme, encoding, classes=10), tmp_path / "m.safetensors", datasets.load("digits")
     g.save(model)
     with pytest.raises(InputError, match=message):
-        certify_dataset(g, model, data, tmp_path / "patches.jsonl", exactly=Exact(against="patches"), limit=2)
-    certify_dataset(g, model, data, tmp_path / "pixels.jsonl", exactly=Exact(against="pixels"), limit=2)
+        certify_dataset(g, model, data, tmp_path / "patches.jsonl", procedure=Exact(against="patches"), limit=2)
+    certify_dataset(g, model, data, tmp_path / "pixels.jsonl", procedure=Exact(against="pixels"), limit=2)
     found = records.read(tmp_path / "pixels.jsonl")
     assert summarise(found).against == "pixels"
     with pytest.raises(InputError, match=message):

@@ -26,7 +26,7 @@ from sparsecert.smoothed import Smoothed
 
 SETTINGS: dict[str, tuple[Any, dict[str, Any]]] = {
     "fixed": (certify_dataset, {"n0": 20, "n": 100}),
-    "sequential": (certify_dataset, {"sampling": Sequential(max_samples=600, n0=50)}),
+    "sequential": (certify_dataset, {"procedure": Sequential(max_samples=600, n0=50)}),
     "predict": (predict_dataset, {"n": 100}),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import resource
 import subprocess
 import sys
 from collections import defaultdict
@@ -59,6 +60,8 @@ def test_certifying_old_votes_again_needs_no_torch() -> None:
         ["--help"],
         ["certify", "--help"],
         ["attack", "--help"],
+        ["train", "--help"],
+        ["train", "--scheme", "lattice", "--help"],
         ["serve", "--help"],
         ["data", "get", "--help"],
         ["records", "merge", "--help"],
@@ -82,12 +85,29 @@ def test_class_names_are_unique() -> None:
     assert {name: files for name, files in found.items() if len(files) > 1} == {}
 
 
+@pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["attack", "--help"], ["certify", "--help"]])
+def test_help_takes_less_than_a_third_of_a_second(arguments: list[str]) -> None:
+    """Of computing time, at best: other processes on the machine do not count."""
+    seconds = []
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-m", "sparsecert", *arguments], check=True, stdout=subprocess.DEVNULL)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
+    assert min(seconds) < 0.3
+
+
 def test_no_pickle_is_ever_loaded() -> None:
     unsafe = re.compile(r"\bpickle\b(?! is ever loaded)|torch\.load\(|np\.load\(|joblib|dill|marshal|\beval\(|\bexec\(")
     found = [
         f"{path.name}: {line}" for path in SOURCES for line in path.read_text().splitlines() if unsafe.search(line)
     ]
     assert [line for line in found if "No pickle" not in line and "model.eval()" not in line] == []
+
+
+def test_the_package_imports_nothing_of_the_studies() -> None:
+    outside = re.compile(r"^\s*(from|import) (studies|benchmarks|results|tests)\b")
+    assert [path.name for path in SOURCES for line in path.read_text().splitlines() if outside.search(line)] == []
 
 
 def test_nothing_reads_a_global_generator() -> None:

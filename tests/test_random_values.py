@@ -23,13 +23,15 @@ from sparsecert.certificates import METHODS, certify_anytime, lead
 from sparsecert.cli import cli
 from sparsecert.datasets.dataset import ArrayImages, Dataset
 from sparsecert.errors import InputError
+from sparsecert.procedures import Exact
 from sparsecert.reports import summarise
 from sparsecert.runs import certify_dataset
 from sparsecert.schemes import ATTACK
 from sparsecert.smoothed import Smoothed
-from sparsecert.training import Stop, TrainingProgress, TrainingRun, random_values, train
+from sparsecert.training import Stop, TrainingProgress, TrainingRun, train
 from sparsecert.training.recipes import RECIPES
 
+NOISE = "--scheme", "random-values"
 QUICK = replace(RECIPES["digits"].shortened(2), masks="sample")
 Digits = tuple[torch.Tensor, torch.Tensor]
 
@@ -50,7 +52,21 @@ def _sparsecert(*arguments: object) -> Result:
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a short run by the command line, with records of ten certificates."""
     out = tmp_path_factory.mktemp("random-values")
-    done = _sparsecert("train", "--data", "digits", "--kappa", "0.6", "--values", 17, "--epochs", 2, "--out", out)
+    done = _sparsecert(
+        "train",
+        "--data",
+        "digits",
+        "--scheme",
+        "random-values",
+        "--kappa",
+        "0.6",
+        "--values",
+        17,
+        "--epochs",
+        2,
+        "--out",
+        out,
+    )
     assert done.exit_code == 0, done.exception
     certify_dataset(Smoothed.load(out), out, datasets.load("digits"), out / "certify.jsonl", n0=30, n=300, limit=10)
     return out
@@ -72,7 +88,7 @@ def test_the_command_line_trains_the_usual_network_on_one_channel(g: sc.Smoothed
 
 @pytest.mark.parametrize("masks", ["sample", "minibatch"])
 def test_a_run_that_was_stopped_ends_in_the_same_weights(few: Dataset, tmp_path: Path, masks: str) -> None:
-    scheme, encoding = random_values(few, "0.5", 17)
+    scheme, encoding = sc.RandomValues(64, "0.5", 17), sc.ReplacedValues(17)
     recipe = replace(QUICK, masks=masks)
     reported: list[TrainingProgress] = []
 
@@ -92,7 +108,7 @@ def test_a_run_that_was_stopped_ends_in_the_same_weights(few: Dataset, tmp_path:
 
 
 def test_training_refuses_an_encoding_that_means_something_else(few: Dataset) -> None:
-    scheme, _ = random_values(few, "0.5", 17)
+    scheme = sc.RandomValues(64, "0.5", 17)
     run = TrainingRun(few, QUICK, scheme, sc.NullChannels(), 0, torch.device("cpu"))
     with pytest.raises(InputError, match="must be ReplacedValues"):
         run.check_fit()
@@ -109,15 +125,15 @@ def test_saved_and_loaded_it_votes_the_same(g: sc.Smoothed, digits: Digits, tmp_
 
 def test_certificates_are_those_of_the_tight_theorem(g: sc.Smoothed, digits: Digits) -> None:
     for name, method in METHODS.items():
-        found = g.certify(digits[0], n0=30, n=400, seed=1, bound=name)
+        found = g.certify(digits[0], sc.Fixed(30, 400, name), seed=1)
         for row, certificate in enumerate(found):
             assert certificate == method.certify(found.selection[row], found.estimation[row], g.scheme, 0.05)
             assert isinstance(certificate.interval, Interval)
-            assert certificate.radius == method.tight(certificate.interval, g.scheme)
+            assert certificate.radius == method.theorem_for(g.scheme)[0](certificate.interval, g.scheme)
 
 
 def test_sequential_sampling_certifies_by_total_variation(g: sc.Smoothed, digits: Digits) -> None:
-    found = g.certify(digits[0][:5], sampling=sc.Sequential(max_samples=600, n0=100))
+    found = g.certify(digits[0][:5], procedure=sc.Sequential(max_samples=600, n0=100))
     for row, certificate in enumerate(found):
         votes = found.selection[row], found.estimation[row]
         assert certificate == certify_anytime(*votes, g.scheme, 0.05, "two-sided", 500)
@@ -125,7 +141,7 @@ def test_sequential_sampling_certifies_by_total_variation(g: sc.Smoothed, digits
 
 def test_exact_certificates_are_refused(g: sc.Smoothed, digits: Digits) -> None:
     with pytest.raises(InputError, match="an exact certificate needs a fixed set"):
-        g.certify_exactly(digits[0])
+        g.certify(digits[0], Exact())
 
 
 def test_prediction_and_certification_see_what_the_model_is_shown() -> None:
@@ -221,13 +237,14 @@ def test_a_colour_image_has_a_unit_for_each_channel() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--kappa", "0.1", "--keep", 5), "--keep is for ablation"),
-        (("--kappa", "0.1", "--encoding", "mean-fill"), "--encoding is for ablation"),
-        (("--kappa", "0.1", "--scheme", "lattice", "--parts", 8), "--scheme is for ablation"),
-        (("--kappa", "0.1", "--unit", "2x2"), "--unit is for ablation"),
-        (("--values", 17), "--values is for random values; give --kappa with it"),
-        (("--kappa", "0.01", "--values", 17), "kappa must be above 1 / 17"),
-        (("--kappa", "0.1", "--plain", "cnn"), "--kappa is for training on ablated inputs"),
+        ((*NOISE, "--kappa", "0.1", "--keep", 5), "--keep is for --scheme all-subsets or --scheme uniform"),
+        ((*NOISE, "--kappa", "0.1", "--encoding", "mean-fill"), "must be ReplacedValues(values=256), got MeanFill"),
+        (("--scheme", "lattice", "--parts", 8, "--kappa", "0.1"), "--kappa is for --scheme random-values; add that"),
+        ((*NOISE, "--kappa", "0.1", "--unit", "2x2"), "--unit is for ablation"),
+        (("--values", 17), "--values is for --scheme random-values"),
+        ((*NOISE, "--values", 17), "scheme random-values needs kappa (--kappa)"),
+        ((*NOISE, "--kappa", "0.01", "--values", 17), "kappa must be above 1 / 17"),
+        ((*NOISE, "--kappa", "0.1", "--plain", "cnn"), "--scheme is for training on ablated inputs"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(
@@ -243,10 +260,9 @@ def test_options_that_do_not_go_together_are_refused(
 def test_every_command_refuses_at_once_a_kappa_that_no_memory_holds(tmp_path: Path, kappa: str) -> None:
     out = "--out", tmp_path / "run"
     for command in (
-        ("train", "--data", "digits", "--kappa", kappa, *out),
+        ("train", "--data", "digits", *NOISE, "--kappa", kappa, *out),
         ("info", "--units", 64, "--kappa", kappa),
         ("info", "--mutual-information", "--kappa", kappa),
-        ("reproduce", "table-7", "--kappas", kappa, *out),
     ):
         done = _sparsecert(*command)
         assert isinstance(done.exception, InputError)

@@ -34,7 +34,7 @@ def test_every_command_and_option_it_names_exists() -> None:
 
 
 def test_the_files_and_folders_it_names_exist() -> None:
-    named = re.findall(r"`(src/[\w/.]+|bounds/[\w.]+|constraints.txt)`", README)
+    named = re.findall(r"`((?:src|studies|results)/[\w/.]+|bounds/[\w.]+|constraints.txt)`", README)
     assert len(named) > 5
     for name in named:
         assert (ROOT / name).exists() or (ROOT / "src/sparsecert" / name).exists(), name

@@ -12,21 +12,23 @@ import pytest
 import torch
 
 from sparsecert import datasets, modelfile, records
-from sparsecert.published import published, published_patches
+from sparsecert.procedures import Exact
 from sparsecert.reports import summarise
 from sparsecert.reports.summary import Summary
-from sparsecert.reproduce import Study
-from sparsecert.reproduce.attacked import Attacked
-from sparsecert.reproduce.base_tables import base_rows
-from sparsecert.reproduce.exact import CHOICES
-from sparsecert.reproduce.fixed import fixed_rows
-from sparsecert.reproduce.recipes import recipes
-from sparsecert.reproduce.table_2 import table_2
-from sparsecert.reproduce.table_6 import table_6
-from sparsecert.reproduce.table_7 import table_7
-from sparsecert.reproduce.tables import Row, best, measured_rows
-from sparsecert.schemes import Choice
+from sparsecert.schemes import SchemeSpec
 from sparsecert.smoothed import Smoothed
+from studies.levine_feizi_2020 import Study
+from studies.levine_feizi_2020.attacked import Attacked
+from studies.levine_feizi_2020.base_tables import base_rows
+from studies.levine_feizi_2020.exact import CHOICES
+from studies.levine_feizi_2020.fixed_masks import fixed_rows
+from studies.levine_feizi_2020.published import published, published_patches
+from studies.levine_feizi_2020.recipes import recipes
+from studies.levine_feizi_2020.study import RESULTS as STUDY
+from studies.levine_feizi_2020.table_2 import table_2
+from studies.levine_feizi_2020.table_6 import table_6
+from studies.levine_feizi_2020.table_7 import table_7
+from studies.levine_feizi_2020.tables import Row, best, measured_rows
 
 pytestmark = pytest.mark.check
 
@@ -46,7 +48,7 @@ def _check_rows(rows: list[Row]) -> None:
     for row in rows:
         assert row.published is not None
         assert row.published.accuracy is not None
-        if row.cell.keep >= 15:
+        if row.spec.keep >= 15:
             assert abs(100 * row.one_sided.accuracy - row.published.accuracy) <= 1
         reached = row.one_sided.median_reference
         assert (reached is None) == (row.published.median is None)
@@ -55,13 +57,13 @@ def _check_rows(rows: list[Row]) -> None:
 
 @pytest.mark.parametrize("keeps", [QUICK, pytest.param(KEEPS, marks=pytest.mark.slow)], ids=["few", "all"])
 def test_table_1_is_near_the_papers(keeps: list[int]) -> None:
-    rows = measured_rows(Study(RESULTS), published("table-1"), keeps)
-    assert [row.cell.keep for row in rows] == keeps
+    rows = measured_rows(Study(STUDY), published("table-1"), keeps)
+    assert [row.spec.keep for row in rows] == keeps
     _check_rows(rows)
 
 
 def test_the_headline_row() -> None:
-    (row,) = measured_rows(Study(RESULTS), published("table-1"), [45])
+    (row,) = measured_rows(Study(STUDY), published("table-1"), [45])
     assert row.one_sided.accuracy >= 0.965
     assert row.one_sided.median == 8
     assert row.one_sided.inputs == 10_000
@@ -69,14 +71,14 @@ def test_the_headline_row() -> None:
 
 @pytest.mark.slow
 def test_the_shipped_models_are_the_best_of_each_bound() -> None:
-    rows = measured_rows(Study(RESULTS), published("table-1"))
+    rows = measured_rows(Study(STUDY), published("table-1"))
     assert best([row.two_sided for row in rows]).scheme["keep"] == 30
     assert best([row.one_sided for row in rows]).median == 8
 
 
 @pytest.mark.parametrize("keep", [30, 45])
 def test_the_shipped_models_are_those_of_the_records(keep: int) -> None:
-    header, lines = _glanced(RESULTS / "mnist" / f"k{keep}" / "certify.jsonl.xz")
+    header, lines = _glanced(STUDY / "mnist" / f"k{keep}" / "certify.jsonl.xz")
     assert lines == 10_000
     assert header.run["model"]["sha256"] == modelfile.fingerprint(f"mnist-k{keep}")
     smoothed = Smoothed.load(f"mnist-k{keep}")
@@ -87,7 +89,7 @@ def test_the_shipped_models_are_those_of_the_records(keep: int) -> None:
 @pytest.mark.parametrize("keep", [30, 45])
 def test_the_shipped_models_vote_as_recorded(keep: int) -> None:
     """A few recorded inputs again on the CPU: the same masks, so but for rounding the same votes."""
-    found = records.read(RESULTS / "mnist" / f"k{keep}" / "certify.jsonl.xz")
+    found = records.read(STUDY / "mnist" / f"k{keep}" / "certify.jsonl.xz")
     lines = {line.example: line for line in found.lines}
     sample = datasets.load("mnist-sample")
     for place in (0, 37, 99):
@@ -102,14 +104,14 @@ def test_the_shipped_models_vote_as_recorded(keep: int) -> None:
 
 def test_the_shipped_model_of_fixed_masks_is_that_of_the_records() -> None:
     """The same file, and of a few inputs again on the CPU, but for rounding, the same votes."""
-    found = records.read(RESULTS / "mnist" / "lattice-28x1" / "certify.jsonl.xz")
+    found = records.read(STUDY / "mnist" / "lattice-28x1" / "certify.jsonl.xz")
     assert found.header.run["model"]["sha256"] == modelfile.fingerprint("mnist-lattice-28")
     smoothed = Smoothed.load("mnist-lattice-28")
     assert smoothed.scheme.config() == found.header.run["scheme"]
     lines = {line.example: line for line in found.lines}
     sample = datasets.load("mnist-sample")
     images = torch.from_numpy(sample.images.batch(range(100))).float() / 255
-    exactly = smoothed.certify_exactly(images)
+    exactly = smoothed.certify(images, Exact())
     for place in range(100):
         there = lines[100 * place].votes.votes
         assert abs(exactly.counts[place] - there).sum() / 2 <= 2  # bf16 there, fp32 here
@@ -122,7 +124,8 @@ def test_the_shipped_model_of_fixed_masks_is_that_of_the_records() -> None:
 
 
 def _summary(name: str, **changes: str) -> Summary:
-    return summarise(records.read(RESULTS / "mnist" / "k45" / f"{name}.jsonl.xz"), **changes)  # type: ignore[arg-type]
+    folder = STUDY if name == "certify" else RESULTS
+    return summarise(records.read(folder / "mnist" / "k45" / f"{name}.jsonl.xz"), **changes)  # type: ignore[arg-type]
 
 
 def test_sequential_sampling_gives_the_fixed_curve_for_a_fifth_of_the_samples() -> None:
@@ -145,7 +148,7 @@ def test_the_question_takes_fewer_samples_still() -> None:
 
 
 def test_cifar10_is_no_worse_than_the_papers() -> None:
-    rows = measured_rows(Study(RESULTS, data="cifar10"), published("table-3"))
+    rows = measured_rows(Study(STUDY, data="cifar10"), published("table-3"))
     assert len(rows) == 9
     for row in rows:
         assert row.one_sided.inputs >= 1_000
@@ -158,8 +161,8 @@ def test_cifar10_is_no_worse_than_the_papers() -> None:
 
 @pytest.mark.parametrize("data", ["mnist", "cifar10"])
 def test_the_mean_encoding_is_no_worse_than_the_papers(data: str) -> None:
-    row = measured_rows(Study(RESULTS, data=data), published(f"table-8-{data}"))[-1]
-    assert row.cell.encoding == "mean-fill"
+    row = measured_rows(Study(STUDY, data=data), published(f"table-8-{data}"))[-1]
+    assert row.spec.encoding == "mean-fill"
     assert row.published is not None
     assert row.published.accuracy is not None
     assert 100 * row.one_sided.accuracy >= row.published.accuracy
@@ -168,7 +171,7 @@ def test_the_mean_encoding_is_no_worse_than_the_papers(data: str) -> None:
 
 def test_the_gap_between_training_and_test_is_smaller_than_the_papers() -> None:
     """By the usual recipe in every row; the paper's recipe shows the paper's gap."""
-    for row in base_rows(Study(RESULTS, data="cifar10"), "table-4"):
+    for row in base_rows(Study(STUDY, data="cifar10"), "table-4"):
         assert row.published is not None
         assert row.training is not None
         assert row.training.accuracy is not None
@@ -182,17 +185,17 @@ def test_the_gap_between_training_and_test_is_smaller_than_the_papers() -> None:
 
 def test_every_row_of_the_other_tables_is_recorded() -> None:
     """Both recipes of CIFAR-10 side by side, photographs, and ResNet-50."""
-    both = recipes(Study(RESULTS, data="cifar10"))
+    both = recipes(Study(STUDY, data="cifar10"))
     assert [row[both.headers.index("recipe")] for row in both.rows] == ["paper-cifar10", "modern-cifar10"]
-    assert len(table_6(Study(RESULTS, data="imagenette", epochs=20)).rows) == 6
-    resnet_50 = base_rows(Study(RESULTS, data="cifar10", epochs=20), "table-5")
-    assert [row.cell.keep for row in resnet_50] == [25, 50, 75, 100, 125, 150]
+    assert len(table_6(Study(STUDY, data="imagenette", epochs=20)).rows) == 6
+    resnet_50 = base_rows(Study(STUDY, data="cifar10", epochs=20), "table-5")
+    assert [row.spec.keep for row in resnet_50] == [25, 50, 75, 100, 125, 150]
     assert {row.training.epochs for row in resnet_50 if row.training is not None} == {20}
 
 
 def test_no_attack_broke_a_certificate_and_ours_withstands_most(tmp_path: Path) -> None:
     """Table 2 again from the records."""
-    (tmp_path / "mnist").symlink_to(RESULTS / "mnist")  # the figure goes elsewhere
+    (tmp_path / "mnist").symlink_to(STUDY / "mnist")  # the figure goes elsewhere
     made = table_2(Attacked(Study(tmp_path)))
     assert made.alarms == ()
     (shown,) = made.tables
@@ -204,10 +207,10 @@ def test_no_attack_broke_a_certificate_and_ours_withstands_most(tmp_path: Path) 
     assert any("275 of the 10,000 test images" in note for note in shown.notes)
     (spared,) = (note for note in shown.notes if "for which nothing was found" in note)
     noted = re.findall(r" (\d+) \(true class 8; median of the others (\d+)\)", spared)
-    for model, numbers in zip(("cnn", "binarized"), noted, strict=True):
-        lines = records.read_attack(RESULTS / "mnist" / "attacks" / f"{model}-pointwise.jsonl.xz").lines
+    for model, settings in zip(("cnn", "binarized"), noted, strict=True):
+        lines = records.read_attack(STUDY / "mnist" / "attacks" / f"{model}-pointwise.jsonl.xz").lines
         distances = [line.distance for line in lines if line.distance is not None]
-        assert numbers == (str(len(lines) - len(distances)), f"{statistics.median(distances):g}")
+        assert settings == (str(len(lines) - len(distances)), f"{statistics.median(distances):g}")
     (watched,) = (note for note in shown.notes if "within the certified radius, pointwise" in note)
     broken, certified = re.findall(r"pointwise: (\d+) of (\d+) certified", watched)[0]
     assert broken == "0"
@@ -218,8 +221,8 @@ def test_attacks_became_cheaper() -> None:
     """The bar: 20 times fewer base evaluations, at distances that are no larger."""
     printed = (RESULTS / "attack-cost-h200.txt").read_text()
     lines = {
-        name: numbers.split()
-        for name, numbers in re.findall(r"^ +(fresh masks|error [\d.]+) +(.*)$", printed, re.MULTILINE)
+        name: settings.split()
+        for name, settings in re.findall(r"^ +(fresh masks|error [\d.]+) +(.*)$", printed, re.MULTILINE)
     }
     fresh, usual = lines["fresh masks"], lines["error 0.05"]
     assert float(usual[3].rstrip("x")) >= 20
@@ -243,7 +246,7 @@ EPOCHS = {"mnist": 200, "cifar10": 100}
 def test_fixed_masks_certify_enough(data: str, names: Sequence[str]) -> None:
     """The bars, of all test images by the run-off: MNIST 10 by 28 masks, 11 by at most 200; CIFAR-10 12."""
     rows = fixed_rows(
-        Study(RESULTS, data=data, epochs=EPOCHS[data]), [Choice.parse(f"lattice-{name}") for name in names]
+        Study(STUDY, data=data, epochs=EPOCHS[data]), [SchemeSpec.parse(f"lattice-{name}") for name in names]
     )
     for row in rows:
         assert row.run_off.inputs == 10_000
@@ -257,7 +260,7 @@ def test_fixed_masks_certify_enough(data: str, names: Sequence[str]) -> None:
 
 
 def test_bands_certify_more_than_was_published_against_a_patch() -> None:
-    (row,) = fixed_rows(Study(RESULTS, data="cifar10"), [Choice.parse("bands-4")])
+    (row,) = fixed_rows(Study(STUDY, data="cifar10"), [SchemeSpec.parse("bands-4")])
     (patch,) = published_patches("patches").rows
     assert row.run_off.inputs == 10_000
     assert 100 * (row.run_off.certified_accuracy_at(patch.side) or 0) > patch.certified
@@ -265,7 +268,7 @@ def test_bands_certify_more_than_was_published_against_a_patch() -> None:
 
 def test_ablation_certifies_more_than_random_values() -> None:
     """Table 7 again from the records: ablation certifies more at its best than random values at theirs."""
-    shown = table_7(Study(RESULTS / "table-7", limit=1_000, epochs=200))
+    shown = table_7(Study(STUDY / "table-7", limit=1_000, epochs=200))
     measured = [row for row in shown.rows if "published" not in row[0]]
     medians = {
         kind: max(int(row[6]) for row in measured if row[0] == kind and row[6] != "N/A")
@@ -273,7 +276,7 @@ def test_ablation_certifies_more_than_random_values() -> None:
     }
     assert medians["ablation"] > medians["random values"]
     assert medians["random values"] == 4  # the paper's
-    here, recipe = (records.read(RESULTS / name / "k45" / "certify.jsonl.xz") for name in ("table-7/mnist", "mnist"))
+    here, recipe = (records.read(STUDY / name / "k45" / "certify.jsonl.xz") for name in ("table-7/mnist", "mnist"))
     examples = {line.example for line in here.lines}
     same = replace(recipe, lines=tuple(line for line in recipe.lines if line.example in examples))
     short, long = (summarise(one, bound="one-sided") for one in (here, same))
@@ -286,7 +289,7 @@ def test_every_classifier_of_the_tables_is_recorded() -> None:
     for table_name in ("table-1", "table-8-mnist", "footnote"):
         known = published(table_name)
         for row in known.rows:
-            folder = RESULTS / "mnist" / (f"k{row.keep}" if row.encoding == "null-channels" else "k45-mean-fill")
+            folder = STUDY / "mnist" / (f"k{row.keep}" if row.encoding == "null-channels" else "k45-mean-fill")
             name = "certify-alpha-0.001.jsonl.xz" if table_name == "footnote" else "certify.jsonl.xz"
             header, lines = _glanced(folder / name)
             assert lines == header.run["data"]["of"] == 10_000

@@ -20,10 +20,11 @@ import torch
 from sparsecert import datasets, models
 from sparsecert.encodings import NullChannels
 from sparsecert.errors import InputError
+from sparsecert.procedures import Fixed
 from sparsecert.records import read
 from sparsecert.runs import Drawn, certify_dataset, pixels, predict_dataset
 from sparsecert.runs.inputs import one_ahead
-from sparsecert.runs.procedures import Group
+from sparsecert.runs.questions import Group
 from sparsecert.schemes import Uniform
 from sparsecert.smoothed import Smoothed
 from tests.commands import command, sparsecert
@@ -166,7 +167,13 @@ def test_told_adds_up_on_a_fresh_and_on_a_resumed_run(trained: Path, tmp_path: P
 
 def test_a_run_with_other_settings_is_refused(trained: Path, tmp_path: Path) -> None:
     _certify(trained, tmp_path / "c.jsonl")
-    for changes in ({"seed": 1}, {"n": 50}, {"alpha": 0.01}, {"bound": "one-sided"}, {"limit": 5}):
+    for changes in (
+        {"seed": 1},
+        {"n": 50},
+        {"alpha": 0.01},
+        {"procedure": Fixed(20, 100, "one-sided"), "n0": None, "n": None},
+        {"limit": 5},
+    ):
         with pytest.raises(InputError, match="holds another run"):
             _certify(trained, tmp_path / "c.jsonl", **changes)
 

@@ -19,8 +19,7 @@ from sparsecert import modelfile, models
 from sparsecert.bounds import corrected_alpha, predicted
 from sparsecert.certificates import METHODS
 from sparsecert.schemes import ATTACK, AUGMENTATION, ESTIMATION, MAX_DRAWS, PREDICTION, SELECTION, TRAINING
-from sparsecert.votes.ablation import Ablation
-from sparsecert.votes.loop import count_votes
+from tests.reference import Reference
 
 
 def _net() -> nn.Module:
@@ -52,7 +51,7 @@ def test_three_lines_certify_digits(g: sc.Smoothed, digits: tuple[torch.Tensor, 
 def test_results_follow_from_the_counts_alone(g: sc.Smoothed, digits: tuple[torch.Tensor, torch.Tensor]) -> None:
     images, _ = digits
     for name, method in METHODS.items():
-        c = g.certify(images, n0=50, n=300, alpha=0.1, seed=4, bound=name)
+        c = g.certify(images, sc.Fixed(50, 300, name), alpha=0.1, seed=4)
         for row, certificate in enumerate(c):
             assert certificate == method.certify(c.selection[row], c.estimation[row], g.scheme, 0.1)
     p = g.predict(images, n=300, alpha=0.1, seed=4)
@@ -67,13 +66,13 @@ def test_selection_estimation_and_prediction_use_masks_of_their_own(
     """The counts are those of exactly these draws: the guarantee needs selection and estimation to be independent."""
     images, _ = digits
     c, p = g.certify(images, n0=40, n=300, seed=6), g.predict(images, n=200, seed=6)
-    ablation = Ablation(g.model, g.scheme, g.encoding, g.device, g.precision)
+    reference = Reference(g.model, g.scheme, g.encoding, g.device, g.precision)
     for counts, purpose, n in (
         (c.selection, SELECTION, 40),
         (c.estimation, ESTIMATION, 300),
         (p.votes, PREDICTION, 200),
     ):
-        expected = count_votes(ablation, images, range(20), range(purpose, purpose + n), seed=6)
+        expected = reference.count(images, range(20), range(purpose, purpose + n), seed=6)
         assert (counts.votes == expected.votes).all()
     purposes = SELECTION, ESTIMATION, PREDICTION, TRAINING, AUGMENTATION, ATTACK
     ranges = [range(purpose, purpose + MAX_DRAWS) for purpose in purposes]
@@ -180,7 +179,10 @@ def test_not_finite_scores_are_reported(digits: tuple[torch.Tensor, torch.Tensor
         ({"seed": 0.5}, "seed must be a whole number"),
         ({"alpha": "0.1"}, "alpha must be between 0 and 1"),
         ({"n": 1 << 40}, "n must be a whole number between 1 and"),
-        ({"bound": "both"}, "bound must be one of"),
+        ({"procedure": sc.Fixed(), "n": 10}, "n are short for Fixed"),
+        ({"procedure": sc.Fixed(bound="both"), "n0": None, "n": None}, "bound must be one of"),
+        ({"procedure": 100}, r"procedure must be Fixed\(...\), Sequential\(...\) or Exact"),
+        ({"procedure": sc.Exact(), "n0": None, "n": None, "alpha": 0.1}, "alpha is for masks drawn at random"),
         ({"examples": [1, 2]}, "examples must number each of the 20 inputs, got 2"),
     ],
 )

@@ -16,11 +16,12 @@ import numpy as np
 import pytest
 import torch
 
-from sparsecert import datasets, modelfile, models
+from sparsecert import datasets, modelfile
 from sparsecert.datasets import folder
 from sparsecert.datasets.dataset import ArrayImages, Dataset
 from sparsecert.encodings import MeanFill, NullChannels
 from sparsecert.errors import InputError
+from sparsecert.registry import MODELS
 from sparsecert.schemes import TRAINING, Uniform
 from sparsecert.smoothed import Smoothed
 from sparsecert.training import Stop, TrainingProgress, TrainingRun, default_encoding, train, train_many
@@ -322,7 +323,7 @@ def test_a_run_stopped_at_any_step_resumes_to_the_same_weights(
     few: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Within an epoch, at its end, twice: with batch norm's statistics and the momentum carried over."""
-    monkeypatch.setitem(models.BUILDERS, "with-batch-norm", _with_batch_norm)
+    monkeypatch.setitem(MODELS._things, "with-batch-norm", _with_batch_norm)
     recipe = replace(QUICK, model="with-batch-norm", epochs=2, batch=50, augment="crop-flip")
     straight = modelfile.read(train(few, recipe, tmp_path / "straight"))[0]
 

@@ -16,8 +16,8 @@ from sparsecert.encodings import Encoding, MeanFill, NullChannels
 from sparsecert.errors import InputError
 from sparsecert.schemes import ESTIMATION, Uniform
 from sparsecert.votes import memory
-from sparsecert.votes.ablation import Ablation
-from sparsecert.votes.loop import FEW, Voting, count_votes, stepped
+from sparsecert.votes.batches import FEW, few_batch_sizes
+from tests.reference import Reference
 
 CPU = torch.device("cpu")
 SCHEME = Uniform(12, 4)
@@ -45,8 +45,8 @@ def test_counts_are_those_of_a_plain_loop(encoding: Encoding, rows: int | None) 
                 mask = SCHEME.masks(7, [example], [ESTIMATION + draw])[0]
                 expected[row, model(encoding(inputs[row : row + 1], mask)).argmax().item()] += 1
     model.train()
-    ablation = Ablation(model, SCHEME, encoding, CPU)
-    counts = count_votes(ablation, inputs, examples, range(ESTIMATION, ESTIMATION + n), seed=7, rows=rows)
+    reference = Reference(model, SCHEME, encoding, CPU)
+    counts = reference.count(inputs, examples, range(ESTIMATION, ESTIMATION + n), seed=7, rows=rows)
     assert counts.votes.dtype == np.int64
     assert (counts.votes == expected).all()
     assert (counts.invalid == 0).all()
@@ -55,10 +55,10 @@ def test_counts_are_those_of_a_plain_loop(encoding: Encoding, rows: int | None) 
 def test_threads_that_vote_at_once_vote_in_eval_mode_to_their_end() -> None:
     """The first puts a model in training mode into eval mode; it must not take that from the second, which goes on."""
     model = _model().train()
-    voting = Voting(Ablation(model, SCHEME, NullChannels(), CPU), _inputs(1), rows=8)
+    voter = Reference(model, SCHEME, NullChannels(), CPU).voter(_inputs(1), rows=8)
 
     def votes() -> list[list[int]]:
-        found: list[list[int]] = voting.begin(_inputs(), range(5), range(40), seed=7)().votes.tolist()
+        found: list[list[int]] = voter.begin_count(_inputs(), range(5), range(40), seed=7)().votes.tolist()
         return found
 
     alone, found, seen = votes(), dict[str, list[list[int]]](), list[bool]()
@@ -91,7 +91,7 @@ def test_every_module_is_given_back_as_it_was() -> None:
     modes = [module.training for module in model.modules()]
     seen: list[bool] = []
     model[1].register_forward_hook(lambda module, *_: seen.append(module.training))
-    count_votes(Ablation(model, SCHEME, NullChannels(), CPU), _inputs(), range(5), range(10), seed=0)
+    Reference(model, SCHEME, NullChannels(), CPU).count(_inputs(), range(5), range(10), seed=0)
     assert [module.training for module in model.modules()] == modes
     assert seen
     assert not any(seen)
@@ -104,14 +104,14 @@ def test_modules_are_given_back_after_an_error_too() -> None:
 
     model = Broken().train()
     with pytest.raises(InputError, match=r"the model does not take ablated copies of shape \(2, 3, 4\): broken"):
-        count_votes(Ablation(model, SCHEME, NullChannels(), CPU), _inputs(), range(5), range(10), seed=0)
+        Reference(model, SCHEME, NullChannels(), CPU).count(_inputs(), range(5), range(10), seed=0)
     assert model.training
 
 
 def test_no_gradients_are_recorded() -> None:
     model, recorded = _model(), []
     model.register_forward_hook(lambda _module, _inputs, output: recorded.append(output.requires_grad))
-    count_votes(Ablation(model, SCHEME, NullChannels(), CPU), _inputs(), range(5), range(10), seed=0)
+    Reference(model, SCHEME, NullChannels(), CPU).count(_inputs(), range(5), range(10), seed=0)
     assert recorded
     assert not any(recorded)
 
@@ -126,7 +126,7 @@ def test_scores_that_are_not_finite_vote_for_nobody(bad: float) -> None:
         scores[:, 2] = torch.where(copies[:, :2, 0, 0].sum(dim=1) > 0, bad, 0.0)
         return scores
 
-    counts = count_votes(Ablation(model, SCHEME, NullChannels(), CPU), _inputs(), range(5), range(60), seed=0)
+    counts = Reference(model, SCHEME, NullChannels(), CPU).count(_inputs(), range(5), range(60), seed=0)
     met = SCHEME.masks(0, 5, 60)[:, :, 0].sum(dim=1).numpy()
     assert (counts.invalid == met).all()
     assert (counts.votes[:, 1] == 60 - met).all()
@@ -136,8 +136,10 @@ def test_scores_that_are_not_finite_vote_for_nobody(bad: float) -> None:
 
 def test_progress_is_told_of_every_copy_once() -> None:
     reported: list[int] = []
-    ablation = Ablation(_model(), SCHEME, NullChannels(), CPU)
-    count_votes(ablation, _inputs(), range(5), range(33), seed=0, rows=16, progress=reported.append)
+    reference = Reference(_model(), SCHEME, NullChannels(), CPU)
+    reference.count(
+        _inputs(), range(5), range(33), seed=0, rows=16, on_progress=lambda inputs, copies: reported.append(copies)
+    )
     assert sum(reported) == 5 * 33
     assert max(reported) == 16
 
@@ -146,7 +148,7 @@ def test_several_inputs_share_a_batch() -> None:
     sizes: list[int] = []
     model = _model()
     model.register_forward_hook(lambda _module, inputs, _output: sizes.append(len(inputs[0])))
-    count_votes(Ablation(model, SCHEME, NullChannels(), CPU), _inputs(), range(5), range(10), seed=0, rows=1_000)
+    Reference(model, SCHEME, NullChannels(), CPU).count(_inputs(), range(5), range(10), seed=0, rows=1_000)
     assert max(sizes) == 50
 
 
@@ -154,28 +156,28 @@ def test_several_inputs_share_a_batch() -> None:
 def test_a_gpu_meets_few_numbers_of_rows(most: int) -> None:
     gpu, met = torch.device("cuda"), set()
     for left in {*range(1, 3_000), *range(3_000, 70_000, 997)}:
-        rows, filled = stepped(left, most, gpu)
+        rows, filled = few_batch_sizes(left, most, gpu)
         assert 1 <= rows == min(left, filled) <= filled <= most
         assert filled < 4 * rows or filled < 8 * FEW
         met.add(filled)
-        assert stepped(left, most, CPU) == (min(left, most), min(left, most))
+        assert few_batch_sizes(left, most, CPU) == (min(left, most), min(left, most))
     assert met <= {most // 8**power for power in range(6)}
 
 
 @pytest.mark.parametrize("copies", [0, 1, 37, 150])
 def test_copies_that_fill_a_pass_up_do_not_vote(monkeypatch: pytest.MonkeyPatch, copies: int) -> None:
     as_on_a_gpu = partial(_sized_for, torch.device("cuda"))
-    voting = Voting(Ablation(_model(), SCHEME, NullChannels(), CPU), _inputs()[:1], rows=40)
+    voter = Reference(_model(), SCHEME, NullChannels(), CPU).voter(_inputs()[:1], rows=40)
     numbers = torch.arange(copies)
     arguments = _inputs(), numbers % 5, torch.zeros_like(numbers), numbers, 0
-    expected = voting.labels(*arguments)
-    monkeypatch.setattr("sparsecert.votes.loop.FEW", 1)
-    monkeypatch.setattr("sparsecert.votes.loop.stepped", as_on_a_gpu)
-    assert torch.equal(voting.labels(*arguments), expected)
+    expected = voter.labels(*arguments)
+    monkeypatch.setattr("sparsecert.votes.batches.FEW", 1)
+    monkeypatch.setattr("sparsecert.votes.voter.few_batch_sizes", as_on_a_gpu)
+    assert torch.equal(voter.labels(*arguments), expected)
 
 
 def _sized_for(device: torch.device, left: int, most: int, _: torch.device) -> tuple[int, int]:
-    return stepped(left, most, device)
+    return few_batch_sizes(left, most, device)
 
 
 def test_the_batch_shrinks_when_the_device_runs_out_of_memory() -> None:
@@ -187,8 +189,8 @@ def test_the_batch_shrinks_when_the_device_runs_out_of_memory() -> None:
             raise torch.cuda.OutOfMemoryError("CUDA out of memory")
         return inner.eval()(copies)
 
-    ablation = Ablation(model, SCHEME, NullChannels(), CPU)
-    counts = count_votes(ablation, _inputs(), range(5), range(30), seed=0, rows=128)
+    reference = Reference(model, SCHEME, NullChannels(), CPU)
+    counts = reference.count(_inputs(), range(5), range(30), seed=0, rows=128)
     assert refused == [128, 64, 32]
     assert counts.votes.sum(axis=1).tolist() == [30] * 5
 
@@ -203,7 +205,7 @@ def test_too_little_memory_for_a_single_copy_is_said() -> None:
         return torch.zeros(len(copies), 3)
 
     with pytest.raises(InputError, match="too little memory for one ablated copy"):
-        count_votes(Ablation(model, SCHEME, NullChannels(), CPU), _inputs(), range(5), range(9), seed=0, rows=4)
+        Reference(model, SCHEME, NullChannels(), CPU).count(_inputs(), range(5), range(9), seed=0, rows=4)
 
 
 @pytest.mark.parametrize(
@@ -222,7 +224,7 @@ def test_too_little_memory_for_a_single_copy_is_said() -> None:
 )
 def test_a_model_that_returns_no_scores_is_refused(model: Any, found: str) -> None:
     with pytest.raises(InputError, match=rf"model must return scores of shape \(16, classes\).*got {found}"):
-        count_votes(Ablation(model, SCHEME, NullChannels(), CPU), _inputs(), range(5), range(9), seed=0)
+        Reference(model, SCHEME, NullChannels(), CPU).count(_inputs(), range(5), range(9), seed=0)
 
 
 def _ruled_out(copies: torch.Tensor) -> torch.Tensor:
@@ -268,7 +270,7 @@ class _BatchStatistics(nn.Module):
 @pytest.mark.parametrize("scheme", [SCHEME, Uniform(12, 12)], ids=str)
 def test_a_model_whose_rows_influence_each_other_is_refused(model: Any, scheme: Uniform) -> None:
     with pytest.raises(InputError, match="change with the rest of the batch, so no certificate can hold"):
-        count_votes(Ablation(model, scheme, NullChannels(), CPU), _inputs(), range(5), range(9), seed=0)
+        Reference(model, scheme, NullChannels(), CPU).count(_inputs(), range(5), range(9), seed=0)
 
 
 def test_a_model_that_answers_at_random_is_warned_of() -> None:
@@ -276,14 +278,14 @@ def test_a_model_that_answers_at_random_is_warned_of() -> None:
         return torch.rand(len(copies), 3)
 
     with pytest.warns(UserWarning, match="what is certified is the random classifier"):
-        counts = count_votes(Ablation(model, SCHEME, NullChannels(), CPU), _inputs(), range(5), range(60), seed=0)
+        counts = Reference(model, SCHEME, NullChannels(), CPU).count(_inputs(), range(5), range(60), seed=0)
     assert counts.votes.sum() == 300
 
 
 def test_the_probe_leaves_the_global_generator_alone() -> None:
     model = _model()
     before = torch.get_rng_state()
-    count_votes(Ablation(model, SCHEME, NullChannels(), CPU), _inputs(), range(5), range(9), seed=0)
+    Reference(model, SCHEME, NullChannels(), CPU).count(_inputs(), range(5), range(9), seed=0)
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -293,25 +295,23 @@ def test_a_model_that_fails_is_refused_with_its_reason(error: Exception) -> None
         raise error
 
     with pytest.raises(InputError, match=r"does not take ablated copies of shape \(2, 3, 4\): no"):
-        count_votes(Ablation(model, SCHEME, NullChannels(), CPU), _inputs(), range(5), range(9), seed=0)
+        Reference(model, SCHEME, NullChannels(), CPU).count(_inputs(), range(5), range(9), seed=0)
 
 
 def test_whole_scores_are_scores_and_truth_values_are_not() -> None:
     def ranks(copies: torch.Tensor) -> torch.Tensor:
         return (copies.flatten(1)[:, :3] * 100).long()
 
-    counts = count_votes(Ablation(ranks, SCHEME, NullChannels(), CPU), _inputs(), range(5), range(9), seed=0)
+    counts = Reference(ranks, SCHEME, NullChannels(), CPU).count(_inputs(), range(5), range(9), seed=0)
     assert counts.votes.sum() == 45
     with pytest.raises(InputError, match=r"scores that are real numbers, got torch.bool"):
-        count_votes(
-            Ablation(lambda x: ranks(x) > 50, SCHEME, NullChannels(), CPU), _inputs(), range(5), range(9), seed=0
-        )
+        Reference(lambda x: ranks(x) > 50, SCHEME, NullChannels(), CPU).count(_inputs(), range(5), range(9), seed=0)
 
 
 def test_batch_norm_with_running_statistics_is_welcome() -> None:
     model = nn.Sequential(nn.Flatten(), nn.BatchNorm1d(24), nn.Linear(24, 3)).train()
     before = model[1].running_mean.clone()
-    counts = count_votes(Ablation(model, SCHEME, NullChannels(), CPU), _inputs(), range(5), range(9), seed=0)
+    counts = Reference(model, SCHEME, NullChannels(), CPU).count(_inputs(), range(5), range(9), seed=0)
     assert counts.votes.sum() == 45
     assert torch.equal(model[1].running_mean, before)
 
@@ -321,7 +321,7 @@ def test_scripted_and_frozen_models_vote_like_the_original() -> None:
     model = _model().eval()
     scripted = torch.jit.script(model)
     counts = [
-        count_votes(Ablation(m, SCHEME, NullChannels(), CPU), _inputs(), range(5), range(40), seed=0).votes
+        Reference(m, SCHEME, NullChannels(), CPU).count(_inputs(), range(5), range(40), seed=0).votes
         for m in (model, scripted, torch.jit.freeze(scripted))
     ]
     assert (counts[0] == counts[1]).all()
@@ -340,15 +340,15 @@ def test_scripted_and_frozen_models_vote_like_the_original() -> None:
 )
 def test_examples_that_cannot_be_numbers_of_masks_are_refused(examples: Any) -> None:
     with pytest.raises(InputError, match="examples must be"):
-        count_votes(Ablation(_model(), SCHEME, NullChannels(), CPU), _inputs(), examples, range(9), seed=0)
+        Reference(_model(), SCHEME, NullChannels(), CPU).count(_inputs(), examples, range(9), seed=0)
 
 
 def test_mixed_precision_reaches_the_model() -> None:
     seen = []
     model = _model()
     model[1].register_forward_hook(lambda _module, _inputs, output: seen.append(output.dtype))
-    ablation = Ablation(model, SCHEME, NullChannels(), CPU, precision="bf16")
-    counts = count_votes(ablation, _inputs(), range(5), range(20), seed=0)
+    reference = Reference(model, SCHEME, NullChannels(), CPU, precision="bf16")
+    counts = reference.count(_inputs(), range(5), range(20), seed=0)
     assert set(seen) == {torch.bfloat16}
     assert counts.votes.sum() == 100
 

@@ -17,8 +17,7 @@ from sparsecert import threads
 if TYPE_CHECKING:
     from sparsecert.encodings import PROTECTED, Grouped, MeanFill, NullChannels, ReplacedValues, blocks_of
     from sparsecert.errors import InputError
-    from sparsecert.procedures.exact import ExactCertifications
-    from sparsecert.procedures.sequential import Sequential
+    from sparsecert.procedures import Exact, Fixed, Sequential
     from sparsecert.results import Certifications, Predictions
     from sparsecert.schemes import TRAINING, Bands, Blocks, Lattice, Partition, RandomValues, Uniform
     from sparsecert.smoothed import Smoothed
@@ -30,7 +29,8 @@ __all__ = [
     "Bands",
     "Blocks",
     "Certifications",
-    "ExactCertifications",
+    "Exact",
+    "Fixed",
     "Grouped",
     "InputError",
     "Lattice",
@@ -52,7 +52,8 @@ _HOMES = {
     "Bands": "schemes",
     "Blocks": "schemes",
     "Certifications": "results",
-    "ExactCertifications": "procedures.exact",
+    "Exact": "procedures",
+    "Fixed": "procedures",
     "Grouped": "encodings",
     "InputError": "errors",
     "Lattice": "schemes",
@@ -62,7 +63,7 @@ _HOMES = {
     "Predictions": "results",
     "RandomValues": "schemes",
     "ReplacedValues": "encodings",
-    "Sequential": "procedures.sequential",
+    "Sequential": "procedures",
     "Smoothed": "smoothed",
     "Uniform": "schemes",
     "blocks_of": "encodings",

@@ -4,30 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from sparsecert.bounds.interval import Lead
 from sparsecert.certificates import Certificate
+from sparsecert.certificates.plurality import ExactCertificate
 from sparsecert.certificates.target import Averted, Flagged, certify_averted, certify_flagged
 from sparsecert.certificates.top_k import TopK, certify_top_k
-from sparsecert.counts import Counts, Int64
+from sparsecert.counts import Counts, Int64, Tally
 from sparsecert.errors import InputError
 from sparsecert.schemes import Scheme
+
+if TYPE_CHECKING:
+    from sparsecert.procedures import Procedure
 
 ABSTAINED = -1  # in integer arrays only; `abstained` says it as a boolean
 
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """For each input the class g(x), wrong with probability at most alpha, or an abstention."""
+    """For each input the class g(x), wrong with probability at most alpha, or an abstention.
+
+    Where all masks of a fixed set voted, alpha and seed are None, nothing abstains, and `ranks` are as in
+    `Certifications`.
+    """
 
     votes: Counts
     answers: tuple[int | None, ...]
     n: int
-    alpha: float
-    seed: int
+    alpha: float | None
+    seed: int | None
+    ranks: npt.NDArray[np.int16] | None = None
 
     def __repr__(self) -> str:
         return f"Predictions(labels={self.labels}, n={self.n}, alpha={self.alpha})"
@@ -55,31 +64,33 @@ class Predictions:
 
 @dataclass(frozen=True, eq=False)
 class Certifications:
-    """For each input a certificate that holds with probability at least 1 - alpha, and the votes behind it.
+    """For each input a certificate, and the votes behind it.
 
-    Iterating gives the `Certificate` of each input. n0 and n are the samples of each, or the most where they were taken
-    sequentially; `samples` is what each took. `answers` says "yes", "no" or "undecided" where `at_least` was asked.
+    It holds with probability at least 1 - alpha, or always, with alpha None, where all masks of a fixed set voted
+    (`Exact`). Iterating gives the certificate of each input. `estimation` are the votes it was drawn from, `selection`
+    those that chose the class (None for `Exact`), `samples` how many copies each input took. `answers` says "yes", "no"
+    or "undecided" where `Sequential(at_least=...)` asked. ranks: int16[b, masks, classes], for `Exact`, how each copy
+    ranks the classes, 0 being the first; all 0 for a copy whose scores were not finite.
     """
 
-    certificates: tuple[Certificate, ...]
-    selection: Counts
+    certificates: tuple[Certificate | ExactCertificate, ...]
+    procedure: Procedure
+    alpha: float | None
+    seed: int | None
     estimation: Counts
-    n0: int
-    n: int
-    alpha: float
-    seed: int
-    bound: str
     samples: Int64
+    selection: Counts | None = None
     answers: tuple[str | None, ...] = ()
+    ranks: npt.NDArray[np.int16] | None = None
     scheme: Scheme | None = None
 
     def __len__(self) -> int:
         return len(self.certificates)
 
     def __repr__(self) -> str:
-        return f"Certifications(labels={self.labels}, radii={self.radii}, n={self.n}, alpha={self.alpha})"
+        return f"Certifications(labels={self.labels}, radii={self.radii}, {self.procedure}, alpha={self.alpha})"
 
-    def __getitem__(self, row: int) -> Certificate:
+    def __getitem__(self, row: int) -> Certificate | ExactCertificate:
         return self.certificates[row]
 
     @property
@@ -100,7 +111,7 @@ class Certifications:
     @property
     def selected(self) -> Int64:
         """int64[b]: the class the selection votes chose, certified or not."""
-        return np.array([c.interval.label for c in self.certificates], dtype=np.int64)
+        return np.array([_chosen(c) for c in self.certificates], dtype=np.int64)
 
     @property
     def p_lower(self) -> npt.NDArray[np.float64]:
@@ -113,36 +124,33 @@ class Certifications:
         return np.array([_side(c, "p_upper") for c in self.certificates], dtype=np.float64)
 
     def top(self, k: int, labels: Sequence[int] | None = None) -> tuple[TopK, ...]:
-        """From the same votes: how many units may be altered with the label of each input among its k leading ones.
+        """From the same votes: how many units may be perturbed with the label of each input among its k leading ones.
 
         The label is the selected class, or of `labels`: one for each input, known before the votes.
         """
-        scheme, asked = self._drawn(), self._each("labels", labels)
+        asked = self._each("labels", labels)
         return tuple(
-            certify_top_k(self.selection[row], self.estimation[row], scheme, self.alpha, k, label)
-            for row, label in enumerate(asked)
+            certify_top_k(selection, estimation, scheme, alpha, k, label)
+            for label, (selection, estimation, scheme, alpha) in zip(asked, self._sampled(), strict=True)
         )
 
     def averted(self, target: int) -> tuple[Averted, ...]:
-        """From the same votes: how many units may be altered without the answer becoming `target`."""
-        scheme = self._drawn()
-        return tuple(
-            certify_averted(self.selection[row], self.estimation[row], scheme, self.alpha, target)
-            for row in range(len(self))
-        )
+        """From the same votes: how many units may be perturbed without the answer becoming `target`."""
+        return tuple(certify_averted(*sampled, target) for sampled in self._sampled())
 
     def flagged(self, label: int, threshold: float = 0.5) -> tuple[Flagged, ...]:
-        """From the same votes: how many units may be altered with p_label above the threshold (asymmetric use)."""
-        scheme = self._drawn()
+        """From the same votes: how many units may be perturbed with p_label above the threshold (asymmetric use)."""
         return tuple(
-            certify_flagged(self.estimation[row], scheme, self.alpha, label, threshold) for row in range(len(self))
+            certify_flagged(estimation, scheme, alpha, label, threshold)
+            for _, estimation, scheme, alpha in self._sampled()
         )
 
-    def _drawn(self) -> Scheme:
-        """The scheme of votes that are a fixed number for each input."""
-        if self.scheme is None or any(isinstance(c.interval, Lead) for c in self.certificates):
-            raise InputError("only votes of a fixed number can be certified in another way; leave sampling out")
-        return self.scheme
+    def _sampled(self) -> list[tuple[Tally, Tally, Scheme, float]]:
+        """Selection, estimation, scheme and alpha of each input, where their number was fixed beforehand."""
+        if self.scheme is None or self.selection is None or self.alpha is None:
+            raise InputError("only a fixed number of random votes can be certified in another way; use Fixed(n0, n)")
+        votes = [(self.selection[row], self.estimation[row]) for row in range(len(self))]
+        return [(selection, estimation, self.scheme, self.alpha) for selection, estimation in votes]
 
     def _each(self, name: str, values: Sequence[int] | None) -> Sequence[int | None]:
         """One for each input."""
@@ -152,15 +160,20 @@ class Certifications:
 
     @property
     def counts(self) -> Int64:
-        """int64[b, classes]: the estimation votes."""
+        """int64[b, classes]: the estimation votes; for `Exact`, the votes of the first round."""
         return self.estimation.votes
 
     @property
     def invalid(self) -> Int64:
         """int64[b]: copies, of selection and estimation, whose scores were not finite; they voted for nobody."""
-        return self.selection.invalid + self.estimation.invalid
+        chosen = 0 if self.selection is None else self.selection.invalid
+        return chosen + self.estimation.invalid
 
 
-def _side(certificate: Certificate, name: str) -> float:
-    """One side of the interval; NaN where votes taken sequentially bound the lead alone."""
-    return float(getattr(certificate.interval, name, float("nan")))
+def _chosen(certificate: Certificate | ExactCertificate) -> int:
+    return certificate.interval.label if isinstance(certificate, Certificate) else certificate.label
+
+
+def _side(certificate: Certificate | ExactCertificate, name: str) -> float:
+    """One side of the interval; NaN where votes taken sequentially bound the lead alone, or nothing is estimated."""
+    return float(getattr(getattr(certificate, "interval", None), name, float("nan")))

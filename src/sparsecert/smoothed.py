@@ -5,34 +5,31 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from sparsecert import devices, encodings, modelfile, models, schemes
-from sparsecert.bounds import corrected_alpha, predicted
-from sparsecert.certificates import method_named
-from sparsecert.certificates.adversary import Adversary, PerturbedUnits
 from sparsecert.checks import whole
 from sparsecert.counts import Counts
 from sparsecert.encodings import Encoding, NullChannels, ReplacedValues
 from sparsecert.errors import InputError
-from sparsecert.procedures import exact
-from sparsecert.procedures.exact import ExactCertifications
+from sparsecert.procedures import Procedure, check_settings, procedure_for
 from sparsecert.procedures.pipelining import Steps, finish
-from sparsecert.procedures.sequential import Sequential
-from sparsecert.procedures.stages import certify_in_stages
+from sparsecert.procedures.procedure import warn_of_invalid
+from sparsecert.progress import OnProgress, ignore
 from sparsecert.results import Certifications, Predictions
-from sparsecert.schemes import ESTIMATION, MAX_DRAWS, PREDICTION, SELECTION, Scheme
-from sparsecert.schemes.philox import key_of
-from sparsecert.votes.ablation import PRECISIONS, Ablation, Model, dtype_of
-from sparsecert.votes.loop import Progress, Voting
+from sparsecert.schemes import Scheme
+from sparsecert.votes.precision import PRECISIONS, dtype_of
+from sparsecert.votes.probe import Model
+from sparsecert.votes.voter import Voter
 
 if TYPE_CHECKING:
     from art.estimators.classification import PyTorchClassifier
     from foolbox import PyTorchModel
+
+T = TypeVar("T")
 
 MOST_ROWS = 1 << 24
 AUTO = "auto"
@@ -99,217 +96,84 @@ class Smoothed:
             self.model.to(device)
         return self
 
-    def predict(
-        self,
-        x: torch.Tensor,
-        n: int = 10_000,
-        alpha: float = 0.05,
-        seed: int = 0,
-        *,
-        examples: Sequence[int] | None = None,
-        progress: Progress | None = None,
-    ) -> Predictions:
-        """The class g(x) of each input, or an abstention; a wrong class (not g's) has probability at most alpha.
-
-        `examples` number the inputs for their masks (default 0, 1, ...); `progress` gets copies done.
-        """
-        return finish(self.predicting(x, n, alpha, seed, examples=examples, progress=progress))
-
-    def predicting(
-        self,
-        x: torch.Tensor,
-        n: int,
-        alpha: float,
-        seed: int,
-        *,
-        examples: Sequence[int] | None = None,
-        progress: Progress | None = None,
-        voting: Voting | None = None,
-    ) -> Steps[Predictions]:
-        """`predict`, in steps: yields when its votes are queued. `voting` saves looking at the model again."""
-        check_settings(self.scheme, seed, n=n)
-        level = corrected_alpha(alpha, self.scheme, n)
-        counted = self.begin_count(x, PREDICTION, n, seed, examples=examples, progress=progress, voting=voting)
-        yield
-        votes = counted()
-        answers = tuple(predicted(votes[row], level) for row in range(len(votes)))
-        return Predictions(votes, answers, n, alpha, seed)
-
     def certify(
         self,
         x: torch.Tensor,
-        n0: int = 1_000,
-        n: int = 10_000,
-        alpha: float = 0.05,
-        seed: int = 0,
+        procedure: Procedure | None = None,
         *,
-        bound: str = "two-sided",
-        sampling: Sequential | None = None,
+        n0: int | None = None,
+        n: int | None = None,
+        alpha: float | None = None,
+        seed: int = 0,
         examples: Sequence[int] | None = None,
-        progress: Progress | None = None,
+        on_progress: OnProgress = ignore,
     ) -> Certifications:
-        """A certificate for each input: with probability at least 1 - alpha its answer survives `radius` altered units.
+        """A certificate for each input: no change of up to `radius` units changes the answer.
 
-        n0 copies choose the class; n fresh ones bound its probability (and, for the two-sided bound, its rivals'). With
-        `sampling=Sequential(...)` in place of n0 and n, each input gets as many copies as its radius needs. Whoever
-        made the inputs must not have known the seed, nor may it be chosen by looking at votes.
+        `procedure` says how it is obtained: `Fixed(n0, n)` samples, for which n0= and n= are short, `Sequential(...)`,
+        as many as the radius needs, or `Exact(...)`, all masks of a fixed set. Without it, `Exact` for a fixed set of
+        masks and `Fixed` otherwise. Sampled certificates hold with probability at least 1 - alpha (default 0.05), exact
+        ones always. Whoever made the inputs must not have known the seed, nor may it be chosen by looking at votes.
+        `examples` number the inputs for their masks (default 0, 1, ...).
         """
-        if sampling is not None:
-            if (n0, n) != (1_000, 10_000):
-                raise InputError("n0 and n are a fixed number of samples; with sampling, give it n0 and max_samples")
-            work = self.certifying_sequentially(
-                x, sampling, alpha, seed, bound=bound, examples=examples, progress=progress
-            )
-            return finish(work)
-        return finish(self.certifying(x, n0, n, alpha, seed, bound=bound, examples=examples, progress=progress))
+        procedure = procedure_for(self.scheme, procedure, n0, n)
+        return self._finish(procedure, procedure.certify, x, alpha, seed, examples, on_progress)
 
-    def certify_exactly(
+    def predict(
         self,
         x: torch.Tensor,
+        procedure: Procedure | None = None,
         *,
-        rule: str = "run-off",
-        seconds: float = 0.0,
-        adversary: Adversary | None = None,
-        progress: Progress | None = None,
-    ) -> ExactCertifications:
-        """A certificate for each input that holds always: g is the vote of exactly the masks of a fixed set.
-
-        `rule`: "plurality", or "run-off" between the two leading classes. The radius is a number of altered units, or
-        what `adversary` says, such as the side of a patch. Where masks overlap, `seconds` is the time for
-        a linear program that may enlarge each radius. One thing is assumed beyond what is proved: that the model gives
-        a copy the same scores whatever batch it is in.
-        """
-        scheme = exact.fixed(self.scheme)
-        adversary = adversary or PerturbedUnits(scheme.table, seconds)
-        return finish(self.certifying_exactly(x, rule=rule, adversary=adversary, progress=progress))
-
-    def certifying_exactly(
-        self,
-        x: torch.Tensor,
-        *,
-        rule: str,
-        adversary: Adversary,
-        progress: Progress | None = None,
-        voting: Voting | None = None,
-    ) -> Steps[ExactCertifications]:
-        """`certify_exactly`, in steps: yields when its votes are queued. `voting` saves looking at the model again."""
-        exact.rule_named(rule)
-        exact.check_damage(adversary, exact.fixed(self.scheme), self.encoding.sides(self.check(x).shape[1:]))
-        ranks = yield from self.ranking(x, progress=progress, voting=voting)
-        return ExactCertifications(exact.certified(ranks, rule, adversary), ranks, rule)
-
-    def ranking(
-        self, x: torch.Tensor, *, progress: Progress | None = None, voting: Voting | None = None
-    ) -> Steps[npt.NDArray[np.int16]]:
-        """int16[b, masks, classes]: how each input's copy by each mask ranks the classes, in steps; 0 is the first."""
-        scheme, inputs = exact.fixed(self.scheme), self.check(x)
-        ranked = (voting or self.voting(inputs)).ranks(inputs, len(scheme.table), progress)
-        yield
-        ranks: npt.NDArray[np.int16] = ranked().numpy()
-        _warn_of_invalid(int((ranks.max(axis=2) == 0).sum()), ranks.shape[0] * ranks.shape[1])
-        return ranks
-
-    def certifying(
-        self,
-        x: torch.Tensor,
-        n0: int,
-        n: int,
-        alpha: float,
-        seed: int,
-        *,
-        bound: str,
-        examples: Sequence[int] | None = None,
-        progress: Progress | None = None,
-        voting: Voting | None = None,
-    ) -> Steps[Certifications]:
-        """`certify`, in steps: yields when its votes are queued. `voting` saves looking at the model again."""
-        method = method_named(bound)
-        check_settings(self.scheme, seed, alpha, n0=n0, n=n)
-        voting = voting or self.voting(x)
-        begun = [
-            self.begin_count(x, purpose, draws, seed, examples=examples, progress=progress, voting=voting)
-            for purpose, draws in ((SELECTION, n0), (ESTIMATION, n))
-        ]
-        yield
-        selection, estimation = (counted() for counted in begun)
-        certificates = tuple(
-            method.certify(selection[row], estimation[row], self.scheme, alpha) for row in range(len(estimation))
-        )
-        samples = np.full(len(certificates), n0 + n)
-        return Certifications(
-            certificates, selection, estimation, n0, n, alpha, seed, bound, samples, scheme=self.scheme
-        )
-
-    def certifying_sequentially(
-        self,
-        x: torch.Tensor,
-        sampling: Sequential,
-        alpha: float,
-        seed: int,
-        *,
-        bound: str,
-        examples: Sequence[int] | None = None,
-        progress: Progress | None = None,
-        voting: Voting | None = None,
-    ) -> Steps[Certifications]:
-        """`certify` with `sampling`, in steps: yields whenever the votes of a look are queued."""
-        method_named(bound)
-        check_settings(self.scheme, seed)
-        sampling.check(self.scheme, alpha)
-        x = self.check(x)
-        numbers = _numbers(examples, len(x))
-        voting = voting or self.voting(x)
-        stopped = yield from certify_in_stages(voting, x, numbers, self.scheme, sampling, alpha, seed, bound, progress)
-        _warn_of_invalid(int(stopped.invalid.sum()), int(stopped.samples.sum()))
-        return Certifications(
-            stopped.certificates, stopped.selection, stopped.estimation, sampling.n0, sampling.most, alpha, seed, bound,
-            stopped.samples, stopped.answers,
-        )  # fmt: skip
-
-    def count(
-        self,
-        x: torch.Tensor,
-        purpose: int,
-        n: int,
+        n: int | None = None,
+        alpha: float | None = None,
         seed: int = 0,
-        *,
         examples: Sequence[int] | None = None,
-        progress: Progress | None = None,
-    ) -> Counts:
-        """The votes of each input's n copies for one purpose (`schemes.SELECTION`, ...), which has masks of its own."""
-        return self.begin_count(x, purpose, n, seed, examples=examples, progress=progress)()
+        on_progress: OnProgress = ignore,
+    ) -> Predictions:
+        """The class g(x) of each input, or an abstention; a wrong class (not g's) has probability at most alpha.
 
-    def begin_count(
+        Arguments are as in `certify`; of a fixed set all masks vote, unless n is given, and nothing abstains.
+        """
+        procedure = procedure_for(self.scheme, procedure, n=n)
+        return self._finish(procedure, procedure.predict, x, alpha, seed, examples, on_progress)
+
+    def _finish(
         self,
+        procedure: Procedure,
+        verb: Callable[..., Steps[T]],
         x: torch.Tensor,
-        purpose: int,
-        n: int,
+        alpha: float | None,
         seed: int,
-        *,
-        examples: Sequence[int] | None = None,
-        progress: Progress | None = None,
-        voting: Voting | None = None,
-    ) -> Callable[[], Counts]:
-        """`count`, begun: call the result for the counts."""
-        check_settings(self.scheme, seed, n=n)
+        examples: Sequence[int] | None,
+        on_progress: OnProgress,
+    ) -> T:
+        alpha = procedure.level(alpha)
+        procedure.check(self.scheme, alpha, seed)
         inputs = self.check(x)
         numbers = _numbers(examples, len(inputs))
-        voting = voting or self.voting(inputs)
-        begun = voting.begin(inputs, numbers, range(purpose, purpose + n), seed, progress)
+        result = finish(verb(self.voter(inputs), inputs, numbers, alpha, seed, on_progress))
+        on_progress(len(inputs), 0)
+        return result
 
-        def counted() -> Counts:
-            counts = begun()
-            _warn_of_invalid(int(counts.invalid.sum()), n * len(counts))
-            return counts
+    def count(
+        self, x: torch.Tensor, purpose: int, n: int, seed: int = 0, *, examples: Sequence[int] | None = None
+    ) -> Counts:
+        """The votes of each input's n copies for one purpose (`schemes.SELECTION`, ...), which has masks of its own."""
+        check_settings(self.scheme, seed, n=n)
+        inputs = self.check(x)
+        numbers, draws = _numbers(examples, len(inputs)), range(purpose, purpose + n)
+        counts = self.voter(inputs).begin_count(inputs, numbers, draws, seed)()
+        warn_of_invalid(int(counts.invalid.sum()), n * len(counts))
+        return counts
 
-        return counted
-
-    def voting(self, x: torch.Tensor, classes: int | None = None) -> Voting:
-        """The model, looked at with the first of these inputs and ready to vote; refused unless it has `classes`."""
+    def voter(self, x: torch.Tensor, classes: int | None = None) -> Voter:
+        """The model, probed with the first of these inputs and ready to vote; refused unless it has `classes`."""
         precision, device = self.precision, self.device
         devices.check_precision(precision, PRECISIONS[precision], device)
-        ablation = Ablation(self.model, self.scheme, self.encoding, device, precision)
-        return Voting(ablation, self.check(x)[:1], self.rows, classes or self.classes)
+        return Voter(
+            self.model, self.scheme, self.encoding, self.check(x)[:1],
+            device=device, precision=precision, rows=self.rows, classes=classes or self.classes,
+        )  # fmt: skip
 
     def save(self, path: str | Path, *, half: bool = False) -> None:
         """Writes a model file: the weights, and in its header scheme, encoding, classes, architecture and facts.
@@ -490,12 +354,6 @@ def _numbers(examples: Sequence[int] | None, inputs: int) -> Sequence[int]:
     return numbers
 
 
-def _warn_of_invalid(invalid: int, copies: int) -> None:
-    if invalid:
-        share = f"{invalid} of {copies} ablated copies"
-        warnings.warn(f"{share} gave scores that are not finite; they count against the leader", stacklevel=4)
-
-
 def _warn_of_8_bits(inputs: torch.Tensor, encoding: Encoding) -> None:
     """Images of whole numbers beyond 1 are 8-bit values that nobody divided; what is certified holds all the same."""
     if isinstance(encoding, NullChannels) and encoding.mean is None and inputs.ndim > 3:
@@ -503,15 +361,6 @@ def _warn_of_8_bits(inputs: torch.Tensor, encoding: Encoding) -> None:
         if most > 1 and torch.equal(inputs, inputs.round()):
             why = f"inputs are whole numbers up to {most:g}, and NullChannels is made for values in [0, 1]"
             warnings.warn(f"{why}; for 8-bit images pass x / 255", stacklevel=5)
-
-
-def check_settings(scheme: Scheme, seed: int, alpha: float | None = None, **draws: int) -> None:
-    """Refuses settings that cannot be used before any work is done or file written."""
-    for name, number in draws.items():
-        whole(name, number, 1, MAX_DRAWS - 1, "2**40 - 1")
-    key_of(seed)
-    if alpha is not None:
-        corrected_alpha(alpha, scheme, draws["n"])
 
 
 def _first_parameter(model: Any) -> torch.nn.Parameter | None:

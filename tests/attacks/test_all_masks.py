@@ -13,6 +13,7 @@ from sparsecert.attacks.all_masks import standings
 from sparsecert.attacks.judge import changed
 from sparsecert.encodings import PROTECTED, Encoding, Grouped, NullChannels, blocks_of
 from sparsecert.errors import InputError
+from sparsecert.procedures import Exact
 from sparsecert.procedures.exact import elected
 from sparsecert.schemes import Bands, Blocks, FixedMasks, Lattice, Partition, Uniform
 from sparsecert.smoothed import Smoothed
@@ -71,7 +72,7 @@ def test_lines_of_changes_are_answered_as_by_all_copies(
                 images[row, 0, y, x] if step % 4 == 3 else float(torch.rand(1, generator=generator))
             )
         said = defender.answers(attempts, slots)
-        sure = smoothed.certify_exactly(attempts, rule=rule)
+        sure = smoothed.certify(attempts, Exact(rule))
         assert said.labels.tolist() == sure.labels.tolist()
         if rule == "plurality":
             assert torch.equal((said.scores * len(scheme.table)).round().long(), torch.from_numpy(sure.counts))
@@ -84,7 +85,7 @@ def test_lines_of_changes_are_answered_as_by_all_copies(
         answers |= set(said.labels.tolist())
     assert len(answers) > 3
     alone = defender.answers(current)
-    assert alone.labels.tolist() == smoothed.certify_exactly(current, rule=rule).labels.tolist()
+    assert alone.labels.tolist() == smoothed.certify(current, Exact(rule)).labels.tolist()
     assert alone.evaluations.tolist() == [len(scheme.table)] * 3
 
 
@@ -107,7 +108,7 @@ def test_copies_without_an_opinion_vote_for_nobody() -> None:
     smoothed = Smoothed(lambda copies: copies.flatten(1)[:, :3] / 0, Partition(6, 3), NullChannels(), classes=3)
     images = torch.rand(2, 1, 2, 3, generator=torch.Generator().manual_seed(0))
     with pytest.warns(UserWarning, match="not finite"):
-        sure = smoothed.certify_exactly(images)
+        sure = smoothed.certify(images, Exact())
     assert AllMasks(smoothed).answers(images).labels.tolist() == sure.labels.tolist() == [0, 0]
 
 
@@ -143,14 +144,14 @@ def test_no_attack_succeeds_within_the_radius_and_what_is_found_changes_the_winn
     images = everything[chosen]
     for seed in (1, 7):  # with which some change always leads to another winner: where none does, a search is long
         smoothed = Smoothed(Reader(6, 3, seed), scheme, classes=3)
-        sure = smoothed.certify_exactly(everything, rule=rule)
+        sure = smoothed.certify(everything, Exact(rule))
         winners = torch.from_numpy(sure.labels)
         nearest = torch.where(winners[:, None] == winners, 7, apart).amin(dim=1)
         assert (nearest > torch.from_numpy(sure.radii)).all()
         for attack in (Pointwise(restarts=2, rounds=1), SparseRS(steps=10), Saliency(most=1.0)):
             found = attack(AllMasks(smoothed, rule), images, winners[chosen])
             hit = found.succeeded
-            again = torch.from_numpy(smoothed.certify_exactly(found.adversarial, rule=rule).labels)
+            again = torch.from_numpy(smoothed.certify(found.adversarial, Exact(rule)).labels)
             assert torch.equal(again, found.said)
             assert torch.equal(again != winners[chosen], hit)
             assert torch.equal(changed(found.adversarial, images).sum(dim=1)[hit], found.distances[hit])
@@ -173,7 +174,7 @@ class Asking(Attack):
 def test_evaluations_are_counted_to_the_last(digits: Digits) -> None:
     """The first look takes all masks, so does the beginning of a line, and a pixel takes one."""
     images, smoothed = digits[0][:4], _means(Partition(64, 8))
-    labels = torch.from_numpy(smoothed.certify_exactly(images).labels)
+    labels = torch.from_numpy(smoothed.certify(images, Exact()).labels)
     found = Asking()(AllMasks(smoothed), images, labels)
     assert found.evaluations.tolist() == [8 + 8 + 1] * 4
     assert found.queries.tolist() == [3] * 4
@@ -185,13 +186,13 @@ def test_every_attack_finds_what_is_final(name: str, digits: Digits) -> None:
     few = {"pointwise": {"restarts": 2, "rounds": 1}, "noise": {"restarts": 2}}
     steps = {"sparse-rs": {"steps": 30}, "carlini-wagner": {"steps": 10}}
     smoothed, images = _means(Lattice(8, 8, 8)), digits[0][:3]
-    labels = torch.from_numpy(smoothed.certify_exactly(images).labels)
+    labels = torch.from_numpy(smoothed.certify(images, Exact()).labels)
     found = attack_named(name, **few.get(name, steps.get(name, {})))(AllMasks(smoothed), images, labels)
-    again = smoothed.certify_exactly(found.adversarial)
+    again = smoothed.certify(found.adversarial, Exact())
     assert found.said.tolist() == again.labels.tolist()
     assert torch.equal(found.succeeded, found.said != labels)
     assert (
-        found.distances[found.succeeded].numpy() > smoothed.certify_exactly(images).radii[found.succeeded.numpy()]
+        found.distances[found.succeeded].numpy() > smoothed.certify(images, Exact()).radii[found.succeeded.numpy()]
     ).all()
     if name == "pointwise":
         assert found.succeeded.all()

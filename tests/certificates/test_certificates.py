@@ -87,7 +87,7 @@ def test_radii_never_fall_with_more_votes_for_the_leader() -> None:
 
 
 def test_an_unknown_bound_is_refused() -> None:
-    with pytest.raises(InputError, match="bound must be one of two-sided, one-sided, got 'three-sided'"):
+    with pytest.raises(InputError, match="bound must be one of one-sided, two-sided, got 'three-sided'"):
         method_named("three-sided")
 
 

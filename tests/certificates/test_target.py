@@ -144,7 +144,7 @@ def test_certifications_answer_from_the_votes_they_have() -> None:
         assert found.top(3)[row].radius == 4
     with pytest.raises(InputError, match="one for each of the 5 inputs"):
         found.top(2, [1])
-    sequential = smoothed.certify(images, alpha=0.1, sampling=Sequential(n0=100, max_samples=600))
+    sequential = smoothed.certify(images, alpha=0.1, procedure=Sequential(n0=100, max_samples=600))
     with pytest.raises(InputError, match="fixed number"):
         sequential.averted(2)
 

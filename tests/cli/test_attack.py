@@ -83,7 +83,7 @@ def test_options_reach_the_header(run: Path, tmp_path: Path) -> None:
     [
         ("pointwise", ["--restarts", 1, "--rounds", 0], {"restarts": 1, "rounds": 0}),
         ("pointwise", ["--restarts", 1], {"restarts": 1, "rounds": 20}),
-        ("sparse-rs", ["--steps", 7], {"steps": 7, "start": 0.3}),
+        ("sparse-rs", ["--queries", 7], {"steps": 7, "start": 0.3}),
     ],
 )
 def test_settings_of_the_attack_reach_the_header(
@@ -160,13 +160,16 @@ def test_an_unsound_certificate_is_told_loudly(run: Path, tmp_path: Path) -> Non
 
 
 MISTAKES = {
-    "restarts": (["--attack", "saliency", "--restarts", "3"], "restarts is no setting of the saliency attack"),
+    "restarts": (["--attack", "saliency", "--restarts", "3"], "--restarts is for --attack noise or --attack pointwise"),
     "restarts 0": (["--restarts", "0"], "restarts must be a whole number between 1"),
-    "rounds": (["--attack", "noise", "--rounds", "0"], "rounds is no setting of the noise attack, which has restarts"),
+    "rounds": (["--attack", "noise", "--rounds", "0"], "--rounds is for --attack pointwise; add that"),
     "rounds -1": (["--rounds", "-1"], "rounds must be a whole number between 0 and"),
-    "steps": (["--steps", "9"], "steps is no setting of the pointwise attack, which has restarts and rounds"),
-    "steps 0": (["--attack", "sparse-rs", "--steps", "0"], "steps must be a whole number between 1 and"),
-    "attack": (["--attack", "none"], "'none' is not one of"),
+    "steps": (["--steps", "9"], "--steps is for --attack carlini-wagner"),
+    "steps 0": (["--attack", "sparse-rs", "--queries", "0"], "steps must be a whole number between 1 and"),
+    "attack": (
+        ["--attack", "none"],
+        "attack must be one of carlini-wagner, jsma, noise, pointwise, saliency, sparse-rs, got 'none'",
+    ),
     "budget": (["--budget", "65"], "budget must be a whole number between 1 and the 64 pixels of an image, got 65"),
     "group": (["--group", "0"], "group must be a whole number between 1"),
     "samples": (["--samples", "0"], "n must be a whole number between 1"),

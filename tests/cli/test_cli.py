@@ -34,7 +34,7 @@ VERBS = [
     "certify",
     "attack",
     "report",
-    "reproduce",
+    "demo",
     "serve",
     "data",
     "data get",
@@ -290,7 +290,7 @@ def test_bad_files_are_skipped_where_that_is_asked_for(photos: Path) -> None:
 def test_what_lies_beside_the_images_is_said_once(photos: Path) -> None:
     for name in (".hidden", "notes.txt", "labels.csv"):
         (photos / "train/only" / name).write_text("")
-    skipped = f"skipped 2 entries of {photos} train, such as only/labels.csv: an image"
+    skipped = f"skipped 2 entries of {photos} train, such as only/labels.csv: images"
     done = sparsecert("train", "--data", photos, "--skip-bad", "--keep", 60_000, "--out", photos / "run")
     assert done.stderr.count("entries of") == done.stderr.count(skipped) == 1
     assert "skipped 1 of 2 images" in done.stderr
@@ -372,7 +372,7 @@ MISTAKES = {
     "device": ([*CERTIFY, "--device", "quantum", *OUT], "device 'quantum' cannot be used here"),
     "device meta": ([*CERTIFY, "--device", "meta", *OUT], "it is not one of cpu, cuda, mps"),
     "gzip": ([*CERTIFY, "--out", "{tmp}/c.jsonl.gz"], "compress them afterwards"),
-    "data": (["certify", "{trained}", "--data", "cats", *OUT], "data set must be one of digits, mnist"),
+    "data": (["certify", "{trained}", "--data", "cats", *OUT], "data set must be one of cifar10, digits"),
     "data missing": ([*CERTIFY, "--data", "mnist", "--data-dir", "{tmp}", *OUT], "sparsecert data get mnist"),
     "shape": (["certify", "{trained}", "--data", "{photos}", *OUT], "classes"),
     "no model": (["certify", "{tmp}/none", "--data", "digits", *OUT], "does not exist; train a model first"),

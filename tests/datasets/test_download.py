@@ -7,6 +7,7 @@ import io
 import tarfile
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from sparsecert.datasets import download, load
+from sparsecert.datasets import DATASETS, load
 from sparsecert.datasets.download import RemoteFile, fetch, get
 from sparsecert.errors import InputError
 
@@ -246,7 +247,7 @@ def small_imagenette() -> bytes:
 
 
 def use(monkeypatch: pytest.MonkeyPatch, name: str, *sources: RemoteFile) -> None:
-    monkeypatch.setattr(download, "SOURCES", {**download.SOURCES, name: sources})
+    monkeypatch.setitem(DATASETS._things, name, replace(DATASETS[name], sources=sources))
 
 
 def test_get_makes_load_work_and_then_does_nothing(
@@ -300,8 +301,9 @@ def test_a_mirror_holds_the_same_files_under_the_same_checksums(server: Server, 
 
 
 def test_addresses_and_checksums_are_well_formed() -> None:
-    for sources in download.SOURCES.values():
-        for source in sources:
+    assert any(entry.sources for entry in DATASETS.values())
+    for entry in DATASETS.values():
+        for source in entry.sources:
             assert source.url.startswith("https://")
             assert source.url.endswith(Path(source.path).name)
             assert len(bytes.fromhex(source.md5)) == 16
@@ -313,6 +315,6 @@ def test_what_cannot_be_downloaded(tmp_path: Path) -> None:
         assert (result.added, result.message) == ((), f"{name} ships with the package; there is nothing to get")
     with pytest.raises(InputError, match=r"imagenet cannot be downloaded: its licence .*imagenet/\{train,val\}/"):
         get("imagenet", tmp_path)
-    with pytest.raises(InputError, match=r"data set must be one of digits, mnist-sample, mnist, .*got 'svhn'"):
+    with pytest.raises(InputError, match=r"data set must be one of cifar10, digits, imagenet, .*got 'svhn'"):
         get("svhn", tmp_path)
     assert everything(tmp_path) == []

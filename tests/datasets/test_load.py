@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from sparsecert.datasets import NAMES, data_folder, load, splits_of
+from sparsecert.datasets import DATASETS, data_folder, load, splits_of
 from sparsecert.errors import InputError
 
 
 def test_names() -> None:
-    assert NAMES == ("digits", "mnist-sample", "mnist", "cifar10", "imagenette", "imagenet")
+    assert {*DATASETS} == {"digits", "mnist-sample", "mnist", "cifar10", "imagenette", "imagenet"}
 
 
 @pytest.mark.parametrize("name", ["mnist", "cifar10", "imagenette"])
@@ -35,7 +35,7 @@ def test_imagenet_is_read_below_the_data_folder(photos: Path) -> None:
     assert (data.name, len(data)) == ("imagenet", 2)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", DATASETS)
 def test_bad_split_is_refused_when_the_data_are_there_or_not(photos: Path, name: str) -> None:
     for folder in ("imagenet", "imagenette"):
         (photos.parent / folder).mkdir()
@@ -45,7 +45,7 @@ def test_bad_split_is_refused_when_the_data_are_there_or_not(photos: Path, name:
 
 def test_unknown_names_and_paths_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match=r"data set must be one of digits, .*got 'mnits'"):
+    with pytest.raises(InputError, match=r"data set must be one of cifar10, digits, .*got 'mnits'"):
         load("mnits")
     with pytest.raises(InputError, match="no/such is not a folder"):
         load("no/such")

@@ -22,6 +22,7 @@ from sparsecert.encodings import (
     from_config,
 )
 from sparsecert.errors import InputError
+from sparsecert.procedures import Exact
 from sparsecert.schemes import Lattice, Partition, Scheme, Uniform
 from sparsecert.smoothed import Smoothed
 
@@ -162,7 +163,7 @@ def test_exact_certificates_count_groups(scheme: Scheme, rule: str) -> None:
     inputs, tight = (torch.rand(6, 1, 2, 6, generator=torch.Generator().manual_seed(1)) < 0.5).float(), 0
     weights = torch.randn(3, 24, generator=torch.Generator().manual_seed(2))
     smoothed = Smoothed(lambda copies: copies.flatten(1) @ weights.T, scheme, Grouped(NullChannels(), groups))
-    certified = smoothed.certify_exactly(inputs, rule=rule)
+    certified = smoothed.certify(inputs, Exact(rule))
     for row, certificate in enumerate(certified):
         for rho in range(1, 4):
             changed = [
@@ -170,7 +171,7 @@ def test_exact_certificates_count_groups(scheme: Scheme, rule: str) -> None:
                 for chosen in combinations(range(6), rho)
                 for each in _altered(inputs[row : row + 1], groups, chosen)
             ]
-            labels = smoothed.certify_exactly(torch.cat(changed), rule=rule).labels
+            labels = smoothed.certify(torch.cat(changed), Exact(rule)).labels
             if rho <= certificate.radius:
                 assert (labels == certificate.label).all()
             else:

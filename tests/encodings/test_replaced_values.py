@@ -10,10 +10,10 @@ from sparsecert.encodings import Encoding, MeanFill, NullChannels, ReplacedValue
 from sparsecert.errors import InputError
 from sparsecert.schemes import RandomValues, Scheme, Uniform
 from sparsecert.smoothed import Smoothed
-from sparsecert.votes.ablation import Ablation
-from sparsecert.votes.engine import fused_on_cpu, fused_on_cuda
+from sparsecert.votes.engine import fuse_on_cpu, fuse_on_cuda
 from sparsecert.votes.engine.encode import chooses
 from sparsecert.votes.engine.layout import layout_of
+from sparsecert.votes.voter import Voter
 
 
 @pytest.mark.parametrize("values", [2, 3, 17, 256])
@@ -81,7 +81,7 @@ def test_masks_that_mean_something_else_are_refused(scheme: Scheme, encoding: En
     with pytest.raises(InputError, match=r"the encoding of .* must be"):
         Smoothed(model, scheme, encoding)
     with pytest.raises(InputError, match=r"the encoding of .* must be"):
-        Ablation(model, scheme, encoding, torch.device("cpu"))
+        Voter(model, scheme, encoding, torch.rand(1, 1, 4, 4))
     assert isinstance(Smoothed(model, RandomValues(16, "0.5", 17)).encoding, ReplacedValues)
     assert isinstance(Smoothed(model, Uniform(16, 3)).encoding, NullChannels)
 
@@ -89,11 +89,9 @@ def test_masks_that_mean_something_else_are_refused(scheme: Scheme, encoding: En
 def test_no_fast_form_that_was_made_for_ablation_is_taken() -> None:
     """Neither its tables nor its choice between shown and NULL say what a replaced unit shows."""
     layers = (nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 16, 5))
-    ablation = Ablation(
-        nn.Sequential(*layers), RandomValues(48, "0.5", 17), ReplacedValues(17), torch.device("cpu"), "bf16"
-    )
+    model, cpu = nn.Sequential(*layers), torch.device("cpu")
     assert layout_of(ReplacedValues(17), (3, 4, 4), 1, 1, 8) is None
     assert not chooses(ReplacedValues(17), 3)
-    assert fused_on_cpu(ablation, (3, 4, 4), torch.bfloat16) is None
-    assert fused_on_cuda(ablation, (3, 4, 4), torch.bfloat16) is None
+    assert fuse_on_cpu(model, ReplacedValues(17), torch.bfloat16, (3, 4, 4), cpu) is None
+    assert fuse_on_cuda(model, ReplacedValues(17), torch.bfloat16, (3, 4, 4), cpu) is None
     assert chooses(NullChannels(), 3)

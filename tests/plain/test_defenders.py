@@ -8,7 +8,7 @@ from torch import nn
 
 from sparsecert.plain import defenders
 from sparsecert.plain.defenders import PlainNetwork
-from sparsecert.votes.loop import stepped
+from sparsecert.votes.batches import few_batch_sizes
 
 
 @pytest.mark.parametrize("count", [0, 1, 5, 63, 64, 65, 200])
@@ -22,9 +22,9 @@ def test_answers_are_the_networks_own_in_whatever_pieces(
     with torch.no_grad():
         expected = network(images)
     monkeypatch.setattr(defenders, "ROWS", 64)
-    monkeypatch.setattr("sparsecert.votes.loop.FEW", 2)
+    monkeypatch.setattr("sparsecert.votes.batches.FEW", 2)
     device = torch.device("cuda" if gpu else "cpu")
-    monkeypatch.setattr(defenders, "stepped", lambda left, most, _: stepped(left, most, device))
+    monkeypatch.setattr(defenders, "few_batch_sizes", lambda left, most, _: few_batch_sizes(left, most, device))
     defender = PlainNetwork(network)
     torch.testing.assert_close(defender.scores(images), expected)
     answers = defender.answers(images)

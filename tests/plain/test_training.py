@@ -21,7 +21,6 @@ from sparsecert.errors import InputError
 from sparsecert.plain import PlainRecipe, PlainRun, networks, plain_recipe, train_plain
 from sparsecert.plain.evaluation import accuracy
 from sparsecert.plain.training import Stepper
-from sparsecert.published import ATTACKS, names, published, published_attacks
 from sparsecert.training import Stop, TrainingProgress, train
 from sparsecert.training.recipes import RECIPES
 from tests.commands import sparsecert
@@ -212,7 +211,7 @@ def test_where_a_step_cannot_be_captured_training_goes_on(few: Dataset) -> None:
     fallen_back(runs[0])
     for _ in range(2):
         plainly(runs[1])
-    assert runs[0].step == runs[1].step == int(runs[0].clock) == 2
+    assert runs[0].step == runs[1].step == int(runs[0].device_step) == 2
     for one, other in zip(runs[0].model.parameters(), runs[1].model.parameters(), strict=True):
         assert torch.equal(one, other)
 
@@ -308,16 +307,3 @@ def test_options_that_do_not_apply_are_refused(options: list[str], message: str,
     assert isinstance(result.exception, InputError)
     assert message in str(result.exception)
     assert not (tmp_path / "run").exists()
-
-
-def test_the_published_table_names_the_kinds_that_are_here() -> None:
-    assert names(ATTACKS) == ["table-2"]
-    table = published_attacks("table-2")
-    here = [row.model for row in table.rows if row.model is not None]
-    assert here == ["cnn", "binarized", plain.NEAREST_NEIGHBOUR, "robust", "smoothed"]
-    assert [(row.accuracy, row.median) for row in table.rows][:4] == [(99.1, 9), (98.5, 11), (96.9, 10), (98.8, 4)]
-    ours = table.rows[-1]
-    (same,) = [row for row in published("table-1").rows if row.keep == ours.keep]
-    assert ours.accuracy == pytest.approx(same.accuracy, abs=0.05)
-    assert ours.median > max(row.median for row in table.rows[:-1])
-    assert (table.attack, table.restarts, table.images, table.predict_n) == ("pointwise", 10, 275, 10_000)

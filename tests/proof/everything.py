@@ -13,14 +13,15 @@ from fractions import Fraction
 import numpy as np
 
 from sparsecert.bounds import corrected_alpha
-from sparsecert.certificates import METHODS, certify_anytime
+from sparsecert.certificates import certify_anytime
 from sparsecert.certificates.adversary import Adversary, ClaimedUnits, PerturbedUnits
 from sparsecert.certificates.enumerated import EnumeratedUnits
 from sparsecert.certificates.patches import PerturbedPatch
 from sparsecert.certificates.target import certify_averted, certify_flagged
 from sparsecert.certificates.top_k import certify_top_k
 from sparsecert.counts import Tally
-from sparsecert.procedures.exact import rule_named
+from sparsecert.registry import METHODS
+from sparsecert.registry import RULES as ELECTIONS
 from sparsecert.schemes import AllSubsets, Bands, Blocks, FixedMasks, Lattice, Partition, RandomValues, Scheme, Uniform
 from tests.proof import slow
 
@@ -40,7 +41,7 @@ class Listed:
 
     def delta(self, rho: int) -> Fraction:
         """What the scheme has to say: the share of masks that rho units meet, or the stated bound on it."""
-        if self.fixed and not isinstance(self.scheme, AllSubsets):
+        if isinstance(self.scheme, FixedMasks) and not self.scheme.few_units:
             return slow.share_charged(self.masks, rho)
         return slow.share_met(self.masks, rho)
 
@@ -216,14 +217,12 @@ def _charged(masks: Sequence[slow.Mask]) -> bool:
 
 
 def _patch(scheme: FixedMasks) -> PerturbedPatch | None:
-    if not isinstance(scheme, Lattice | Blocks | Bands):
-        return None
-    return PerturbedPatch(scheme.table, scheme.height, scheme.width)
+    return None if scheme.sides is None else PerturbedPatch(scheme.table, *scheme.sides)
 
 
 def _slow_patch(scheme: FixedMasks, masks: Sequence[slow.Mask]) -> slow.Attack:
-    assert isinstance(scheme, Lattice | Blocks | Bands)
-    return slow.patch_attack(masks, scheme.height, scheme.width)
+    assert scheme.sides is not None
+    return slow.patch_attack(masks, *scheme.sides)
 
 
 ATTACKERS = [
@@ -236,11 +235,11 @@ ATTACKERS = [
              lambda _, masks: slow.unit_attack(masks, False)),
     Attacker("patch", _patch, _slow_patch),
 ]  # fmt: skip
-RULES = [*slow.RULES]
+RULES = [*ELECTIONS]
 
 
 def elected(rule: str, ranks: Sequence[slow.Rank], adversary: Adversary) -> tuple[int, int]:
-    found = rule_named(rule)(np.array(ranks, dtype=np.int16), adversary)
+    found = ELECTIONS[rule].certify(np.array(ranks, dtype=np.int16), adversary)
     return found.label, found.radius
 
 

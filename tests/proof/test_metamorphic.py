@@ -31,7 +31,7 @@ from sparsecert.certificates.enumerated import EnumeratedUnits
 from sparsecert.certificates.patches import PerturbedPatch
 from sparsecert.certificates.plurality import plurality
 from sparsecert.certificates.random_values import lead, majority
-from sparsecert.schemes import Bands, Blocks, FixedMasks, Lattice, Partition, RandomValues, Scheme, Uniform
+from sparsecert.schemes import FixedMasks, Lattice, Partition, RandomValues, Scheme, Uniform
 from tests.proof import slow
 from tests.proof.everything import FIXED, NOISES, RULES, STATISTICAL, Listed, Statistical, elected, tally
 
@@ -157,8 +157,8 @@ def test_units_and_masks_in_another_order_change_nothing(one: Listed, rule: str)
         moved = [ranks[mask] for mask in masks]
         for adversary in (PerturbedUnits, EnumeratedUnits):
             assert elected(rule, moved, adversary(table[masks][:, units])) == elected(rule, ranks, adversary(table))
-        if isinstance(one.scheme, Lattice | Blocks | Bands):
-            height, width = one.scheme.height, one.scheme.width
+        if one.scheme.sides is not None:
+            height, width = one.scheme.sides
             mirrored = table.reshape(-1, height, width)[:, ::-1, ::-1].reshape(table.shape)
             turned = table.reshape(-1, height, width).transpose(0, 2, 1).reshape(table.shape)
             expected = elected(rule, ranks, PerturbedPatch(table, height, width))

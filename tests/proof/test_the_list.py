@@ -11,11 +11,12 @@ from types import ModuleType
 import sparsecert.bounds
 import sparsecert.certificates
 import sparsecert.schemes
-from sparsecert.certificates import METHODS
-from sparsecert.procedures import exact
-from sparsecert.schemes import KINDS, Scheme
+from sparsecert.registry import METHODS, SCHEMES
+from sparsecert.registry import RULES as ELECTIONS
+from sparsecert.schemes import Scheme
 from tests.proof import slow
-from tests.proof.everything import ATTACKERS, NOISES, RULES, SCHEMES, STATISTICAL, FixedMasks
+from tests.proof.everything import ATTACKERS, NOISES, RULES, STATISTICAL, FixedMasks
+from tests.proof.everything import SCHEMES as LISTED_SCHEMES
 
 # Of bounds/ and certificates/, what the list runs, and the parts that it runs by way of these.
 LISTED = {
@@ -28,8 +29,8 @@ PARTS = {
     "bounds": "Bound Interval Lead tail_at_most lower_bound upper_bound complement is_proved reaches best_stake needed "
     "growth log2_below proved_in_floats",
     "certificates": "Certificate Theorem Method method_named largest_rho gap_at against stake_of Rivals TopK "
-    "Adversary ExactCertificate winner firsts tallied proposed_prices finalists run_off_winner farthest_rho Averted "
-    "Flagged theorem_name WorstCase WorstCases worst_case worst_cases",
+    "Adversary ExactCertificate Rule winner firsts tallied first_choices proposed_prices finalists run_off_winner "
+    "run_off_standings farthest_rho Averted Flagged theorem_name WorstCase WorstCases worst_case worst_cases",
 }
 
 
@@ -67,15 +68,15 @@ def _concrete(kind: type) -> Iterator[type]:
 
 def test_every_scheme_is_listed() -> None:
     list(_modules(sparsecert.schemes))
-    listed = {type(one.scheme) for one in SCHEMES} | {type(noise) for noise in NOISES}
-    assert listed == {*_concrete(Scheme)} == {*KINDS.values()}
+    listed = {type(one.scheme) for one in LISTED_SCHEMES} | {type(noise) for noise in NOISES}
+    assert listed == {*_concrete(Scheme)} == {*SCHEMES.values()}
 
 
 def test_every_method_rule_and_damage_is_listed() -> None:
     names = {certificate.name for certificate in STATISTICAL}
     assert {*METHODS} | {f"stopped, {name}" for name in METHODS} < names
-    assert {*RULES} == {*slow.RULES} == {*slow.WINNERS} == {*exact.RULES}
-    fixed = next(one.scheme for one in SCHEMES if type(one.scheme).__name__ == "Lattice")
+    assert {*RULES} == {*slow.RULES} == {*slow.WINNERS} == {*ELECTIONS}
+    fixed = next(one.scheme for one in LISTED_SCHEMES if type(one.scheme).__name__ == "Lattice")
     assert isinstance(fixed, FixedMasks)
     damages = {type(attacker.adversary(fixed)) for attacker in ATTACKERS}
     offered = {

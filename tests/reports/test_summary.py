@@ -194,7 +194,7 @@ def test_predict_records_have_only_the_classification() -> None:
         (certified([], inputs=5), {}, "runs/made/certify.jsonl holds no inputs yet"),
         (certified([AT_12]), {"alpha": 0.0}, "alpha must be between 0 and 1"),
         (certified([AT_12]), {"alpha": 1e-30}, "too small"),
-        (certified([AT_12]), {"bound": "wilson"}, "bound must be one of two-sided, one-sided, got 'wilson'"),
+        (certified([AT_12]), {"bound": "wilson"}, "bound must be one of one-sided, two-sided, got 'wilson'"),
         (certified([AT_12], bound="later"), {}, "got 'later'"),
         (predicted([AT_12]), {"bound": "one-sided"}, "holds predictions; leave it out"),
         (replace(certified([AT_12]), header=header("attack")), {}, "'attack' records"),

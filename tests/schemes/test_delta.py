@@ -107,6 +107,6 @@ def test_a_scheme_survives_its_config(scheme: Scheme) -> None:
 def test_an_unknown_kind_is_refused() -> None:
     with pytest.raises(
         InputError,
-        match="must be one of uniform, partition, lattice, blocks, bands, all-subsets, random-values, got 'spiral'",
+        match="must be one of all-subsets, bands, blocks, lattice, partition, random-values, uniform, got 'spiral'",
     ):
         from_config({"kind": "spiral"})

@@ -11,6 +11,8 @@ import pytest
 import torch
 
 from sparsecert import Sequential
+from sparsecert.procedures import Exact, Fixed
+from sparsecert.progress import ignore
 from sparsecert.service import Service
 from sparsecert.service.batching import Ballot, Batcher, Job, ShuttingDown, shared_out
 from sparsecert.service.metrics import Metrics
@@ -36,12 +38,12 @@ def _alone(path: str, body: dict[str, Any]) -> dict[str, Any]:
     g, x = smoothed(), torch.tensor(body["values"])[None]
     chance: dict[str, Any] = {"seed": body["seed"], "examples": [body["example"]]}
     if path == "/v1/predict":
-        p = g.predict(x, body["n"], **chance)
+        p = g.predict(x, n=body["n"], **chance)
         return {"label": p.answers[0], "votes": p.counts[0].tolist()}
     if "sampling" in body:
-        c = g.certify(x, sampling=Sequential(body["max_samples"], body["n0"]), **chance)
+        c = g.certify(x, procedure=Sequential(body["max_samples"], body["n0"]), **chance)
     else:
-        c = g.certify(x, body["n0"], body["n"], bound=body["bound"], **chance)
+        c = g.certify(x, Fixed(body["n0"], body["n"], body["bound"]), **chance)
     return {
         "label": c[0].label,
         "radius": c[0].radius,
@@ -80,7 +82,7 @@ def test_a_fixed_set_of_masks_votes_as_it_does_alone() -> None:
         return await asyncio.gather(*(client.post(path, json=body) for path, body in zip(paths, bodies, strict=True)))
 
     for number, answer in enumerate(asked(service, all_at_once)):
-        c = g.certify_exactly(image(number), rule="plurality")
+        c = g.certify(image(number), Exact("plurality"))
         given = answer.json()
         assert given["label"] == c.labels[0]
         assert given["votes"] == c.counts[0].tolist()
@@ -118,19 +120,18 @@ def test_the_copies_of_a_stream_are_those_that_voted(service: Service) -> None:
     body = {"values": image()[0].tolist(), "seed": 5, "example": 2, "n0": 10, "n": 80, "stream": True, "copies": 16}
     text = asked(service, lambda client: client.post("/v1/certify", json=body)).text
     g, x = smoothed(), image()
-    ablation = g.voting(x).ablation
     seen = [copy for line in text.splitlines() for copy in json.loads(line).get("copies", ())]
     assert len(seen) > 10
     for copy in seen:
         draw = -1 - copy["draw"] if copy["draw"] < 0 else (1 << 40) + copy["draw"]
         mask = g.scheme.masks(5, [2], [draw])[0]
         assert mask[0].nonzero().flatten().tolist() == copy["retained"]
-        assert ablation.scores(ablation.encoding(x.double(), mask)).argmax().item() == copy["label"]
+        assert g.model(g.encoding(x.double(), mask)).argmax().item() == copy["label"]
 
 
 def test_rows_are_shared_out_fairly_and_none_is_wasted() -> None:
     def ballot(left: int) -> tuple[Job[Any], Ballot]:
-        job: Job[Any] = Job(lambda voting: iter(()), None)  # type: ignore[arg-type,return-value]
+        job: Job[Any] = Job(lambda voter: iter(()), None)  # type: ignore[arg-type,return-value]
         return job, Ballot(image(), 0, 0, range(left), torch.zeros(4).long().numpy())
 
     def shares(rows: int, *left: int) -> list[int]:
@@ -148,30 +149,32 @@ def test_rows_are_shared_out_fairly_and_none_is_wasted() -> None:
 
 def test_closing_finishes_what_was_taken_and_takes_no_more() -> None:
     g = smoothed()
-    batcher = Batcher(g.voting(image()), Metrics(), rows=8)
+    batcher = Batcher(g.voter(image()), Metrics(), rows=8)
     jobs = [
-        batcher.submit(lambda voting, seed=seed: g.predicting(image(), 500, 0.05, seed, voting=voting))
+        batcher.submit(lambda voter, seed=seed: Fixed(n=500).predict(voter, g.check(image()), [0], 0.05, seed, ignore))
         for seed in range(6)
     ]
     batcher.close()
     assert all(job.done.done() for job in jobs)
     for seed, job in enumerate(jobs):
-        assert (job.done.result().counts == g.predict(image(), 500, seed=seed).counts).all()
+        assert (job.done.result().counts == g.predict(image(), n=500, seed=seed).counts).all()
     with pytest.raises(ShuttingDown):
-        batcher.submit(lambda voting: g.predicting(image(), 5, 0.05, 0, voting=voting))
+        batcher.submit(lambda voter: Fixed(n=5).predict(voter, g.check(image()), [0], 0.05, 0, ignore))
 
 
 def test_a_request_that_fails_leaves_the_others_alone() -> None:
     g = smoothed()
-    batcher = Batcher(g.voting(image()), Metrics(), rows=8)
+    batcher = Batcher(g.voter(image()), Metrics(), rows=8)
 
-    def broken(voting: Any) -> Any:
+    def broken(voter: Any) -> Any:
         raise ZeroDivisionError
         yield
 
     bad = batcher.submit(broken)
-    reported = batcher.submit(lambda voting: g.predicting(image(), 50, 0.05, 0, voting=voting), lambda _: [][0])
-    good = batcher.submit(lambda voting: g.predicting(image(), 500, 0.05, 0, voting=voting))
+    reported = batcher.submit(
+        lambda voter: Fixed(n=50).predict(voter, g.check(image()), [0], 0.05, 0, ignore), lambda _: [][0]
+    )
+    good = batcher.submit(lambda voter: Fixed(n=500).predict(voter, g.check(image()), [0], 0.05, 0, ignore))
     assert good.done.result(60).n == 500
     with pytest.raises(ZeroDivisionError):
         bad.done.result(60)
@@ -183,8 +186,10 @@ def test_a_request_that_fails_leaves_the_others_alone() -> None:
 def test_work_that_nobody_waits_for_is_left() -> None:
     g = smoothed()
     metrics = Metrics()
-    batcher = Batcher(g.voting(image()), metrics, rows=8)
-    job = batcher.submit(lambda voting: g.predicting(image(), 1_000_000, 0.05, 0, voting=voting), lambda _: job.drop())
+    batcher = Batcher(g.voter(image()), metrics, rows=8)
+    job = batcher.submit(
+        lambda voter: Fixed(n=1_000_000).predict(voter, g.check(image()), [0], 0.05, 0, ignore), lambda _: job.drop()
+    )
     batcher.close()
     assert not job.done.done()
     assert metric(metrics, "sparsecert_copies_total") < 1_000_000

@@ -293,14 +293,14 @@ def test_a_model_that_fails_is_a_500_for_its_request_and_the_service_goes_on() -
     def broken(*_: Any) -> torch.Tensor:
         raise RuntimeError("device lost")
 
-    base.scores_by = broken  # type: ignore[method-assign]
+    base.scores = broken  # type: ignore[method-assign]
     failed = post(made, "/v1/predict", {"values": _values(), "n": 10})
     assert failed.status_code == 500
     assert "device lost" not in failed.text
     assert failed.headers["x-content-type-options"] == "nosniff"
     labels = {"method": "POST", "path": "/v1/predict", "status": "500"}
     assert made.handlers.metrics.registry.get_sample_value("sparsecert_requests_total", labels) == 1
-    del base.scores_by
+    del base.scores
     assert post(made, "/v1/predict", {"values": _values(), "n": 10}).status_code == 200
     made.close()
 

@@ -22,7 +22,7 @@ from sparsecert.certificates.plurality import plurality
 from sparsecert.errors import InputError
 from sparsecert.schemes import AllSubsets, Uniform
 from sparsecert.tabular import PROTECTED, AblatedClassifier, greedy_attack, one_hot_groups
-from sparsecert.tabular.null import Indicator, NotANumber, null_for
+from sparsecert.tabular.null import IndicatorNull, NanNull, null_for
 from sparsecert.tabular.units import units_of
 from tests.tabular.hashed import Hashed
 from tests.tabular.rejecting import Rejecting
@@ -181,7 +181,7 @@ def test_boosted_trees_take_null_as_it_is_and_learn_from_ablated_rows(name: str)
             n_estimators=20, verbose=-1
         )
     g = AblatedClassifier(base, keep=3, random_state=0).fit(rows, y)
-    assert isinstance(g.null_, NotANumber)
+    assert isinstance(g.null_, NanNull)
     assert g.score(rows, y) > 0.9
     assert g.certify(rows).certified(y, 1).mean() > 0.5
 
@@ -199,7 +199,7 @@ def test_a_column_without_any_value_is_ignored() -> None:
 def test_null_is_a_fill_value_and_an_indicator_for_others() -> None:
     rows = np.array([[1.0, np.nan], [3.0, 4.0]])
     null = null_for("auto", LogisticRegression(), rows, np.array([1.0, 3.0]))
-    assert isinstance(null, Indicator)
+    assert isinstance(null, IndicatorNull)
     seen = null(rows, np.array([[True, True], [False, True]]))
     np.testing.assert_array_equal(seen, [[1.0, 4.0, 0.0, 1.0], [2.5, 4.0, 1.0, 0.0]])
     with pytest.raises(InputError, match="null must be one of"):

@@ -23,7 +23,7 @@ def art_classifier(scores: Scores, shape: Sequence[int] | None = None) -> PyTorc
     """
     classification = import_art_classification()
     smoothed, shape = scores.smoothed, _shape(scores.smoothed, shape)
-    classes = smoothed.voting(torch.zeros(1, *shape)).classes
+    classes = smoothed.voter(torch.zeros(1, *shape)).classes
     return classification.PyTorchClassifier(
         scores,
         loss=torch.nn.CrossEntropyLoss(),

@@ -11,7 +11,8 @@ from sparsecert.attacks.defenders import ABSTAINS, SmoothedDefender
 from sparsecert.attacks.surrogate import CommonMasks
 from sparsecert.checks import whole
 from sparsecert.errors import InputError
-from sparsecert.smoothed import MOST_ROWS, Smoothed, check_settings
+from sparsecert.procedures import check_settings
+from sparsecert.smoothed import MOST_ROWS, Smoothed
 
 ABSTAIN_SCORE = 2.0  # above every share of the votes
 

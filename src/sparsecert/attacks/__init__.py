@@ -7,17 +7,17 @@ reaches the defender only through a judge, which counts, keeps within bounds and
 from __future__ import annotations
 
 from sparsecert.attacks.all_masks import AllMasks
-from sparsecert.attacks.attack import Attack, Outcome
+from sparsecert.attacks.attack import Attack, Outcome, attack_named
 from sparsecert.attacks.carlini_wagner import CarliniWagnerL0
 from sparsecert.attacks.defenders import ABSTAINS, Answers, Defender, Estimator, Network, SmoothedDefender
 from sparsecert.attacks.jsma import JSMA
 from sparsecert.attacks.judge import NEVER, Judge
 from sparsecert.attacks.noise import UniformNoise
 from sparsecert.attacks.pointwise import Pointwise
-from sparsecert.attacks.registry import ATTACKS, attack_named
 from sparsecert.attacks.saliency import Saliency
 from sparsecert.attacks.sparse_rs import SparseRS
 from sparsecert.attacks.surrogate import CommonMasks
+from sparsecert.registry import ATTACKS
 
 __all__ = [
     "ABSTAINS",

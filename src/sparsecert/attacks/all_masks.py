@@ -9,10 +9,12 @@ from torch.utils.checkpoint import checkpoint
 
 from sparsecert.attacks.affected_masks import Meeting, check_slots
 from sparsecert.attacks.defenders import Answers, Defender, refuse_protected
+from sparsecert.certificates.plurality import first_choices
 from sparsecert.procedures.exact import fixed, rule_named
+from sparsecert.registry import RULES
 from sparsecert.smoothed import Smoothed
 from sparsecert.votes.eval_mode import in_eval_mode
-from sparsecert.votes.loop import Voting
+from sparsecert.votes.voter import Voter
 
 
 @dataclass
@@ -35,7 +37,7 @@ class RankedLines:
 
 
 class AllMasks(Defender):
-    """Answers the winner of the vote of exactly all masks of a fixed set: the classifier that `certify_exactly` is of.
+    """Answers the winner of the vote of exactly all masks of a fixed set: the classifier that `Exact` certifies.
 
     It never abstains, and nothing about it is left to chance, so that what fools it once always does. It assumes what
     the certificate assumes: that the model gives a copy the same scores whatever batch it is in.
@@ -51,7 +53,7 @@ class AllMasks(Defender):
         self.smoothed, self.rule = smoothed, rule
         self.masks = fixed(smoothed.scheme).all_masks(smoothed.device)
         self._met = Meeting(smoothed.encoding, self.masks)
-        self._voting: Voting | None = None
+        self._voter: Voter | None = None
         self._lines: RankedLines | None = None
         self._last: tuple[torch.Tensor, RankedLines] | None = None
 
@@ -60,16 +62,15 @@ class AllMasks(Defender):
     ) -> Answers:
         """Scores are shares of the votes, see `standings`. The first image of a slot is where its line begins."""
         inputs = self.smoothed.check(images).to(self.smoothed.device)
-        voting = self._looked_at(inputs)
-        asked, met = self._begun(inputs, slots, voting.classes)
+        voter = self._looked_at(inputs)
+        asked, met = self._begun(inputs, slots, voter.classes)
         rows, masks = met.nonzero().T
-        asked.ranks[rows, masks] = voting.ranks_of(inputs, rows, masks)
+        asked.ranks[rows, masks] = voter.ranks(inputs, rows, masks)
         self._last = None if slots is None else self._remembered(slots.to(inputs.device), asked)
         votes = standings(asked.ranks, self.rule).cpu()
         return Answers(votes.argmax(dim=1), votes.float() / len(self.masks), met.sum(dim=1).cpu())
 
     def went_on(self, places: torch.Tensor) -> None:
-        """See `Defender.went_on`."""
         if self._last is None:
             return
         slots, asked = self._last
@@ -95,10 +96,10 @@ class AllMasks(Defender):
         """One for each of the masks."""
         return len(self.masks)
 
-    def _looked_at(self, inputs: torch.Tensor) -> Voting:
+    def _looked_at(self, inputs: torch.Tensor) -> Voter:
         """The model, ready to vote; looked at once."""
-        self._voting = self._voting or self.smoothed.voting(inputs[:1])
-        return self._voting
+        self._voter = self._voter or self.smoothed.voter(inputs[:1])
+        return self._voter
 
     def _probabilities(self, inputs: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
         """float[b, classes]: the sum over these masks."""
@@ -136,15 +137,12 @@ class AllMasks(Defender):
 def standings(ranks: torch.Tensor, rule: str) -> torch.Tensor:
     """int64[b, classes]: the votes of each class; the largest number, of equal ones the first, is the winner's.
 
-    ranks: int16[b, masks, classes], all 0 for a copy without an opinion. By plurality the votes are first choices. By
-    run-off they are, of the two classes that meet in round two, their votes there, of the others those of round one. No
-    other class has the largest number by that: each finalist has no fewer votes in round two than in round one, and
-    there no fewer than the other class; where all these are equal, the finalists come first as the lower-numbered.
+    ranks: int16[b, masks, classes], all 0 for a copy without an opinion. By a rule that does not say how (see `Rule`),
+    the votes are first choices, and the winner has one more than any other.
     """
-    opinion = ranks.amax(dim=2, keepdim=True) > 0
-    counts = ((ranks == 0) & opinion).sum(dim=1)
-    if rule == "plurality":
-        return counts
-    finalists = counts.argsort(dim=1, descending=True, stable=True)[:, :2]
-    one, other = ranks.gather(2, finalists[:, None].expand(-1, ranks.shape[1], -1)).unbind(dim=2)
-    return counts.scatter(1, finalists, torch.stack(((one < other).sum(dim=1), (other < one).sum(dim=1)), dim=1))
+    counted = RULES[rule].standings
+    if counted is not None:
+        return counted(ranks)
+    votes = first_choices(ranks)
+    winners = torch.tensor([RULES[rule].winner(one) for one in ranks.cpu().numpy()], device=votes.device)
+    return votes.scatter(1, winners[:, None], votes.amax(dim=1, keepdim=True) + 1)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from statistics import median
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 
@@ -15,9 +15,11 @@ from sparsecert.attacks.defenders import Defender
 from sparsecert.attacks.judge import NEVER, Judge, changed
 from sparsecert.checks import whole
 from sparsecert.errors import InputError
+from sparsecert.registry import ATTACKS, Option, check_known, check_settings
 from sparsecert.schemes.philox import WHOLE
 
 NOT_OF_AN_IMAGE = InputError, MemoryError, torch.cuda.OutOfMemoryError, OSError  # of the settings or the machine
+RESTARTS = Option("--restarts", int, "Independent starts; the best is kept.", least=1, default=10)
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ class Attack(ABC):
     """
 
     version: ClassVar[int] = 1
+    options: ClassVar[tuple[Option, ...]] = ()  # of `sparsecert attack --attack`
 
     def __call__(
         self,
@@ -148,3 +151,18 @@ def check(images: torch.Tensor, labels: torch.Tensor, bounds: tuple[float, float
     if budget is not None:
         pixels = changed(images[:1], images[:1]).shape[1]
         whole("budget", budget, 1, pixels, f"the {pixels} pixels of an image")
+
+
+def attack_named(name: str, **settings: Any) -> Attack:
+    """The attack of that name; settings that are None are left at their default, unknown ones are refused."""
+    kind = ATTACKS[name]
+    given = check_settings(f"the {name} attack", kind.options, settings)
+    check_known(f"the {name} attack", [field.name for field in fields(kind)], given)  # type: ignore[arg-type]
+    return kind(**given)
+
+
+def config_of(attack: Attack) -> dict[str, Any]:
+    """Name and settings, as plain values; an attack that is not registered goes by the name of its class."""
+    if not hasattr(attack, "__dataclass_fields__"):
+        raise InputError(f"{type(attack).__name__} must be a dataclass, so that its settings can be recorded")
+    return {"name": ATTACKS.name_of(type(attack)), **asdict(attack)}  # type: ignore[call-overload]

@@ -6,6 +6,7 @@ Carlini & Wagner, "Towards Evaluating the Robustness of Neural Networks" (IEEE S
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
@@ -13,12 +14,15 @@ from sparsecert.attacks.attack import Attack
 from sparsecert.attacks.defenders import lead_of, leads
 from sparsecert.attacks.judge import Judge
 from sparsecert.attacks.pointwise import mixed, take_back
+from sparsecert.registry import ATTACKS, Option
 
 NOT_FINITE = (
     "the gradients of the model's scores are not finite near the image; use an attack that asks for answers alone"
 )
+STEPS = Option("--steps", int, "Gradient steps of each search for a small change.", least=1, default=100)
 
 
+@ATTACKS.register("carlini-wagner")
 @dataclass(frozen=True)
 class CarliniWagnerL0(Attack):
     """Looks for a small change in the sense of squares among the pixels that are still allowed; where there is one,
@@ -32,6 +36,8 @@ class CarliniWagnerL0(Attack):
     every search begins from the image, and of the last finding pixels are set back as in the Pointwise attack.
     """
 
+    options: ClassVar[tuple[Option, ...]] = (STEPS,)
+
     steps: int = 100
     rate: float = 0.05
     weight: float = 1.0
@@ -39,7 +45,6 @@ class CarliniWagnerL0(Attack):
     dropped: float = 0.2
 
     def run(self, judge: Judge, which: torch.Tensor, generator: torch.Generator) -> None:
-        """See the class."""
         allowed = torch.ones(len(which), judge.pixels, dtype=torch.bool)
         best, found = judge.images[which], torch.zeros(len(which), dtype=torch.bool)
         going = torch.arange(len(which))

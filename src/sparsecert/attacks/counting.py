@@ -24,7 +24,6 @@ class CountingDefender(Defender):
         return answers
 
     def went_on(self, places: torch.Tensor) -> None:
-        """See `Defender.went_on`."""
         self.defender.went_on(places)
 
     def scores(self, images: torch.Tensor) -> torch.Tensor:

@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from sparsecert.encodings import Grouped
 from sparsecert.errors import InputError
+from sparsecert.procedures import Fixed
 from sparsecert.procedures.pipelining import finish
+from sparsecert.progress import ignore
 from sparsecert.schemes import ATTACK
 from sparsecert.smoothed import Smoothed
 from sparsecert.votes.eval_mode import in_eval_mode
-from sparsecert.votes.loop import Voting, where_scores_are
+from sparsecert.votes.probe import hint_for
+from sparsecert.votes.voter import Voter
 
 ABSTAINS = -1
 
@@ -95,7 +97,7 @@ class Network(Defender):
         if not isinstance(scores, torch.Tensor):
             raise InputError(
                 f"the model must give a tensor of scores (images, classes), got a {type(scores).__name__}"
-                f"{where_scores_are(scores)}"
+                f"{hint_for(scores)}"
             )
         scores = scores.detach().cpu()
         if scores.ndim != 2 or len(scores) != len(images):
@@ -146,7 +148,7 @@ class Estimator(Defender):
 
 def refuse_protected(smoothed: Smoothed) -> None:
     """Refuses a classifier whose certificates leave out entries that an attack would alter."""
-    if isinstance(smoothed.encoding, Grouped) and smoothed.encoding.protected:
+    if smoothed.encoding.protected:
         raise InputError(
             f"attacks alter any entry, and {smoothed.encoding.protected} entries of this classifier's inputs are "
             "protected: its certificates say nothing of changes there"
@@ -168,7 +170,7 @@ class SmoothedDefender(Defender):
         refuse_protected(smoothed)
         self.smoothed, self.n, self.alpha, self.seed, self.copies = smoothed, n, alpha, seed, copies
         self._asked = 0
-        self._voting: Voting | None = None
+        self._voter: Voter | None = None
 
     @property
     def wavers(self) -> bool:
@@ -181,10 +183,9 @@ class SmoothedDefender(Defender):
         """Scores are shares of the votes."""
         examples = range(self._asked, self._asked + len(images))
         self._asked += len(images)
-        self._voting = self._voting or self.smoothed.voting(images[:1])
-        said = finish(
-            self.smoothed.predicting(images, self.n, self.alpha, self.seed, examples=examples, voting=self._voting)
-        )
+        self._voter = self._voter or self.smoothed.voter(images[:1])
+        inputs = self.smoothed.check(images)
+        said = finish(Fixed(n=self.n).predict(self._voter, inputs, examples, self.alpha, self.seed, ignore))
         labels = torch.from_numpy(np.where(said.abstained, ABSTAINS, said.labels))
         shares = torch.from_numpy(said.counts / self.n).float()
         return Answers(labels, shares, torch.full((len(images),), self.n))

@@ -14,8 +14,10 @@ from sparsecert.attacks.attack import Attack
 from sparsecert.attacks.judge import Judge, changed
 from sparsecert.attacks.pointwise import mixed
 from sparsecert.attacks.saliency import promised
+from sparsecert.registry import ATTACKS
 
 
+@ATTACKS.register("jsma")
 @dataclass(frozen=True)
 class JSMA(Attack):
     """Towards each other class in turn, sets the pixel to the bounds that raises that class's score and lowers the sum
@@ -29,7 +31,6 @@ class JSMA(Attack):
     most: float = 0.15
 
     def run(self, judge: Judge, which: torch.Tensor, generator: torch.Generator) -> None:
-        """See the class."""
         for shift in range(1, judge.classes):
             self._towards((judge.labels[which] + shift) % judge.classes, judge, which)
 

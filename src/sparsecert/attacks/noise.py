@@ -7,14 +7,17 @@ to random noise" (NeurIPS 2016).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
-from sparsecert.attacks.attack import Attack
+from sparsecert.attacks.attack import RESTARTS, Attack
 from sparsecert.attacks.judge import Judge
 from sparsecert.attacks.pointwise import mixed
+from sparsecert.registry import ATTACKS, Option
 
 
+@ATTACKS.register("noise")
 @dataclass(frozen=True)
 class UniformNoise(Attack):
     """Sets more and more random pixels to uniformly random values within the bounds, `restarts` times.
@@ -22,10 +25,11 @@ class UniformNoise(Attack):
     The numbers of pixels rise by a factor of about 1.2 from 1 to all of them.
     """
 
+    options: ClassVar[tuple[Option, ...]] = (RESTARTS,)
+
     restarts: int = 10
 
     def run(self, judge: Judge, which: torch.Tensor, generator: torch.Generator) -> None:
-        """See the class."""
         which = which.repeat(self.restarts)
         images = judge.images[which]
         low, high = judge.bounds

@@ -6,16 +6,22 @@ Schott, Rauber, Bethge & Brendel, "Towards the First Adversarially Robust Neural
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
-from sparsecert.attacks.attack import Attack
+from sparsecert.attacks.attack import RESTARTS, Attack
 from sparsecert.attacks.judge import Judge, changed
+from sparsecert.registry import ATTACKS, Option
 
 LEVELS, FEW_LEVELS = 100, 20  # of noise, until one fools the defender
 REPETITIONS, SLACK = 10, 1.2
+ROUNDS = Option(
+    "--rounds", int, "Times to add noise to what was found and take it back; 0: as published.", least=0, default=20
+)
 
 
+@ATTACKS.register("pointwise")
 @dataclass(frozen=True)
 class Pointwise(Attack):
     """Starts from little salt-and-pepper noise that fools the defender, then sets pixels back one at a time, in random
@@ -26,11 +32,12 @@ class Pointwise(Attack):
     which it looks less long for a start. All images and restarts go side by side: a query of each is one batch.
     """
 
+    options: ClassVar[tuple[Option, ...]] = (RESTARTS, ROUNDS)
+
     restarts: int = 10
     rounds: int = 20
 
     def run(self, judge: Judge, which: torch.Tensor, generator: torch.Generator) -> None:
-        """See the class."""
         which = which.repeat(self.restarts)
         starts, found = salted(judge, which, generator, FEW_LEVELS if self.rounds else LEVELS)
         current, which, slots = starts[found], which[found], found.nonzero()[:, 0]

@@ -16,8 +16,10 @@ from sparsecert.attacks.attack import Attack
 from sparsecert.attacks.defenders import lead_of
 from sparsecert.attacks.judge import Judge, changed
 from sparsecert.attacks.pointwise import mixed, take_back
+from sparsecert.registry import ATTACKS
 
 
+@ATTACKS.register("saliency")
 @dataclass(frozen=True)
 class Saliency(Attack):
     """Sets the pixel to the bounds, each channel to its own, for which the gradient of the lead promises the largest
@@ -31,7 +33,6 @@ class Saliency(Attack):
     at_once: int = 1
 
     def run(self, judge: Judge, which: torch.Tensor, generator: torch.Generator) -> None:
-        """See the class."""
         images = judge.images[which]
         current, done = images.clone(), torch.zeros(len(which), dtype=torch.bool)
         for _ in range(0, max(1, int(self.most * judge.pixels)), self.at_once):

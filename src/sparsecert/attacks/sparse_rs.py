@@ -7,6 +7,7 @@ Adversarial Attacks" (AAAI 2022).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
@@ -14,10 +15,13 @@ from sparsecert.attacks.attack import Attack
 from sparsecert.attacks.defenders import leads
 from sparsecert.attacks.judge import Judge, changed
 from sparsecert.attacks.pointwise import corners, mixed, salted, take_back
+from sparsecert.registry import ATTACKS, Option
 
 STAGES = ((0.0, 1.0), (0.005, 0.5), (0.02, 0.25), (0.1, 0.1), (0.25, 0.05), (0.5, 0.03), (0.8, 0.01))
+QUERIES = Option("--queries", int, "Queries of each image besides the start.", "steps", least=1, default=1_000)
 
 
+@ATTACKS.register("sparse-rs")
 @dataclass(frozen=True)
 class SparseRS(Attack):
     """Keeps a set of pixels of each image, set to the bounds at random, and swaps a few of them at a time for others
@@ -29,11 +33,12 @@ class SparseRS(Attack):
     queries of each image, besides the start.
     """
 
+    options: ClassVar[tuple[Option, ...]] = (QUERIES,)
+
     steps: int = 1_000
     start: float = 0.3
 
     def run(self, judge: Judge, which: torch.Tensor, generator: torch.Generator) -> None:
-        """See the class."""
         starts, found = salted(judge, which, generator)
         which = which[found]
         if not len(which):

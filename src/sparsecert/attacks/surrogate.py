@@ -15,7 +15,7 @@ from sparsecert.checks import whole
 from sparsecert.errors import InputError
 from sparsecert.schemes import ATTACK
 from sparsecert.smoothed import Smoothed
-from sparsecert.votes.loop import Voting
+from sparsecert.votes.voter import Voter
 
 LOOKS = 256, 64, 16, 8, 4, 2, 1  # after n / 256 copies, n / 64, ...
 TO_BE_FOOLED = 16  # n / 16 copies at least, as an attack goes on from where it succeeded, and would suit few to itself
@@ -80,15 +80,15 @@ class CommonMasks(SmoothedDefender):
     ) -> Answers:
         """Scores are shares of the votes looked at. The first image of a slot is where its line begins."""
         inputs = self.smoothed.check(images).to(self.smoothed.device)
-        voting = self._voting = self._voting or self.smoothed.voting(inputs[:1])
+        voter = self._voter = self._voter or self.smoothed.voter(inputs[:1])
         asked, met = self._begun(inputs, slots)
         before = asked.known.clone()
-        labels, tables = np.empty(len(images), dtype=np.int64), np.empty((len(images), voting.classes))
+        labels, tables = np.empty(len(images), dtype=np.int64), np.empty((len(images), voter.classes))
         left, search = np.arange(len(images)), slots is not None or against is not None
         for look in self.looks if against is not None else self.looks[-1:]:
             rows = torch.from_numpy(left).to(inputs.device)
-            self._classify(voting, asked, rows, look)
-            table = counted(asked.votes[rows, :look], voting.classes)
+            self._classify(voter, asked, rows, look)
+            table = counted(asked.votes[rows, :look], voter.classes)
             own = _leaders(table) if against is None else against.numpy()[left]
             done, answered = self._decided(table, own, look, self.leads if search else self.needs)
             done &= answered | (look * TO_BE_FOOLED >= self.n)
@@ -108,7 +108,6 @@ class CommonMasks(SmoothedDefender):
         return False
 
     def went_on(self, places: torch.Tensor) -> None:
-        """See `Defender.went_on`."""
         if self._last is None:
             return
         slots, asked = self._last
@@ -135,11 +134,11 @@ class CommonMasks(SmoothedDefender):
         met = self._met(inputs, self._lines.images[at])
         return Lines(inputs, self._lines.votes[at], self._lines.known[at] & ~met), met
 
-    def _classify(self, voting: Voting, asked: Lines, rows: torch.Tensor, look: int) -> None:
+    def _classify(self, voter: Voter, asked: Lines, rows: torch.Tensor, look: int) -> None:
         """Makes the first `look` votes of these rows known."""
         pairs = (~asked.known[rows, :look]).nonzero()
         which, mask = rows[pairs[:, 0]], pairs[:, 1]
-        found = voting.labels(asked.images, which, torch.zeros_like(mask), mask + ATTACK, self.seed)
+        found = voter.labels(asked.images, which, torch.zeros_like(mask), mask + ATTACK, self.seed)
         asked.votes[which, mask] = found.to(torch.int16)
         asked.known[which, mask] = True
 

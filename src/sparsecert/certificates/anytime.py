@@ -11,6 +11,8 @@ from sparsecert.bounds.betting import Growth, best_stake, growth, reaches
 from sparsecert.bounds.interval import Lead
 from sparsecert.certificates.certificate import Certificate
 from sparsecert.counts import Tally
+from sparsecert.errors import InputError
+from sparsecert.registry import METHODS
 from sparsecert.schemes import DELTA_BITS, Scheme
 
 HORIZON = 5  # stakes are optimised for most / HORIZON votes
@@ -57,8 +59,10 @@ def _growth_at(delta: int, stake: int) -> Growth:
 
 def against(votes: Tally, label: int, bound: str) -> tuple[int, int, int]:
     """Votes for the label, for the rival it is compared with, and for neither."""
-    leader = votes.votes[label]
-    rival = votes.rival(label) if bound == "two-sided" else votes.total - leader
+    rivals = METHODS[bound].rival
+    if rivals is None:
+        raise InputError(f"bound {bound} has no proof for sequential sampling; take a fixed number of samples")
+    leader, rival = votes.votes[label], rivals(votes, label)
     return leader, rival, votes.total - leader - rival
 
 

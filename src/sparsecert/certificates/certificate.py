@@ -5,10 +5,15 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from sparsecert.bounds.interval import Interval, Lead
+from sparsecert.bounds import corrected_alpha
+from sparsecert.bounds.interval import Bound, Interval, Lead
+from sparsecert.counts import Tally
 from sparsecert.schemes import DELTA_BITS, Scheme
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,31 @@ class Theorem(Protocol):
 
     def __call__(self, interval: Interval, scheme: Scheme) -> int | None:
         """The largest certified number of perturbed units; None if not even 0 is certified."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A bound and the theorem that turns its interval into a radius.
+
+    rival: the votes that those of the class are compared with when sampling is sequential; the proof of
+    `certify_anytime` is of Corollary 1 and 2 alone, so None for any other theorem.
+    """
+
+    name: str
+    bound: Bound
+    theorem: Theorem
+    theorem_name: str
+    rival: Callable[[Tally, int], int] | None = None
+
+    def theorem_for(self, scheme: Scheme) -> tuple[Theorem, str]:
+        """The sharpest theorem that there is for the scheme, and its name."""
+        return scheme.sharper_theorem(self.name) or (self.theorem, self.theorem_name)
+
+    def certify(self, selection: Tally, estimation: Tally, scheme: Scheme, alpha: float | Fraction) -> Certificate:
+        """The certificate of one input from its votes: exact arithmetic on integers, no model needed."""
+        interval = self.bound(selection, estimation, corrected_alpha(alpha, scheme, estimation.total))
+        theorem, _ = self.theorem_for(scheme)
+        return Certificate(interval, theorem(interval, scheme))
 
 
 def largest_rho(scheme: Scheme, margin: Fraction) -> int | None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from sparsecert.bounds import one_sided
 from sparsecert.bounds.interval import Interval
-from sparsecert.certificates.certificate import largest_rho
+from sparsecert.certificates.certificate import Method, largest_rho
+from sparsecert.registry import METHODS
 from sparsecert.schemes import Scheme
 
 
@@ -15,3 +17,10 @@ def corollary_1(interval: Interval, scheme: Scheme) -> int | None:
     By Theorem 1, p_A(x') >= p_A(x) - delta > 1/2: A keeps a majority of all masks, so no class can overtake it.
     """
     return largest_rho(scheme, Fraction(interval.p_lower) - Fraction(1, 2))
+
+
+METHODS.register("one-sided")(
+    Method(
+        "one-sided", one_sided, corollary_1, "corollary-1", rival=lambda votes, label: votes.total - votes.votes[label]
+    )
+)

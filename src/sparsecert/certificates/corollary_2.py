@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from sparsecert.bounds import two_sided
 from sparsecert.bounds.interval import Interval
-from sparsecert.certificates.certificate import largest_rho
+from sparsecert.certificates.certificate import Method, largest_rho
+from sparsecert.counts import Tally
+from sparsecert.registry import METHODS
 from sparsecert.schemes import Scheme
 
 
@@ -16,3 +19,6 @@ def corollary_2(interval: Interval, scheme: Scheme) -> int | None:
     every rival j. With p_upper = 1 - p_lower this is Corollary 1; a smaller p_upper can only enlarge the radius.
     """
     return largest_rho(scheme, (Fraction(interval.p_lower) - Fraction(interval.p_upper)) / 2)
+
+
+METHODS.register("two-sided")(Method("two-sided", two_sided, corollary_2, "corollary-2", rival=Tally.rival))

@@ -6,13 +6,21 @@ input, and for masks that may overlap.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from sparsecert.certificates.adversary import Adversary
 from sparsecert.counts import Int64
+from sparsecert.registry import RULES
+
+if TYPE_CHECKING:
+    import torch
+
+Ranks = npt.NDArray[np.integer]
 
 
 @dataclass(frozen=True)
@@ -25,12 +33,27 @@ class ExactCertificate:
     radius: int
 
 
+@dataclass(frozen=True)
+class Rule:
+    """How the votes of a fixed set of masks elect a class. Both functions take how each mask's copy ranks the classes,
+    int[masks, classes], 0 for the one it votes for; all alike for a copy without an opinion.
+
+    winner: the class that is elected. certify: it, and how large a change surely leaves it elected. standings: for
+    attacks, many elections at once on their device: int16[b, masks, classes] -> int64[b, classes], the votes of each
+    class, of which the largest, of equal ones the first, is the winner's; None: `winner` is asked one by one.
+    """
+
+    winner: Callable[[Ranks], int]
+    certify: Callable[[Ranks, Adversary], ExactCertificate]
+    standings: Callable[[torch.Tensor], torch.Tensor] | None = None
+
+
 def winner(counts: Int64) -> int:
     """The class with most votes; the lowest-numbered one on a tie."""
     return int(counts.argmax())
 
 
-def firsts(ranks: npt.NDArray[np.integer]) -> Int64:
+def firsts(ranks: Ranks) -> Int64:
     """int64[m]: the class that each copy ranks first; the number of classes if it ranks all alike (no opinion)."""
     labels: Int64 = np.where(ranks.min(axis=1) == ranks.max(axis=1), ranks.shape[1], ranks.argmin(axis=1))
     return labels
@@ -60,3 +83,18 @@ def against(labels: Int64, leader: int, rivals: Int64) -> Int64:
     """int64[rivals, m]: how much a mask that retains a perturbed unit can lower the lead over each rival."""
     costs: Int64 = 1 + (labels == leader).astype(np.int64) - (labels == rivals[:, None])
     return costs
+
+
+def first_choices(ranks: torch.Tensor) -> torch.Tensor:
+    """int64[b, classes]: how many copies rank each class first; ranks are all 0 for a copy without an opinion."""
+    opinion = ranks.amax(dim=2, keepdim=True) > 0
+    return ((ranks == 0) & opinion).sum(dim=1)
+
+
+RULES.register("plurality")(
+    Rule(
+        winner=lambda ranks: winner(tallied(firsts(ranks), ranks.shape[1])),
+        certify=lambda ranks, adversary: plurality(firsts(ranks), ranks.shape[1], adversary),
+        standings=first_choices,
+    )
+)

@@ -7,11 +7,17 @@ Attacks" (AAAI 2024), for disjoint features. Here for masks that may overlap.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from sparsecert.certificates.adversary import Adversary
-from sparsecert.certificates.plurality import ExactCertificate, against, firsts, tallied
+from sparsecert.certificates.plurality import ExactCertificate, Rule, against, first_choices, firsts, tallied
 from sparsecert.counts import Int64
+from sparsecert.registry import RULES
+
+if TYPE_CHECKING:
+    import torch
 
 
 def finalists(counts: Int64) -> tuple[int, int]:
@@ -108,3 +114,25 @@ def _pairs_pass(labels: Int64, counts: Int64, label: int, pairs: Int64, adversar
     costs = 1 + 2 * (labels == label).astype(np.int64) - (labels == pairs[:, :, None]).any(axis=1)
     needs = (counts[label] - counts[pairs] + (pairs > label)).sum(axis=1)
     return adversary.radii(costs, needs - 1)
+
+
+def run_off_standings(ranks: torch.Tensor) -> torch.Tensor:
+    """int64[b, classes]: of the two classes that meet in round two, their votes there; of the others, those of round
+    one. No other class has the largest number by that: each finalist has no fewer votes in round two than in round one,
+    and there no fewer than the other class; where all these are equal, the finalists come first as the lower-numbered.
+    """
+    import torch
+
+    counts = first_choices(ranks)
+    finalists = counts.argsort(dim=1, descending=True, stable=True)[:, :2]
+    one, other = ranks.gather(2, finalists[:, None].expand(-1, ranks.shape[1], -1)).unbind(dim=2)
+    return counts.scatter(1, finalists, torch.stack(((one < other).sum(dim=1), (other < one).sum(dim=1)), dim=1))
+
+
+RULES.register("run-off")(
+    Rule(
+        winner=lambda ranks: run_off_winner(ranks.astype(np.int64)),
+        certify=lambda ranks, adversary: run_off(ranks.astype(np.int64), adversary),
+        standings=run_off_standings,
+    )
+)

@@ -13,11 +13,11 @@ from sparsecert import __version__
 from sparsecert.cli.attack import attack
 from sparsecert.cli.certify import certify
 from sparsecert.cli.data import data
+from sparsecert.cli.demo import demo
 from sparsecert.cli.info import info
 from sparsecert.cli.predict import predict
 from sparsecert.cli.records import records
 from sparsecert.cli.report import report
-from sparsecert.cli.reproduce import reproduce
 from sparsecert.cli.serve import serve
 from sparsecert.cli.train import train
 from sparsecert.errors import InputError
@@ -36,15 +36,20 @@ def cli() -> None:
     """
 
 
-for command in (train, predict, certify, attack, records, report, reproduce, serve, data, info):
+for command in (demo, train, predict, certify, attack, records, report, serve, data, info):
     cli.add_command(command)
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
+    """Runs `sparsecert`."""
+    run_command(cli, "sparsecert", args)
+
+
+def run_command(command: click.Command, name: str, args: Sequence[str] | None = None) -> NoReturn:
     """Runs a command. A user's mistake ends in one line on stderr and exit code 2, never in a traceback."""
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     try:
-        code = cli.main(args, prog_name="sparsecert", standalone_mode=False)
+        code = command.main(args, prog_name=name, standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
         sys.exit(2)

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from sparsecert.cli import options
+from sparsecert.cli.registered import RegisteredCommand, name_option
+from sparsecert.registry import ATTACKS
 
-ATTACK_NAMES = ["pointwise", "sparse-rs", "saliency", "jsma", "carlini-wagner", "noise"]
 
-
-@click.command(short_help="Look for the fewest changed pixels that fool a model.")
+@click.command(cls=RegisteredCommand, short_help="Look for the fewest changed pixels that fool a model.")
 @click.argument("model", type=click.Path())
 @options.together(
     options.data,
-    click.option(
-        "--attack", "name", default="pointwise", show_default=True, type=click.Choice(ATTACK_NAMES),
-        help="Which attack; saliency, jsma and carlini-wagner use gradients.",
-    ),
-    click.option("--restarts", type=int, help="Pointwise and noise: the best of so many is kept (default: 10)."),
-    click.option(
-        "--rounds", type=int,
-        help="Pointwise: so many times, add noise to what was found and take it back (default: 20); 0: the published "
-        "attack.",
-    ),
-    click.option(
-        "--steps", type=int,
-        help="Sparse-rs: queries of each image besides the start (default: 1000); carlini-wagner: gradient steps "
-        "(default: 100).",
+    name_option(
+        "--attack", "name", default="pointwise", show_default=True, registry=ATTACKS, with_options=True,
+        help="Which attack; `sparsecert attack --attack pointwise --help` shows its own options too.",
     ),
     click.option("--budget", type=int, metavar="PIXELS", help="The most pixels that may be changed (default: any)."),
     options.out_file,
@@ -58,9 +49,7 @@ def attack(
     model: str,
     data_name: str,
     name: str,
-    restarts: int | None,
-    rounds: int | None,
-    steps: int | None,
+    attack_settings: dict[str, Any],
     budget: int | None,
     out: str | None,
     split: str,
@@ -89,6 +78,8 @@ def attack(
     Where the model votes by a fixed set of masks (`train --scheme lattice`, ...), it is the vote of all of them that is
     attacked, the one that its exact certificates are of: nothing is sampled, and it never abstains.
 
+    Saliency, jsma and carlini-wagner use gradients; the others ask for answers alone.
+
     \b
     Examples:
       sparsecert attack mnist-k45 --data mnist --restarts 10 --limit 275 --random
@@ -101,7 +92,7 @@ def attack(
     from sparsecert.reports import attack_report, summarise_attack
     from sparsecert.runs import attack_dataset, target_of
 
-    chosen = attack_named(name, restarts=restarts, rounds=rounds, steps=steps)
+    chosen = attack_named(name, **attack_settings)
     which = options.chosen(limit, drawn, seed)
     out = options.records_file(out, model, f"attack-{name}", data_name)
     data = options.load_data(data_name, split, data_dir, skip_bad, limit)

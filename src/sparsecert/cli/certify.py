@@ -11,9 +11,7 @@ from sparsecert.cli import options, tables
 from sparsecert.errors import InputError
 
 if TYPE_CHECKING:
-    from sparsecert.procedures.exact import Exact
-    from sparsecert.procedures.sequential import Sequential
-    from sparsecert.smoothed import Smoothed
+    from sparsecert.procedures import Procedure
 
 
 @click.command()
@@ -97,7 +95,7 @@ def certify(
     exact, run-off         train --scheme lattice    never          one a mask
     exact, plurality       --rule plurality          never          one a mask
     exact, patches         train --scheme bands      never          one a position
-    random values          train --kappa             at most alpha  n0 + n
+    random values          --scheme random-values    at most alpha  n0 + n
     report --top, --averts, --flags: more questions  at most alpha  none
     Exact ones assume that a copy gets the same scores in any batch; patches, that
     what is altered is in one square; random values, finitely many values of each
@@ -122,56 +120,48 @@ def certify(
         return
     from sparsecert import records
     from sparsecert.cli.progress import inputs_bar
+    from sparsecert.procedures import Exact, Fixed, Sequential
     from sparsecert.reports import FORMATS, summarise
     from sparsecert.runs import Shard, certify_dataset
 
-    plan = _sampling(sampling, n0, n, at_least, max_samples, tolerance)
+    _check_sampling(sampling, n, at_least, max_samples, tolerance)
     part = None if shard is None else Shard.parse(shard)
     which = options.chosen(limit, drawn, seed)
     cluster = options.cluster(ray, workers, cpus_per_worker, gpus_per_worker, device)
     out = options.records_file(out, model, "certify", data_name, part)
     smoothed = options.load_model(model, device, precision, rows, out, cluster)
-    exactly = _exactly(smoothed, rule, against, seconds)
+    if options.has_fixed_masks(smoothed):
+        procedure: Procedure = Exact(rule or "run-off", against, seconds or 0.0)
+        copies, level = options.masks(smoothed), None
+    elif sampling == "sequential":
+        asked = {} if tolerance is None else {"tolerance": tolerance}
+        procedure = Sequential(max_samples, n0, at_least=at_least, bound=bound, **asked)
+        copies, level = None, alpha
+    else:
+        procedure = Fixed(n0, 10_000 if n is None else n, bound)
+        copies, level = procedure.n0 + procedure.n, alpha
+    procedure.check(smoothed.scheme, level, seed)
     data = options.load_data(data_name, split, data_dir, skip_bad, limit)
-    n = 10_000 if n is None else n
-    copies = options.masks(smoothed) or (n0 + n if plan is None else None)
     verb = options.computing("certifying", smoothed, cluster)
     with inputs_bar(verb, options.inputs(data, which, part), copies) as on_progress:
         certify_dataset(
-            smoothed, model, data, out,
-            n0=n0, n=n, alpha=alpha, seed=seed, bound=bound, sampling=plan, exactly=exactly,
+            smoothed, model, data, out, procedure, alpha=level, seed=seed,
             limit=which, shard=part, cluster=cluster, on_progress=on_progress,
         )  # fmt: skip
     click.echo(FORMATS["terminal"]([summarise(records.read(out))]))
     click.echo(f"wrote {out}")
 
 
-def _exactly(smoothed: Smoothed, rule: str | None, against: str | None, seconds: float | None) -> Exact | None:
-    """How the vote of a fixed set of masks is certified, None where masks are drawn at random."""
-    from sparsecert.procedures.exact import Exact, fixed
-
-    if not options.has_fixed_masks(smoothed):
-        return None
-    exactly = Exact(rule or "run-off", against, seconds or 0.0)
-    exactly.adversary(fixed(smoothed.scheme))
-    return exactly
-
-
-def _sampling(
-    kind: str, n0: int, n: int | None, at_least: int | None, max_samples: int | None, tolerance: float | None
-) -> Sequential | None:
-    """The sequential sampling that was asked for; refuses options of the other kind."""
-    from sparsecert.procedures.sequential import Sequential
-
+def _check_sampling(
+    kind: str, n: int | None, at_least: int | None, max_samples: int | None, tolerance: float | None
+) -> None:
+    """Refuses options of the other kind of sampling."""
     if kind == "fixed":
         given = {"--at-least": at_least, "--max-samples": max_samples, "--tolerance": tolerance}
         for name, value in given.items():
             if value is not None:
                 raise InputError(f"{name} is for sequential sampling; add --sampling sequential")
-        return None
-    if n is not None:
+    elif n is not None:
         raise InputError("--n is for a fixed number of samples; with --sampling sequential use --max-samples")
-    if at_least is not None and tolerance is not None:
+    elif at_least is not None and tolerance is not None:
         raise InputError("--tolerance is to settle a radius; --at-least goes on until the answer or the budget")
-    settings = {} if tolerance is None else {"tolerance": tolerance}
-    return Sequential(max_samples=max_samples, n0=n0, at_least=at_least, **settings)

@@ -47,7 +47,7 @@ def list_(data_dir: str | None) -> None:
     """
     from sparsecert import datasets
 
-    for name in datasets.NAMES:
+    for name in datasets.DATASETS:
         try:
             sets = [datasets.load(name, split, data_dir) for split in datasets.splits_of(name, data_dir)]
             shape, counts = " x ".join(map(str, sets[0].images.shape)), " + ".join(f"{len(part):,}" for part in sets)

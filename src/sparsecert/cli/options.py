@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sparsecert.cli.registered import NameOption, Registered, name_option
 from sparsecert.errors import InputError
+from sparsecert.registry import DATASETS, METHODS, RULES
 
 if TYPE_CHECKING:
     from sparsecert.datasets import Dataset
@@ -24,11 +26,20 @@ QUIET_RAY = {  # in a process of the command line, which is nobody else's; Ray r
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",  # under `uv run` it would send the working folder to every machine
 }
 
-DATA_HELP = (
-    "digits, mnist-sample (both built in), mnist, cifar10, imagenette, imagenet, or a folder of train/ and val/."
-)
-data = click.option("--data", "data_name", required=True, metavar="NAME", help=DATA_HELP)
-optional_data = click.option("--data", "data_name", metavar="NAME", help=DATA_HELP)
+
+class DataName(Registered):
+    """The name of a data set, or a path."""
+
+    other = ", or a folder of train/ and val/"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Anything: `datasets.load` refuses what it does not find."""
+        return str(value)
+
+
+DATA_HELP = "Data set; digits and mnist-sample are built in."
+data = click.option("--data", "data_name", required=True, cls=NameOption, type=DataName(DATASETS), help=DATA_HELP)
+optional_data = click.option("--data", "data_name", cls=NameOption, type=DataName(DATASETS), help=DATA_HELP)
 data_dir = click.option(
     "--data-dir", type=click.Path(file_okay=False), envvar="SPARSECERT_DATA", show_envvar=True,
     help="Folder that holds the data sets (default: data).",
@@ -47,8 +58,8 @@ drawn = click.option("--random", "drawn", is_flag=True, help="Draw the --limit i
 n = click.option("--n", default=10_000, show_default=True, help="Ablated copies per input to estimate with.")
 alpha = click.option("--alpha", default=0.05, show_default=True, help="Probability with which an answer may be wrong.")
 seed = click.option("--seed", default=0, show_default=True, help="Decides everything that is left to chance.")
-bound = click.option(
-    "--bound", default="two-sided", show_default=True, type=click.Choice(["two-sided", "one-sided"]),
+bound = name_option(
+    "--bound", default="two-sided", show_default=True, registry=METHODS,
     help="Two-sided: Corollary 2, the leader against its rival. One-sided: Corollary 1, as in the paper's tables.",
 )  # fmt: skip
 sampling = click.option(
@@ -71,9 +82,9 @@ tolerance = click.option(
 )  # fmt: skip
 CHANCE = "n0", "n", "alpha", "bound", "sampling", "at_least", "max_samples", "tolerance"  # what only samples have
 FIXED = "rule", "against", "seconds"  # what only a fixed set of masks has
-RULES, AGAINST = ["run-off", "plurality"], ["pixels", "patches"]
-rule = click.option(
-    "--rule", type=click.Choice(RULES),
+AGAINST = ["pixels", "patches"]
+rule = name_option(
+    "--rule", registry=RULES,
     help="Fixed masks: how their votes elect a class (default: a run-off between the two leading ones).",
 )  # fmt: skip
 against = click.option(
@@ -120,7 +131,7 @@ def refuse_given(names: Collection[str], why: str) -> None:
     from click.core import ParameterSource
 
     context = click.get_current_context()
-    for parameter in context.command.params:
+    for parameter in context.command.get_params(context):
         given = context.get_parameter_source(parameter.name or "") == ParameterSource.COMMANDLINE
         if given and parameter.name in names:
             raise InputError(f"{parameter.opts[0]} {why}")
@@ -128,9 +139,9 @@ def refuse_given(names: Collection[str], why: str) -> None:
 
 def refuse_in_memory(names: Collection[str], data_name: str) -> None:
     """Refuses options of image folders that are on the command line, where the data set is one held in memory."""
-    from sparsecert.datasets import IN_MEMORY
+    from sparsecert.datasets import in_memory
 
-    if data_name in IN_MEMORY:
+    if in_memory(data_name):
         refuse_given(names, f"is for folders of image files, and {data_name} is held in memory; leave it out")
 
 

@@ -66,6 +66,7 @@ def predict(
     """
     from sparsecert import records
     from sparsecert.cli.progress import inputs_bar
+    from sparsecert.procedures import Exact, Fixed
     from sparsecert.reports import FORMATS, summarise
     from sparsecert.runs import Shard, predict_dataset
 
@@ -74,13 +75,15 @@ def predict(
     cluster = options.cluster(ray, workers, cpus_per_worker, gpus_per_worker, device)
     out = options.records_file(out, model, "predict", data_name, part)
     smoothed = options.load_model(model, device, precision, rows, out, cluster)
-    rule = (rule or "run-off") if options.has_fixed_masks(smoothed) else None
+    fixed = options.has_fixed_masks(smoothed)
+    procedure = Exact(rule or "run-off") if fixed else Fixed(n=n)
     data = options.load_data(data_name, split, data_dir, skip_bad, limit)
     verb, copies = options.computing("predicting", smoothed, cluster), options.masks(smoothed) or n
     with inputs_bar(verb, options.inputs(data, which, part), copies) as on_progress:
         predict_dataset(
             smoothed, model, data, out,
-            n=n, alpha=alpha, seed=seed, rule=rule, limit=which, shard=part, cluster=cluster, on_progress=on_progress,
+            procedure, alpha=None if fixed else alpha, seed=seed,
+            limit=which, shard=part, cluster=cluster, on_progress=on_progress,
         )  # fmt: skip
     click.echo(FORMATS["terminal"]([summarise(records.read(out))]))
     click.echo(f"wrote {out}")

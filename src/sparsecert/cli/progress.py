@@ -137,9 +137,9 @@ def files_bar(verb: str) -> Iterator[OnProgress]:
     bar = _bar("{task.fields[done]:,} of {task.fields[files]:,} files")
     task = bar.add_task(verb, total=None, done=0, files=0)
 
-    def on_progress(done: int, files: int | None) -> None:
+    def on_progress(done: int, files: int) -> None:
         bar.start()
-        bar.update(task, completed=done, total=files, done=done, files=files or 0)
+        bar.update(task, completed=done, total=files, done=done, files=files)
 
     with _stopping(bar):
         yield on_progress
@@ -153,9 +153,9 @@ def download_bar(name: str) -> Iterator[OnProgress]:
     bar = _bar("{task.fields[size]}")
     task = bar.add_task(name, total=None, size="")
 
-    def on_progress(done: int, total: int | None) -> None:
+    def on_progress(done: int, total: int) -> None:
         bar.start()
-        bar.update(task, completed=done, total=total, size=decimal(done))
+        bar.update(task, completed=done, total=total or None, size=decimal(done))
 
     with _stopping(bar):
         yield on_progress

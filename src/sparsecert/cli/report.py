@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from sparsecert.cli import options
+from sparsecert.cli.registered import name_option
 from sparsecert.errors import InputError
+from sparsecert.registry import METHODS, RULES
 
 if TYPE_CHECKING:
     from sparsecert.records import Records
     from sparsecert.reports import AttackSummary, Gap, Summary
-    from sparsecert.reports.questions import Question
+    from sparsecert.reports.questions import RadiusQuestion
 
 FORMAT_NAMES = ["terminal", "markdown", "latex", "csv", "json"]
 
@@ -22,11 +24,9 @@ FORMAT_NAMES = ["terminal", "markdown", "latex", "csv", "json"]
 @click.argument("files", nargs=-1, required=True, type=click.Path())
 @click.option("--format", "form", default="terminal", show_default=True, type=click.Choice(FORMAT_NAMES))
 @click.option("--alpha", type=float, help="Certify the stored votes again at this alpha.")
-@click.option(
-    "--bound", type=click.Choice(["two-sided", "one-sided"]), help="Certify the stored votes again by this bound."
-)
-@click.option(
-    "--rule", "rules", type=click.Choice(options.RULES), multiple=True,
+@name_option("--bound", registry=METHODS, help="Certify the stored votes again by this bound.")
+@name_option(
+    "--rule", "rules", registry=RULES, multiple=True,
     help="Fixed masks: certify the stored rankings again by this rule; given twice, a row for each.",
 )  # fmt: skip
 @click.option(
@@ -148,18 +148,18 @@ def report(
 NOT_ASKED = "bound", "rules", "against", "predictions", "plot", "html", "data_dir", "rhos"
 
 
-def _questions(top: int | None, averts: int | None, flags: int | None, threshold: float | None) -> list[Question]:
+def _questions(top: int | None, averts: int | None, flags: int | None, threshold: float | None) -> list[RadiusQuestion]:
     """What is asked instead of the usual."""
     from sparsecert.reports.questions import AboveThreshold, InTopK, NeverTarget
 
     if threshold is not None and flags is None:
         raise InputError("--threshold is for --flags; give both, or leave it out")
-    asked: list[Question] = [] if top is None else [InTopK(top)]
+    asked: list[RadiusQuestion] = [] if top is None else [InTopK(top)]
     asked += [] if averts is None else [NeverTarget(averts)]
     return asked + ([] if flags is None else [AboveThreshold(flags, 0.5 if threshold is None else threshold)])
 
 
-def _answer(files: tuple[str, ...], questions: list[Question], alpha: float | None, form: str) -> None:
+def _answer(files: tuple[str, ...], questions: list[RadiusQuestion], alpha: float | None, form: str) -> None:
     from sparsecert import records
     from sparsecert.reports.questions import questions_table
     from sparsecert.reports.tables import table_text

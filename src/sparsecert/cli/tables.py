@@ -11,7 +11,7 @@ import click
 from sparsecert.cli import options
 from sparsecert.errors import InputError
 
-TRAINS = "table", "target", "keep", "protected", "together", "dropped", "share", "copies", "out", "seed"
+TRAINS = "table", "target", "scheme_keep", "protected", "together", "dropped", "share", "copies", "out", "seed"
 CHANCE = "n0", "n", "alpha", "bound", "seed"
 CERTIFIES = "model", "data_name", "out", "limit", "n0", "n", "alpha", "bound", "seed"
 
@@ -77,5 +77,6 @@ def _names(group: str) -> list[str]:
 
 def _refuse_others(known: tuple[str, ...], why: str) -> None:
     """Refuses options of the command that mean nothing for a table."""
-    names = (parameter.name or "" for parameter in click.get_current_context().command.params)
+    context = click.get_current_context()
+    names = (parameter.name or "" for parameter in context.command.get_params(context))
     options.refuse_given([name for name in names if name not in known], why)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from sparsecert.cli import options, tables
+from sparsecert.cli.registered import RegisteredCommand, name_option
 from sparsecert.errors import InputError
-
-if TYPE_CHECKING:
-    from sparsecert.schemes import Choice
+from sparsecert.registry import ENCODINGS, MODELS, RECIPES, SCHEMES
 
 
-@click.command(short_help="Train a base classifier on ablated images or rows.")
+@click.command(cls=RegisteredCommand, short_help="Train a base classifier on ablated images or rows.")
 @click.argument("table", required=False, type=click.Path())
 @options.together(
     options.optional_data,
@@ -30,30 +29,20 @@ if TYPE_CHECKING:
     click.option("--copies", type=int, help="Table: ablated copies of each row to fit on (default: 8)."),
     click.option("--plain", "plain_kind", type=click.Choice(["cnn", "binarized", "robust"]),
                  help="Instead, a plain network on whole images, to attack beside smoothed classifiers."),
-    click.option("--keep", type=int, help="Units retained in each ablated copy (default: the recipe's)."),
-    click.option("--scheme", "scheme_name", default="uniform", show_default=True,
-                 type=click.Choice(["uniform", "lattice", "partition", "blocks", "bands"]),
-                 help="Uniform: --keep pixels at random. The others: a fixed set of masks, certified exactly."),
-    click.option("--parts", type=int, help="Lattice, partition: the number of disjoint masks."),
-    click.option("--rounds", type=int, help="Lattice, partition: so many partitions side by side (default: 1)."),
-    click.option("--scheme-seed", type=int, help="Partition: decides which pixel goes where (default: 0)."),
-    click.option("--size", type=int, help="Blocks, bands: the side of a block, the columns of a band."),
-    click.option("--rows", "band_rows", is_flag=True, default=None, help="Bands: of rows instead of columns."),
+    name_option("--scheme", "scheme_name", default="uniform", show_default=True,
+                 registry=SCHEMES, with_options=True, light=True,
+                 help="Which units a mask retains; `sparsecert train --scheme lattice --help` shows its options."),
     click.option("--unit", metavar="RxC",
                  help="A unit is a block of so many rows and columns of pixels, for example 2x2 (default: one pixel)."),
-    click.option("--kappa", metavar="P",
-                 help="Instead of ablation, random values (Lee et al. 2019): a unit is kept with this probability, and "
-                 "otherwise replaced by another value; one draw per sample unless --masks says otherwise."),
-    click.option("--values", type=int, help="With --kappa: how many values a unit has (default: 256)."),
     click.option("--out", type=click.Path(file_okay=False), metavar="DIR",
                  help="Folder of the run (of a table, by default, in runs)."),
-    click.option("--recipe", "recipe_name", metavar="NAME",
-                 help="paper-mnist, paper-cifar10, paper-imagenet, modern-cifar10, modern-imagenette, digits."),
-    click.option("--model", "model_name", metavar="NAME", help="Architecture, if not the recipe's."),
-    click.option("--encoding", "encoding_name", default="null-channels", show_default=True,
-                 type=click.Choice(["null-channels", "mean-fill"]), help="How NULL is shown to the model."),
-    click.option("--masks", type=click.Choice(["minibatch", "sample"]),
-                 help="One mask per minibatch (the paper) or per sample, if not as in the recipe."),
+    name_option("--recipe", "recipe_name", registry=RECIPES,
+                 help="How to train (default: the one that goes with the data set)."),
+    name_option("--model", "model_name", registry=MODELS, help="Architecture, if not the recipe's."),
+    name_option("--encoding", "encoding_name", registry=ENCODINGS, with_options=True,
+                 help="How NULL is shown to the model (default: as suits the scheme, mostly null-channels)."),
+    click.option("--mask-per", type=click.Choice(["minibatch", "sample"]),
+                 help="Draw a mask for each minibatch (the paper) or each sample, if not as in the recipe."),
     click.option("--epochs", type=int, help="Epochs; the learning rate falls at the same shares of them."),
     click.option("--batch", type=int, help="Batch size, if not the recipe's; of all processes together."),
     click.option("--precision", type=click.Choice(["fp32", "bf16"]), help="Of the products, if not the recipe's."),
@@ -75,21 +64,15 @@ def train(
     share: float | None,
     copies: int | None,
     plain_kind: str | None,
-    keep: int | None,
     scheme_name: str,
-    parts: int | None,
-    rounds: int | None,
-    scheme_seed: int | None,
-    size: int | None,
-    band_rows: bool | None,
+    scheme_settings: dict[str, Any],
     unit: str | None,
-    kappa: str | None,
-    values: int | None,
     out: str | None,
     recipe_name: str | None,
     model_name: str | None,
-    encoding_name: str,
-    masks: str | None,
+    encoding_name: str | None,
+    encoding_settings: dict[str, Any],
+    mask_per: str | None,
     epochs: int | None,
     batch: int | None,
     precision: str | None,
@@ -109,9 +92,10 @@ def train(
     A run that was stopped is continued by the same command. Started by torchrun, several processes (GPUs, machines)
     share each batch, and end in the weights that one would.
 
-    With a fixed set of masks, training draws from exactly those, and `certify` shows the model all of them: what it
-    proves then holds always, not with probability 1 - alpha. Lattice and partition are for altered pixels, blocks and
-    bands (Levine & Feizi 2020) for an altered patch.
+    Uniform masks retain --keep pixels at random. The others but random-values are fixed sets of masks: training draws
+    from exactly those, and `certify` shows the model all of them: what it proves then holds always, not with
+    probability 1 - alpha. Lattice and partition are for altered pixels, blocks and bands (Levine & Feizi 2020) for an
+    altered patch. Random-values (Lee et al. 2019) replaces units by other values instead of ablating them.
 
     Plain networks: a CNN, the same on images binarized at 0.5, and one trained against L-infinity changes (of 0.3
     on MNIST, as Madry et al. 2018; made for a GPU).
@@ -122,13 +106,13 @@ def train(
       sparsecert train --data cifar10 --keep 50 --out runs/cifar10-k50
       sparsecert train --data mnist --scheme lattice --parts 28 --out runs/lattice
       sparsecert train --data cifar10 --scheme bands --size 4 --out runs/bands
-      sparsecert train --data mnist --kappa 0.1 --out runs/mnist-kappa-0.1
+      sparsecert train --data mnist --scheme random-values --kappa 0.1 --out k01
       sparsecert train --data mnist --plain robust --out runs/mnist-robust
       torchrun --nproc-per-node 8 -m sparsecert train --data imagenet --out runs/8
       sparsecert train table.csv --target y --keep 5
     """
     if table is not None:
-        tables.train(table, target, keep, out, protected, together, dropped, share, copies, seed)
+        tables.train(table, target, scheme_settings.get("keep"), out, protected, together, dropped, share, copies, seed)
         return
     options.refuse_given(TABULAR, "is for a table; name its file: sparsecert train table.csv --target y --keep 5")
     if data_name is None or out is None:
@@ -136,37 +120,41 @@ def train(
     if plain_kind is not None:
         _train_plain(plain_kind, data_name, out, epochs, batch, precision, checkpoint_seconds, data_dir, seed, device)
         return
-    _check_random_values(kappa, values)
-    choice, (rows, columns) = _choice(scheme_name, keep, parts, rounds, scheme_seed, size, band_rows), _block(unit)
+    rows, columns = _block(unit)
     from dataclasses import replace
 
     from sparsecert import training
     from sparsecert.cli.progress import training_bar
     from sparsecert.devices import device_named
-    from sparsecert.encodings import Grouped, blocks_of
-    from sparsecert.schemes import Scheme, Uniform
+    from sparsecert.encodings import Encoding, Grouped, blocks_of
+    from sparsecert.schemes import SchemeSpec
     from sparsecert.training.recipes import recipe_for
 
     recipe = recipe_for(data_name, recipe_name).shortened(epochs)
+    if scheme_settings.get("keep", 0) is None:
+        scheme_settings["keep"] = recipe.keep
+    spec = SchemeSpec(scheme_name, **scheme_settings)
     changed: dict[str, Any] = {
         "model": model_name,
-        "masks": masks if masks is not None or kappa is None else "sample",
+        "masks": mask_per or SCHEMES[scheme_name].mask_per,
         "batch": batch,
-        "keep": keep,
         "precision": precision,
-        "scheme": None if choice is None else str(choice),
+        "keep": scheme_settings.get("keep"),
+        "scheme": None if scheme_name == recipe.scheme else str(spec),
     }
     recipe = replace(recipe, **{name: value for name, value in changed.items() if value is not None})
     options.refuse_in_memory(["workers"], data_name)
     data = options.load_data(data_name, "train", data_dir, skip_bad)
-    encoding = training.default_encoding(data, recipe, encoding_name)
-    _, height, width = data.images.shape
+    channels, height, width = data.images.shape
+    scheme = spec.of(-(-height // rows), -(-width // columns), channels)
+    kind = ENCODINGS[encoding_name or scheme.encoding]
+    given = {name: value for name, value in encoding_settings.items() if value is not None}
+    encoding: Encoding = kind.for_training(data, recipe, scheme, **given)
     if (rows, columns) != (1, 1):
+        if scheme.values is not None:
+            raise InputError(f"--unit is for ablation, and {scheme_name} ablates nothing; leave it out")
         encoding = Grouped(encoding, blocks_of(height, width, rows, columns))
-    height, width = -(-height // rows), -(-width // columns)
-    scheme: Scheme = Uniform(height * width, recipe.keep) if choice is None else choice.of(height, width)
-    if kappa is not None:
-        scheme, encoding = training.random_values(data, kappa, values or 256)
+    encoding.check_scheme(scheme)
     with training.join_process_group(device_named(device)) as (processes, own_device), training_bar() as on_progress:
         model = training.train(
             data,
@@ -191,40 +179,7 @@ def train(
 
 
 TABULAR = "target", "protected", "together", "dropped", "share", "copies"
-SCHEME = "scheme_name", "parts", "rounds", "scheme_seed", "size", "band_rows"
-NULLED = "keep", *SCHEME, "unit", "encoding_name"
-NOT_PLAIN = *NULLED, "kappa", "values", "recipe_name", "model_name", "masks", "half", "workers", "skip_bad"
-
-
-def _choice(
-    kind: str,
-    keep: int | None,
-    parts: int | None,
-    rounds: int | None,
-    seed: int | None,
-    size: int | None,
-    rows: bool | None,
-) -> Choice | None:
-    """The fixed set of masks that was asked for, None for uniform ones; refuses options of another scheme."""
-    from sparsecert.schemes import Choice
-
-    if kind != "uniform":
-        if keep is not None:
-            raise InputError(f"--keep is for --scheme uniform; how much {kind} retains, its own numbers say")
-        return Choice(kind, parts, rounds, seed, size, rows)
-    given = {"--parts": parts, "--rounds": rounds, "--scheme-seed": seed, "--size": size, "--rows": rows}
-    for name, value in given.items():
-        if value is not None:
-            raise InputError(f"{name} is for a fixed set of masks; add --scheme lattice, partition, blocks or bands")
-    return None
-
-
-def _check_random_values(kappa: str | None, values: int | None) -> None:
-    """Refuses options of two schemes at once."""
-    if kappa is not None:
-        options.refuse_given(NULLED, "is for ablation; leave it out, or leave out --kappa")
-    elif values is not None:
-        raise InputError("--values is for random values; give --kappa with it, or leave it out")
+NOT_PLAIN = "unit", "recipe_name", "model_name", "mask_per", "half", "workers", "skip_bad"
 
 
 def _block(text: str | None) -> tuple[int, int]:
@@ -250,7 +205,12 @@ def _train_plain(
     device: str,
 ) -> None:
     """Trains a plain network and says how often it is right."""
-    options.refuse_given(NOT_PLAIN, "is for training on ablated inputs; leave it out, or leave out --plain")
+    context = click.get_current_context()
+    names = [param.name or "" for param in context.command.get_params(context)]
+    ablation = [name for name in names if name.startswith(("scheme_", "encoding_"))]
+    options.refuse_given(
+        [*NOT_PLAIN, *ablation], "is for training on ablated inputs; leave it out, or leave out --plain"
+    )
     from dataclasses import replace
 
     from sparsecert import plain

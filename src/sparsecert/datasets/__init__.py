@@ -6,14 +6,25 @@ import os
 from pathlib import Path
 
 from sparsecert.datasets.dataset import SPLITS, ArrayImages, Dataset, Images
-from sparsecert.datasets.location import data_folder, not_found
+from sparsecert.datasets.entry import DatasetEntry, RemoteFile
+from sparsecert.datasets.location import data_folder
 from sparsecert.errors import InputError
 from sparsecert.progress import OnProgress
+from sparsecert.registry import DATASETS
 
-__all__ = ["NAMES", "SPLITS", "ArrayImages", "Dataset", "Images", "data_folder", "load", "splits_of"]
-
-IN_MEMORY = ("digits", "mnist-sample", "mnist", "cifar10")
-NAMES = (*IN_MEMORY, "imagenette", "imagenet")
+__all__ = [
+    "DATASETS",
+    "SPLITS",
+    "ArrayImages",
+    "Dataset",
+    "DatasetEntry",
+    "Images",
+    "RemoteFile",
+    "data_folder",
+    "in_memory",
+    "load",
+    "splits_of",
+]
 
 
 def load(
@@ -23,59 +34,44 @@ def load(
     skip_bad: bool = False,
     on_progress: OnProgress | None = None,
 ) -> Dataset:
-    """One split, "train" or "test", of a data set in NAMES or of a folder in ImageNet layout given by its path.
+    """One split, "train" or "test", of a data set of DATASETS or of a folder in ImageNet layout given by its path.
 
     Named data sets are looked for in `data_dir`, else in the folder that SPARSECERT_DATA names, else in `data`. With
     `skip_bad` the files of an image folder that cannot be decoded are left out and named in `skipped`; to find them
     every file is decoded once; `on_progress` is called with (files done, files in all).
     """
-    root = data_folder(data_dir)
-    if name == "digits":
-        from sparsecert.datasets import digits
+    if name in DATASETS:
+        data = DATASETS[name].load(split, data_folder(data_dir))
+    else:
+        from sparsecert.datasets import folder
 
-        return digits.load(split)
-    if name in ("mnist", "mnist-sample"):
-        from sparsecert.datasets import mnist
-
-        return mnist.load(split, root) if name == "mnist" else mnist.load_sample(split)
-    if name == "cifar10":
-        from sparsecert.datasets import cifar10
-
-        return cifar10.load(split, root)
-
-    from sparsecert.datasets import folder
-
-    data = folder.load(_image_folder(name, root), split, name=name)
-    if not skip_bad:
+        data = folder.load(_image_folder(name), split, name=name)
+    if not skip_bad or in_memory(name):
         return data
     from sparsecert.datasets.bad_files import drop_bad_files
 
     return drop_bad_files(data, on_progress)
 
 
+def in_memory(name: str) -> bool:
+    """Whether the images are held in memory, not decoded from a folder of image files when they are asked for."""
+    return name in DATASETS and not DATASETS[name].folder
+
+
 def splits_of(name: str, data_dir: str | Path | None = None) -> tuple[str, ...]:
     """The splits that a data set has: of an image folder, those whose folder is there, and at least one."""
-    if name in IN_MEMORY:
-        return ("test",) if name == "mnist-sample" else SPLITS
+    if in_memory(name):
+        return DATASETS[name].splits
     from sparsecert.datasets import folder
 
-    root = _image_folder(name, data_folder(data_dir))
+    root = data_folder(data_dir) / DATASETS[name].folder if name in DATASETS else _image_folder(name)
     return tuple(split for split in SPLITS if folder.has_split(root, split)) or SPLITS
 
 
-def _image_folder(name: str, root: Path) -> Path:
-    if name in NAMES:
-        if (root / name).is_dir():
-            return root / name
-        if name == "imagenet":
-            raise InputError(
-                f"imagenet was not found in {root}; its licence forbids a download, so arrange your copy as "
-                f"{root / name}/{{train,val}}/<class folder>/*.JPEG or point --data-dir or SPARSECERT_DATA at it"
-            )
-        raise not_found(name, root)
+def _image_folder(name: str) -> Path:
     path = Path(name).expanduser()
     if path.is_dir():
         return path
     if "/" in name or os.sep in name:
         raise InputError(f"{name} is not a folder; give one in the layout {{train,val}}/<class folder>/*.JPEG")
-    raise InputError(f"data set must be one of {', '.join(NAMES)} or the path of an image folder, got {name!r}")
+    raise InputError(f"data set must be one of {', '.join(DATASETS)} or the path of an image folder, got {name!r}")

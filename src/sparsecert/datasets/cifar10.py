@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsecert.datasets.dataset import ArrayImages, Dataset, check_split
+from sparsecert.datasets.entry import DatasetEntry, RemoteFile
 from sparsecert.datasets.location import not_found, redownload_hint
 from sparsecert.errors import InputError
+from sparsecert.registry import DATASETS
 
 FOLDERS = ("cifar-10-batches-bin", ".")
 FILES = {"train": tuple(f"data_batch_{i}.bin" for i in range(1, 6)), "test": ("test_batch.bin",)}
@@ -64,3 +66,13 @@ def _read_records(path: Path) -> NDArray[np.uint8]:
             f"{path} must hold labels from 0 to 9, got {records[:, 0].max()}; {redownload_hint('cifar10')}"
         )
     return records
+
+
+ARCHIVE = RemoteFile(
+    url="https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
+    md5="c32a1d4ab5d03f1284b67883e8d87530",
+    path="cifar-10-binary.tar.gz",
+    archive_root="cifar-10-batches-bin",
+    unpacked="cifar-10-batches-bin",
+)
+DATASETS.register("cifar10")(DatasetEntry(load, recipe="paper-cifar10", sources=(ARCHIVE,)))

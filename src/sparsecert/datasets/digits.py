@@ -8,6 +8,8 @@ import numpy as np
 
 from sparsecert.datasets import idx
 from sparsecert.datasets.dataset import ArrayImages, Dataset, check_split
+from sparsecert.datasets.entry import DatasetEntry
+from sparsecert.registry import DATASETS
 
 FOLDER = Path(__file__).parent / "builtin"
 TRAIN_COUNT = 1297
@@ -30,3 +32,6 @@ def load(split: str) -> Dataset:
         mean=MEAN,
         std=STD,
     )
+
+
+DATASETS.register("digits")(DatasetEntry(lambda split, _: load(split), recipe="digits", ships=True))

@@ -11,29 +11,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from sparsecert.datasets import NAMES, archive, load
-from sparsecert.datasets.dataset import SPLITS
+from sparsecert.datasets import archive, load
+from sparsecert.datasets.entry import RemoteFile
 from sparsecert.datasets.location import data_folder
 from sparsecert.errors import InputError
 from sparsecert.progress import OnProgress
+from sparsecert.registry import DATASETS
 
 TIMEOUT_S = 30
 CHUNK = 1 << 18
-
-
-@dataclass(frozen=True)
-class RemoteFile:
-    """One file to download: its URL, its checksum, and its `path` below the data folder.
-
-    For a tar archive, `archive_root` is the folder inside it to extract and `unpacked` is where that goes; for a plain
-    file both are empty.
-    """
-
-    url: str
-    md5: str
-    path: str
-    archive_root: str = ""
-    unpacked: str = ""
 
 
 @dataclass(frozen=True)
@@ -45,38 +31,6 @@ class DownloadResult:
     message: str
 
 
-def _mnist(file: str, md5: str) -> RemoteFile:
-    return RemoteFile(f"https://ossci-datasets.s3.amazonaws.com/mnist/{file}", md5, f"MNIST/raw/{file}")
-
-
-SOURCES: Mapping[str, tuple[RemoteFile, ...]] = {
-    "mnist": (
-        _mnist("train-images-idx3-ubyte.gz", "f68b3c2dcbeaaa9fbdd348bbdeb94873"),
-        _mnist("train-labels-idx1-ubyte.gz", "d53e105ee54ea40749a09fcbcd1e9432"),
-        _mnist("t10k-images-idx3-ubyte.gz", "9fb629c4189551a2d022fa330f9573f3"),
-        _mnist("t10k-labels-idx1-ubyte.gz", "ec29112dd5afa0611ce80d1b7f02629c"),
-    ),
-    "cifar10": (
-        RemoteFile(
-            url="https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
-            md5="c32a1d4ab5d03f1284b67883e8d87530",
-            path="cifar-10-binary.tar.gz",
-            archive_root="cifar-10-batches-bin",
-            unpacked="cifar-10-batches-bin",
-        ),
-    ),
-    "imagenette": (
-        RemoteFile(
-            url="https://s3.amazonaws.com/fast-ai-imageclas/imagenette2-320.tgz",
-            md5="3df6f0d01a2c9592104656642f5e78a3",
-            path="imagenette2-320.tgz",
-            archive_root="imagenette2-320",
-            unpacked="imagenette",
-        ),
-    ),
-}
-
-
 def get(
     name: str,
     data_dir: str | Path | None = None,
@@ -85,22 +39,18 @@ def get(
 ) -> DownloadResult:
     """Makes `load(name, split, data_dir)` work for both splits, downloading only what is missing.
 
-    `on_progress(bytes_done, bytes_total)` is called during each file; the total is None if the server does not tell.
+    `on_progress(bytes_done, bytes_total)` is called during each file; the total is 0 if the server does not tell.
     `base_urls` maps a data set's name to a mirror with the same files; checksums are verified all the same.
     """
     folder = data_folder(data_dir)
-    if name in ("digits", "mnist-sample"):
+    entry = DATASETS[name]
+    if entry.ships:
         return DownloadResult(name, (), f"{name} ships with the package; there is nothing to get")
-    if name == "imagenet":
-        raise InputError(
-            "imagenet cannot be downloaded: its licence asks every user to register at https://image-net.org; "
-            f"arrange your copy as {folder}/imagenet/{{train,val}}/<class folder>/*.JPEG"
-        )
-    if name not in SOURCES:
-        raise InputError(f"data set must be one of {', '.join(NAMES)}, got {name!r}")
+    if not entry.sources:
+        raise InputError(f"{name} cannot be downloaded: {entry.obtain.format(data_dir=folder)}")
     if _load_error(name, folder) is None:
         return DownloadResult(name, (), f"{name} is already complete in {folder}; nothing to do")
-    sources = [_from_mirror(source, (base_urls or {}).get(name)) for source in SOURCES[name]]
+    sources = [_from_mirror(source, (base_urls or {}).get(name)) for source in entry.sources]
     added = tuple(folder / (source.unpacked or source.path) for source in sources if fetch(source, folder, on_progress))
     error = _load_error(name, folder)
     if error is not None:
@@ -131,7 +81,7 @@ def fetch(source: RemoteFile, data_dir: Path, on_progress: OnProgress | None = N
 
 def _load_error(name: str, folder: Path) -> InputError | None:
     try:
-        for split in SPLITS:
+        for split in DATASETS[name].splits:
             load(name, split, folder)
     except InputError as error:
         return error
@@ -189,12 +139,12 @@ def _receive(source: RemoteFile, file: Path, part: Path, on_progress: OnProgress
         response = urllib.request.urlopen(source.url, timeout=TIMEOUT_S)
     with response, _disk_errors(file.parent), part.open("wb") as out:
         length = response.headers.get("Content-Length")
-        total = int(length) if length and length.isdecimal() else None
+        total = int(length) if length and length.isdecimal() else 0
         done = 0
         while True:
             with _network_errors(source, file):
                 chunk = response.read(CHUNK)
-                if not chunk and total is not None and done < total:
+                if not chunk and done < total:
                     raise http.client.IncompleteRead(b"", total - done)
             if not chunk:
                 return

@@ -8,8 +8,10 @@ import numpy as np
 
 from sparsecert.datasets import idx
 from sparsecert.datasets.dataset import ArrayImages, Dataset, check_split
+from sparsecert.datasets.entry import DatasetEntry, RemoteFile
 from sparsecert.datasets.location import not_found, redownload_hint
 from sparsecert.errors import InputError
+from sparsecert.registry import DATASETS
 
 SAMPLE = Path(__file__).parent / "builtin"
 FOLDERS = ("MNIST/raw", "mnist", ".")
@@ -65,3 +67,17 @@ def _find_files(split: str, data_dir: Path) -> tuple[Path, Path]:
 
 def _plain_or_gzip(plain: Path) -> Path | None:
     return next((path for path in (plain, plain.with_name(plain.name + ".gz")) if path.is_file()), None)
+
+
+FILES = {
+    "train-images-idx3-ubyte.gz": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+    "train-labels-idx1-ubyte.gz": "d53e105ee54ea40749a09fcbcd1e9432",
+    "t10k-images-idx3-ubyte.gz": "9fb629c4189551a2d022fa330f9573f3",
+    "t10k-labels-idx1-ubyte.gz": "ec29112dd5afa0611ce80d1b7f02629c",
+}
+MIRROR = "https://ossci-datasets.s3.amazonaws.com/mnist"
+SOURCES = tuple(RemoteFile(f"{MIRROR}/{file}", md5, f"MNIST/raw/{file}") for file, md5 in FILES.items())
+DATASETS.register("mnist")(DatasetEntry(load, recipe="paper-mnist", sources=SOURCES))
+DATASETS.register("mnist-sample")(
+    DatasetEntry(lambda split, _: load_sample(split), splits=("test",), recipe="paper-mnist", ships=True)
+)

@@ -5,12 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
 from sparsecert.errors import InputError
+from sparsecert.registry import ENCODINGS, Option
 from sparsecert.schemes import Scheme
+
+if TYPE_CHECKING:
+    from sparsecert.datasets import Dataset
+    from sparsecert.training.recipe import Recipe
 
 
 class Encoding(ABC):
@@ -25,6 +30,9 @@ class Encoding(ABC):
     One encoding promises something else, because its scheme ablates nothing: `ReplacedValues`.
     """
 
+    options: ClassVar[tuple[Option, ...]] = ()  # of `sparsecert train --encoding`
+
+    protected: int = 0  # entries that are never ablated
     values: int | None = None  # of a unit, for an encoding of `RandomValues`
 
     def __call__(self, inputs: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
@@ -44,6 +52,11 @@ class Encoding(ABC):
     def config(self) -> dict[str, Any]:
         """What `encodings.from_config` needs to build this encoding again: plain JSON values."""
 
+    @classmethod
+    def for_training(cls, data: Dataset, recipe: Recipe, scheme: Scheme | None = None, **settings: Any) -> Encoding:
+        """The encoding for such data, with the data set's own constants where it has any."""
+        return cls(**settings)
+
     def affine(self, channels: int) -> list[tuple[int, float, float, float]] | None:
         """Per encoded channel: (channel it comes from, scale, shift, NULL), where encoded = scale * value + shift.
 
@@ -58,8 +71,10 @@ class Encoding(ABC):
     def check_scheme(self, scheme: Scheme) -> None:
         """Refuses a scheme whose masks mean something else to this encoding: its certificates would be false."""
         if scheme.values != self.values:
-            fitting = "NullChannels() or MeanFill(mean)"
-            fitting = fitting if scheme.values is None else f"ReplacedValues(values={scheme.values})"
+            fitting = ENCODINGS[scheme.encoding].__name__
+            fitting = (
+                f"one of NULL, such as {fitting}" if scheme.values is None else f"{fitting}(values={scheme.values})"
+            )
             raise InputError(f"the encoding of {scheme} must be {fitting}, got {self!r}")
 
     def seen(self, masks: torch.Tensor) -> torch.Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,10 +11,17 @@ import torch
 
 from sparsecert.encodings.encoding import Encoding
 from sparsecert.errors import InputError
+from sparsecert.registry import ENCODINGS, from_config
+
+if TYPE_CHECKING:
+    from sparsecert.datasets import Dataset
+    from sparsecert.schemes import Scheme
+    from sparsecert.training.recipe import Recipe
 
 PROTECTED = -1
 
 
+@ENCODINGS.register("grouped")
 class Grouped(Encoding):
     """An encoding in which a unit is a group of entries, so that every certificate counts altered groups.
 
@@ -31,13 +38,21 @@ class Grouped(Encoding):
     they were: nothing is promised against an attacker who can alter those.
     """
 
-    def __init__(self, encoding: Encoding, groups: Any) -> None:
+    def __init__(self, encoding: Encoding | dict[str, Any], groups: Any) -> None:
+        encoding = from_config(ENCODINGS, encoding) if isinstance(encoding, dict) else encoding
         if isinstance(encoding, Grouped) or not isinstance(encoding, Encoding) or encoding.values is not None:
             raise InputError(f"Grouped takes an encoding of NULL that is not grouped itself, got {encoding!r}")
         self.encoding = encoding
         self.groups = _checked(groups)
         self.count = int(self.groups.max()) + 1
         self._tables: dict[torch.device, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    @classmethod
+    def for_training(cls, data: Dataset, recipe: Recipe, scheme: Scheme | None = None, **settings: Any) -> Encoding:
+        """Refused: what the groups are, no name says."""
+        raise InputError(
+            "encoding grouped needs groups; for blocks of pixels use another encoding and --unit, such as 2x2"
+        )
 
     def __call__(self, inputs: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
         """The ablated inputs; `masks` is Bool[rows, groups], True = retained, or Bool[1, groups] for all rows."""
@@ -50,7 +65,6 @@ class Grouped(Encoding):
         return self.encoding.encode(inputs, retained)
 
     def channels(self, channels: int) -> int:
-        """As the encoding within."""
         return self.encoding.channels(channels)
 
     def units(self, shape: Sequence[int]) -> int:
@@ -69,7 +83,7 @@ class Grouped(Encoding):
         return int(y.max()) + 1, int(x.max()) + 1
 
     @property
-    def protected(self) -> int:
+    def protected(self) -> int:  # type: ignore[override]
         """Entries that are never ablated."""
         return int((self.groups == PROTECTED).sum())
 
@@ -83,7 +97,6 @@ class Grouped(Encoding):
         return counts.index_add_(1, places, (entries & ~protected).int()) > 0
 
     def config(self) -> dict[str, Any]:
-        """JSON values that `encodings.from_config` turns back into this encoding."""
         return {"kind": "grouped", "encoding": self.encoding.config(), "groups": self.groups.tolist()}
 
     def __repr__(self) -> str:

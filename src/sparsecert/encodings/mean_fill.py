@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from sparsecert.encodings.encoding import Encoding, beside, one_each, per_channel
+from sparsecert.registry import ENCODINGS
+
+if TYPE_CHECKING:
+    from sparsecert.datasets import Dataset
+    from sparsecert.schemes import Scheme
+    from sparsecert.training.recipe import Recipe
 
 
+@ENCODINGS.register("mean-fill")
 class MeanFill(Encoding):
     """Retained units as they are, NULL = `mean`, one number per channel: the training set's mean pixel.
 
@@ -21,6 +28,11 @@ class MeanFill(Encoding):
     def __init__(self, mean: Any, centred: bool = False) -> None:
         self.mean, self.centred = per_channel("mean", mean), bool(centred)
 
+    @classmethod
+    def for_training(cls, data: Dataset, recipe: Recipe, scheme: Scheme | None = None, **settings: Any) -> MeanFill:
+        """The data set's mean; centred in bf16."""
+        return cls(data.mean, centred=recipe.precision == "bf16", **settings)
+
     def encode(self, inputs: torch.Tensor, retained: torch.Tensor) -> torch.Tensor:
         """Float[rows, channels, *places]."""
         mean = beside(self.mean, "mean", inputs)
@@ -32,11 +44,9 @@ class MeanFill(Encoding):
         return [(c, 1.0, -mean, 0.0) if self.centred else (c, 1.0, 0.0, mean) for c, mean in enumerate(means)]
 
     def channels(self, channels: int) -> int:
-        """As many."""
         return channels
 
     def config(self) -> dict[str, Any]:
-        """JSON values that `encodings.from_config` turns back into this encoding."""
         return {"kind": "mean-fill", "mean": list(self.mean), **({"centred": True} if self.centred else {})}
 
     def __repr__(self) -> str:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from sparsecert.encodings.encoding import Encoding, beside, one_each, per_channel
 from sparsecert.errors import InputError
+from sparsecert.registry import ENCODINGS
+
+if TYPE_CHECKING:
+    from sparsecert.datasets import Dataset
+    from sparsecert.schemes import Scheme
+    from sparsecert.training.recipe import Recipe
 
 
+@ENCODINGS.register("null-channels")
 class NullChannels(Encoding):
     """s -> (s, 1 - s) and NULL -> (0, 0): one channel becomes two, three become six (r, g, b, 1-r, 1-g, 1-b).
 
@@ -26,6 +33,11 @@ class NullChannels(Encoding):
         if self.std is not None and min(self.std) <= 0:
             raise InputError(f"std must be positive for each channel, got {std!r}")
 
+    @classmethod
+    def for_training(cls, data: Dataset, recipe: Recipe, scheme: Scheme | None = None, **settings: Any) -> NullChannels:
+        """Standardised where the recipe asks for it."""
+        return cls(data.mean, data.std, **settings) if recipe.normalise else cls(**settings)
+
     def encode(self, inputs: torch.Tensor, retained: torch.Tensor) -> torch.Tensor:
         """Float[rows, 2 * channels, *places]."""
         if self.mean is not None and self.std is not None:
@@ -41,11 +53,9 @@ class NullChannels(Encoding):
         return [*shown, *((c, -scale, 1 - shift, 0.0) for c, scale, shift, _ in shown)]
 
     def channels(self, channels: int) -> int:
-        """Twice as many."""
         return 2 * channels
 
     def config(self) -> dict[str, Any]:
-        """JSON values that `encodings.from_config` turns back into this encoding."""
         return {"kind": "null-channels", "mean": self.mean and list(self.mean), "std": self.std and list(self.std)}
 
     def __repr__(self) -> str:

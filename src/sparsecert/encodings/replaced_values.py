@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from sparsecert.checks import whole
 from sparsecert.encodings.encoding import Encoding
+from sparsecert.registry import ENCODINGS
 from sparsecert.schemes.random_values import MOST_VALUES
 
+if TYPE_CHECKING:
+    from sparsecert.datasets import Dataset
+    from sparsecert.schemes import Scheme
+    from sparsecert.training.recipe import Recipe
 
+
+@ENCODINGS.register("replaced-values")
 class ReplacedValues(Encoding):
     """Each entry of the input is a unit and has one of `values` values, 0, 1 / (values - 1), ..., 1: the nearest one.
 
@@ -30,6 +37,14 @@ class ReplacedValues(Encoding):
 
     def __init__(self, values: int = 256) -> None:
         self.values: int = whole("values", values, 2, MOST_VALUES, "2**16")
+
+    @classmethod
+    def for_training(
+        cls, data: Dataset, recipe: Recipe, scheme: Scheme | None = None, **settings: Any
+    ) -> ReplacedValues:
+        """With as many values as the scheme has."""
+        values = None if scheme is None else scheme.values
+        return cls(**settings) if values is None else cls(values, **settings)
 
     def __call__(self, inputs: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
         """What is shown; `masks` is Int[rows, units], or Int[1, units] for one mask for all."""
@@ -63,11 +78,9 @@ class ReplacedValues(Encoding):
         return prod(shape)
 
     def channels(self, channels: int) -> int:
-        """As many."""
         return channels
 
     def config(self) -> dict[str, Any]:
-        """JSON values that `encodings.from_config` turns back into this encoding."""
         return {"kind": "replaced-values", "values": self.values}
 
     def __repr__(self) -> str:

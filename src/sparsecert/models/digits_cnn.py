@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from torch import nn
 
+from sparsecert.registry import MODELS
 
+
+@MODELS.register("digits-cnn")
 def digits_cnn(channels: int, classes: int) -> nn.Module:
     """The MNIST network scaled to 8 x 8: two convolutions (32x8x8, 64x4x4) and two linear layers, 0.17 M parameters."""
     return nn.Sequential(

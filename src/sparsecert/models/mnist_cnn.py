@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from torch import nn
 
+from sparsecert.registry import MODELS
 
+
+@MODELS.register("mnist-cnn")
 def mnist_cnn(channels: int, classes: int) -> nn.Module:
     """Two 4x4 convolutions of stride 2 and three linear layers, for 28 x 28 images.
 

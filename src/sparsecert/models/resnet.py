@@ -11,6 +11,8 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
+from sparsecert.registry import MODELS
+
 WIDTHS = 64, 128, 256, 512
 
 
@@ -65,18 +67,21 @@ def _stages(block: Block, expansion: int, depths: tuple[int, ...], classes: int)
     return [*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(in_channels, classes)]
 
 
+@MODELS.register("resnet18-cifar")
 def resnet18_cifar(channels: int, classes: int) -> nn.Module:
     """ResNet-18 for 32 x 32 images: 11.17 M parameters with three channels and ten classes."""
     stem = [_conv_bn(channels, WIDTHS[0], 3), nn.ReLU()]
     return nn.Sequential(*stem, *_stages(basic_block, 1, (2, 2, 2, 2), classes))
 
 
+@MODELS.register("resnet50-cifar")
 def resnet50_cifar(channels: int, classes: int) -> nn.Module:
     """ResNet-50 for 32 x 32 images: 23.52 M parameters with three channels and ten classes."""
     stem = [_conv_bn(channels, WIDTHS[0], 3), nn.ReLU()]
     return nn.Sequential(*stem, *_stages(bottleneck_block, 4, (3, 4, 6, 3), classes))
 
 
+@MODELS.register("resnet50")
 def resnet50(channels: int, classes: int) -> nn.Module:
     """ResNet-50 for 224 x 224 images: 25.56 M parameters with three channels and 1,000 classes."""
     stem = [_conv_bn(channels, WIDTHS[0], 7, stride=2), nn.ReLU(), nn.MaxPool2d(3, stride=2, padding=1)]

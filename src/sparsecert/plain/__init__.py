@@ -1,4 +1,4 @@
-"""Plain classifiers of the kinds that the paper's Table 2 attacks beside its own: no smoothing, nothing certified.
+"""Plain classifiers to train and to attack beside smoothed ones: no smoothing, nothing certified.
 
 A CNN, the same on binarized images, one trained against L-infinity changes, and the nearest neighbour.
 """

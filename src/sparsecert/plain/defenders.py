@@ -14,7 +14,7 @@ from sparsecert.errors import InputError
 from sparsecert.plain.files import load
 from sparsecert.plain.neighbours import NearestNeighbour
 from sparsecert.plain.networks import Binarized
-from sparsecert.votes.loop import stepped
+from sparsecert.votes.batches import few_batch_sizes
 
 NEAREST_NEIGHBOUR = "nearest-neighbour"
 ROWS = 4096
@@ -45,7 +45,7 @@ def _in_pieces(model: torch.nn.Module) -> Callable[[torch.Tensor], torch.Tensor]
     def scores(images: torch.Tensor) -> torch.Tensor:
         parts, done = [], 0
         while done < len(images):
-            rows, filled = stepped(len(images) - done, ROWS, images.device)
+            rows, filled = few_batch_sizes(len(images) - done, ROWS, images.device)
             places = torch.arange(done, done + filled, device=images.device).clamp_(max=len(images) - 1)
             parts.append(model(images[places])[:rows])
             done += rows

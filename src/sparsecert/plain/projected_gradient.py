@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from sparsecert.schemes import AUGMENTATION
 from sparsecert.schemes.philox import words
-from sparsecert.votes.ablation import PRECISIONS
+from sparsecert.votes.precision import PRECISIONS
 
 Scores = Callable[[torch.Tensor], torch.Tensor]
 

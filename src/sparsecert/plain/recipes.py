@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from sparsecert.errors import InputError
-from sparsecert.training.recipes import PRECISIONS
+from sparsecert.training.recipe import PRECISIONS
 
 KINDS = "cnn", "binarized", "robust"
 

@@ -21,7 +21,7 @@ from sparsecert.schemes.philox import key_of
 from sparsecert.training import generator
 from sparsecert.training.run import check_same_run
 from sparsecert.training.schedule import StepSchedule
-from sparsecert.votes.ablation import PRECISIONS
+from sparsecert.votes.precision import PRECISIONS
 
 ADAM_STATE = "exp_avg", "exp_avg_sq", "step"
 
@@ -66,7 +66,7 @@ class PlainRun(StepSchedule):
         self.pixels = torch.from_numpy(self.data.images.pixels).to(self.device)
         self.labels = torch.from_numpy(self.data.labels).to(self.device)
         self.order = torch.zeros(len(self.data), dtype=torch.int64, device=self.device)  # of this epoch
-        self.clock = torch.zeros(1, dtype=torch.int64, device=self.device)  # the step's number, on the device
+        self.device_step = torch.zeros(1, dtype=torch.int64, device=self.device)  # the step's number, on the device
         self.sums = torch.zeros(3, device=self.device)  # loss, correct, inputs of this epoch
         self.epoch_steps = -(-len(self.data) // self.recipe.batch)
         self._ordered: int | None = None  # the epoch of the order
@@ -92,7 +92,7 @@ class PlainRun(StepSchedule):
 
     def train_step(self, batch: int) -> None:
         """One step on `batch` images."""
-        first = self.clock % self.epoch_steps * self.recipe.batch
+        first = self.device_step % self.epoch_steps * self.recipe.batch
         chosen = self.order[first + torch.arange(batch, device=self.device)]
         labels = self.labels[chosen]
         scores = self.model(self._shown(chosen, labels))
@@ -102,7 +102,7 @@ class PlainRun(StepSchedule):
         self.optimizer.step()
         correct = (scores.detach().argmax(dim=1) == labels).sum()
         self.sums += torch.stack((loss.detach(), correct, torch.full_like(loss, batch)))
-        self.clock += 1
+        self.device_step += 1
 
     def _shown(self, chosen: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """The images that the step trains on."""
@@ -111,7 +111,7 @@ class PlainRun(StepSchedule):
             images = images.to(memory_format=torch.channels_last)
         if not self.recipe.adversarial:
             return images
-        starts = random_starts(self.seed, chosen, self.clock // self.epoch_steps, self.data.images.shape)
+        starts = random_starts(self.seed, chosen, self.device_step // self.epoch_steps, self.data.images.shape)
         step = self.eps * (self.recipe.ascent_step / self.recipe.eps)
         return projected_gradient(
             self.model, images, labels, starts, self.eps, step, self.recipe.ascent_steps, self.recipe.precision
@@ -147,7 +147,7 @@ class PlainRun(StepSchedule):
                 if tensor is not None:
                     self.optimizer.state[parameter][name] = self._placed(name, tensor, parameter)
         self.step = header["step"]
-        self.clock.fill_(self.step)
+        self.device_step.fill_(self.step)
         if self.step % self.epoch_steps:  # in the middle of an epoch, of which the rest is as it would have been
             self.prepare()
             self.sums.copy_(tensors["sums"])

@@ -1,1 +1,8 @@
-"""How a certificate is obtained: a fixed number of samples, as many as the radius needs, or all of a fixed set."""
+"""How a certificate is obtained: a fixed number of samples, as many as it takes, or all masks of a fixed set."""
+
+from sparsecert.procedures.exact import Exact
+from sparsecert.procedures.fixed import Fixed
+from sparsecert.procedures.procedure import ALPHA, Procedure, check_settings, procedure_for
+from sparsecert.procedures.sequential import Sequential
+
+__all__ = ["ALPHA", "Exact", "Fixed", "Procedure", "Sequential", "check_settings", "procedure_for"]

@@ -1,9 +1,11 @@
-"""The vote of a fixed set of masks: every copy is shown to the model, and what is certified holds always."""
+"""All masks of a fixed set vote: nothing is sampled, and what is certified holds always."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,63 +13,34 @@ import numpy.typing as npt
 from sparsecert.certificates.adversary import Adversary, PerturbedUnits
 from sparsecert.certificates.enumerated import EnumeratedUnits
 from sparsecert.certificates.patches import PerturbedPatch
-from sparsecert.certificates.plurality import ExactCertificate, firsts, plurality, tallied, winner
-from sparsecert.certificates.run_off import run_off, run_off_winner
+from sparsecert.certificates.plurality import ExactCertificate, Ranks, firsts, tallied
+from sparsecert.counts import Counts
 from sparsecert.errors import InputError
-from sparsecert.schemes import AllSubsets, Bands, Blocks, FixedMasks, Lattice, Scheme
+from sparsecert.procedures.pipelining import Steps
+from sparsecert.procedures.procedure import Procedure, warn_of_invalid
+from sparsecert.progress import OnProgress
+from sparsecert.registry import RULES
+from sparsecert.results import Certifications, Predictions
+from sparsecert.schemes import FixedMasks, Scheme
 
-Int64 = npt.NDArray[np.int64]
-RULES = "plurality", "run-off"
+if TYPE_CHECKING:
+    import torch
+
+    from sparsecert.votes.voter import Voter
+
 PIXELS, PATCHES = "pixels", "patches"  # what an attacker alters: some pixels anywhere, or all of one square
 AGAINST = PIXELS, PATCHES
 MOST_SECONDS = 3_600.0
 
 
-@dataclass(frozen=True, eq=False)
-class ExactCertifications:
-    """For each input the winner of the vote, and how large a change surely leaves it the winner. There is no alpha.
-
-    ranks: int16[b, masks, classes], how each copy ranks the classes; all 0 for one whose scores were not finite.
-    """
-
-    certificates: tuple[ExactCertificate, ...]
-    ranks: npt.NDArray[np.int16]
-    rule: str
-
-    def __len__(self) -> int:
-        return len(self.certificates)
-
-    def __getitem__(self, row: int) -> ExactCertificate:
-        return self.certificates[row]
-
-    def __iter__(self) -> Iterator[ExactCertificate]:
-        return iter(self.certificates)
-
-    def __repr__(self) -> str:
-        return f"ExactCertifications(labels={self.labels}, radii={self.radii}, rule={self.rule!r})"
-
-    @property
-    def labels(self) -> Int64:
-        """int64[b]: the winner; there is always one."""
-        return np.array([certificate.label for certificate in self.certificates], dtype=np.int64)
-
-    @property
-    def radii(self) -> Int64:
-        """int64[b]: no change of so many units (or patch of that side) alters the winner."""
-        return np.array([certificate.radius for certificate in self.certificates], dtype=np.int64)
-
-    @property
-    def counts(self) -> Int64:
-        """int64[b, classes]: the votes of the first round."""
-        return np.stack([tallied(firsts(ranks), self.ranks.shape[2]) for ranks in self.ranks])
-
-
 @dataclass(frozen=True)
-class Exact:
-    """How the vote of a fixed set of masks is certified: three things that a record's votes do not depend on.
+class Exact(Procedure):
+    """g is the vote of exactly the masks of a fixed set, so that its certificate is deterministic: there is no alpha.
 
-    `rule` elects the class. The radius is a number of altered pixels, or `against` patches the side of one; None is
-    what the scheme is for: patches for blocks and bands, else pixels. `seconds`: see `PerturbedUnits`.
+    `rule` elects the class: "plurality", or "run-off" between the two leading ones. The radius is a number of perturbed
+    units, or `against` "patches" the side of a square patch; None is what the scheme is for. Where masks overlap,
+    `seconds` is the time for a linear program that may enlarge each radius. One thing is assumed beyond what is proved:
+    that the model gives a copy the same scores whatever batch it is in. A record's votes depend on none of the three.
     """
 
     rule: str = "run-off"
@@ -81,31 +54,93 @@ class Exact:
         if not 0 <= self.seconds <= MOST_SECONDS:
             raise InputError(f"seconds must be between 0 and {MOST_SECONDS:g}, got {self.seconds}")
 
-    def damages(self, scheme: FixedMasks) -> str:
-        """What is altered: pixels or patches."""
-        return self.against or (PATCHES if isinstance(scheme, Bands | Blocks) else PIXELS)
+    def perturbs(self, scheme: FixedMasks) -> str:
+        """What an attacker perturbs: pixels or patches."""
+        return self.against or scheme.against
 
     def adversary(self, scheme: FixedMasks) -> Adversary:
         """What an attack costs at most; refuses patches where it is not known what is beside what."""
-        if self.damages(scheme) == PIXELS and isinstance(scheme, AllSubsets):
-            return EnumeratedUnits(scheme.table)
-        if self.damages(scheme) == PIXELS:
-            return PerturbedUnits(scheme.table, self.seconds)
+        if self.perturbs(scheme) == PIXELS:
+            return EnumeratedUnits(scheme.table) if scheme.few_units else PerturbedUnits(scheme.table, self.seconds)
         if self.seconds:
             raise InputError("seconds is for altered pixels: every position of a patch is looked at, leave it out")
-        if not isinstance(scheme, Bands | Blocks | Lattice):
+        if scheme.sides is None:
             raise InputError(f"{scheme} does not know which pixels make a patch; use Lattice, Blocks or Bands for that")
-        return PerturbedPatch(scheme.table, scheme.height, scheme.width)
+        return PerturbedPatch(scheme.table, *scheme.sides)
+
+    def level(self, alpha: float | None) -> None:
+        if alpha is not None:
+            raise InputError(f"alpha is for masks drawn at random, Exact certificates hold always; got alpha={alpha}")
+
+    def check(self, scheme: Scheme, alpha: float | None, seed: int) -> None:
+        self.adversary(fixed(scheme))
+
+    def first_votes(self, scheme: Scheme) -> int:
+        return len(fixed(scheme).table)
+
+    def most_votes(self, scheme: Scheme) -> int:
+        return self.first_votes(scheme)
+
+    def facts(self, scheme: Scheme, alpha: float | None, seed: int) -> dict[str, Any]:
+        settings = {"rule": self.rule, "against": self.perturbs(fixed(scheme)), "seconds": float(self.seconds)}
+        return {**settings, "masks": self.first_votes(scheme)}
+
+    def prediction_facts(self, scheme: Scheme, alpha: float | None, seed: int) -> dict[str, Any]:
+        return {"rule": self.rule, "masks": self.first_votes(scheme)}
+
+    def certify(
+        self,
+        voter: Voter,
+        inputs: torch.Tensor,
+        examples: Sequence[int],
+        alpha: float | None,
+        seed: int,
+        on_progress: OnProgress,
+    ) -> Steps[Certifications]:
+        adversary = _adversary(self, fixed(voter.scheme))
+        check_geometry(adversary, voter.encoding.sides(inputs.shape[1:]))
+        ranks = yield from _ranks(voter, inputs, on_progress)
+        certificates = certified(ranks, self.rule, adversary)
+        samples = np.full(len(ranks), ranks.shape[1])
+        return Certifications(certificates, self, None, None, first_choices(ranks), samples, ranks=ranks)
+
+    def predict(
+        self,
+        voter: Voter,
+        inputs: torch.Tensor,
+        examples: Sequence[int],
+        alpha: float | None,
+        seed: int,
+        on_progress: OnProgress,
+    ) -> Steps[Predictions]:
+        ranks = yield from _ranks(voter, inputs, on_progress)
+        answers = tuple(elected(one, self.rule) for one in ranks)
+        return Predictions(first_choices(ranks), answers, ranks.shape[1], None, None, ranks)
 
 
-def check_damage(adversary: Adversary, scheme: FixedMasks, sides: tuple[int, int] | None) -> None:
-    """Refuses the damage of other masks than the scheme's, and patches of an image that is not the inputs'.
+@lru_cache(maxsize=4)
+def _adversary(procedure: Exact, scheme: FixedMasks) -> Adversary:
+    """Made once for all inputs: it remembers what it computes of the masks."""
+    return procedure.adversary(scheme)
 
-    `sides` are the height and width of the image that the inputs' units form, None where they form none.
-    """
-    masks = getattr(adversary, "masks", scheme.table)
-    if masks is not scheme.table and not np.array_equal(masks, scheme.table):
-        raise InputError(f"damage must be that of the masks of {scheme}; make it of scheme.table")
+
+def _ranks(voter: Voter, inputs: torch.Tensor, on_progress: OnProgress) -> Steps[npt.NDArray[np.int16]]:
+    """int16[b, masks, classes]: how each input's copy by each mask ranks the classes; 0 is the first."""
+    begun = voter.begin_ranks(inputs, len(fixed(voter.scheme).table), on_progress)
+    yield
+    ranks: npt.NDArray[np.int16] = begun().numpy()
+    warn_of_invalid(int((ranks.max(axis=2) == 0).sum()), ranks.shape[0] * ranks.shape[1])
+    return ranks
+
+
+def first_choices(ranks: npt.NDArray[np.int16]) -> Counts:
+    """The votes of the first round, those without an opinion counted as invalid."""
+    votes = np.stack([tallied(firsts(one), ranks.shape[2]) for one in ranks])
+    return Counts(votes, ranks.shape[1] - votes.sum(axis=1))
+
+
+def check_geometry(adversary: Adversary, sides: tuple[int, int] | None) -> None:
+    """Refuses patches of an image that is not the inputs'; `sides` are the height and width that their units form."""
     if isinstance(adversary, PerturbedPatch) and (adversary.height, adversary.width) != sides:
         found = "form no image" if sides is None else f"form an image of {sides[0]} x {sides[1]}"
         raise InputError(
@@ -120,21 +155,14 @@ def certified(ranks: npt.NDArray[np.int16], rule: str, adversary: Adversary) -> 
     return tuple(certify(one, adversary) for one in ranks)
 
 
-def rule_named(name: str) -> Callable[[npt.NDArray[np.int16], Adversary], ExactCertificate]:
+def rule_named(name: str) -> Callable[[Ranks, Adversary], ExactCertificate]:
     """How the votes of a set of masks elect a class, with the certificate of that."""
-    if name == "plurality":
-        return lambda ranks, adversary: plurality(firsts(ranks), ranks.shape[1], adversary)
-    if name == "run-off":
-        return lambda ranks, adversary: run_off(ranks.astype(np.int64), adversary)
-    raise InputError(f"rule must be one of {', '.join(RULES)}, got {name!r}")
+    return RULES[name].certify
 
 
 def elected(ranks: npt.NDArray[np.int16], rule: str) -> int:
     """The winner of one input's vote."""
-    rule_named(rule)
-    if rule == "plurality":
-        return winner(tallied(firsts(ranks), ranks.shape[1]))
-    return run_off_winner(ranks.astype(np.int64))
+    return RULES[rule].winner(ranks)
 
 
 def fixed(scheme: Scheme) -> FixedMasks:

@@ -1,41 +1,39 @@
-"""Sequential sampling: when an input has had votes enough. No torch here, and nothing that a certificate rests on.
-
-The certificate (`certificates.stopped`) holds at whatever moment the votes are stopped, so the rules here may guess,
-round and be wrong: that costs samples or radius, never soundness. The answer "no" alone is given here; it is held back
-by more than floating point can be off.
-"""
+"""Sequential sampling: each input gets as many samples as its radius needs."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from fractions import Fraction
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from sparsecert.bounds import corrected_alpha
-from sparsecert.bounds.betting import STAKES, needed
-from sparsecert.certificates.anytime import stake_of
+from sparsecert.certificates import method_named
+from sparsecert.certificates.anytime import certify_anytime
 from sparsecert.checks import whole
-from sparsecert.counts import Counts, Tally
+from sparsecert.counts import Counts, Int64
 from sparsecert.errors import InputError
-from sparsecert.schemes import DELTA_BITS, MAX_DRAWS, Scheme
+from sparsecert.procedures.fixed import sampled_facts
+from sparsecert.procedures.pipelining import Steps
+from sparsecert.procedures.procedure import Procedure, check_settings, warn_of_invalid
+from sparsecert.procedures.stopping import FIRST_STAGE, StoppingRule, clear, estimation_stages, selection_stages
+from sparsecert.progress import OnProgress
+from sparsecert.results import Certifications, Predictions
+from sparsecert.schemes import ESTIMATION, MAX_DRAWS, SELECTION, Scheme
 
-FIRST_STAGE, GROWTH = 96, 1.1  # votes at the first look; how much they grow from look to look
-FIRST_SELECTION, CLEAR = 32, 3.0  # selection votes at first; standard deviations by which a clear leader leads
+if TYPE_CHECKING:
+    import torch
+
+    from sparsecert.votes.voter import Voter
+
 MOST_SAMPLES = 17_000, 6_000  # by default, to settle a radius and to answer a question
-RADII_AHEAD, HORIZONS = 3, 6  # how far the rule looks ahead, in radii and in moments to stop at
-ROUNDING = 1e-14  # per vote, more than the logarithm of the wealth behind a "no" is off by: its factors are 1/2 or more
-
-Floats = npt.NDArray[np.float64]
-Whole = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+NOT_FOR_PREDICTION = "a prediction takes a fixed number of samples; use Fixed(n=...)"
 
 
 @dataclass(frozen=True)
-class Sequential:
+class Sequential(Procedure):
     """How many ablated copies an input gets: as many as its radius needs, at most `max_samples` in all.
 
     Up to `n0` of them choose the class, fewer where it is clear. The others are looked at again and again. Without
@@ -48,6 +46,10 @@ class Sequential:
     n0: int = 1_000
     tolerance: float = 0.01
     at_least: int | None = None
+    bound: str = "two-sided"
+
+    most_inputs: ClassVar[int] = 2_048
+    in_flight: ClassVar[int] = 3
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n0", whole("n0", self.n0, 1, MAX_DRAWS - 1, "2**40 - 1"))
@@ -68,142 +70,144 @@ class Sequential:
         assert self.max_samples is not None
         return self.max_samples - self.n0
 
-    def check(self, scheme: Scheme, alpha: float) -> None:
-        """Refuses an alpha or a radius that the scheme cannot give."""
+    def check(self, scheme: Scheme, alpha: float | None, seed: int) -> None:
+        assert alpha is not None
+        method_named(self.bound)
+        check_settings(scheme, seed)
         corrected_alpha(alpha, scheme, self.most)
         if self.at_least is not None and self.at_least >= len(scheme.deltas) - 1:
             largest = len(scheme.deltas) - 2
             raise InputError(f"at_least must be at most {largest}, the largest radius of {scheme}, got {self.at_least}")
 
+    def first_votes(self, scheme: Scheme) -> int:
+        return FIRST_STAGE
+
+    def most_votes(self, scheme: Scheme) -> int:
+        return self.n0 + self.most
+
     def config(self) -> dict[str, Any]:
-        """Plain JSON values; `Sequential(**config)` is this again."""
-        return asdict(self)
+        """Plain JSON values for the header; the bound stands beside them there."""
+        return {name: value for name, value in asdict(self).items() if name != "bound"}
+
+    def facts(self, scheme: Scheme, alpha: float | None, seed: int) -> dict[str, Any]:
+        most = {"n0": int(self.n0), "n": self.most}  # the most there can be
+        sampling = {"sampling": {"kind": "sequential", **self.config()}}
+        return {**most, **sampled_facts(alpha, seed, self.bound), **sampling}
+
+    def prediction_facts(self, scheme: Scheme, alpha: float | None, seed: int) -> dict[str, Any]:
+        raise InputError(NOT_FOR_PREDICTION)
+
+    def certify(
+        self,
+        voter: Voter,
+        inputs: torch.Tensor,
+        examples: Sequence[int],
+        alpha: float | None,
+        seed: int,
+        on_progress: OnProgress,
+    ) -> Steps[Certifications]:
+        """Class and rival are chosen by the selection votes; the estimation votes have masks of their own.
+
+        Which inputs share a batch depends on this group alone, so the same group gives the same counts whatever else
+        is under way.
+        """
+        assert alpha is not None
+        from sparsecert.votes.batches import to_device
+
+        scheme, group = voter.scheme, np.arange(len(inputs))
+        inputs = to_device(inputs, voter.device)
+        selection, estimation = (
+            StagedVotes(voter, inputs, examples, purpose, seed, on_progress) for purpose in (SELECTION, ESTIMATION)
+        )
+        rows = group
+        for total in selection_stages(self.n0):
+            yield from selection.extend(rows, total)
+            rows = rows[~clear(selection.counts, rows)]
+            if not len(rows):
+                break
+        chosen = [selection.counts[row] for row in group.tolist()]
+        label, second = first_two(selection.counts.votes)
+        rule = StoppingRule(self, chosen, scheme, alpha)
+        kept = Counts(estimation.counts.votes.copy(), estimation.counts.invalid.copy())  # of the best stage
+        rows = group
+        for total in estimation_stages(self.most):
+            yield from estimation.extend(rows, total)
+            going = rule.update(rows, *_standings(estimation.counts, rows, label, second, total, self.bound), total)
+            best = rows[rule.at[rows] == total]
+            kept.votes[best], kept.invalid[best] = estimation.counts.votes[best], estimation.counts.invalid[best]
+            rows = rows[going]
+            if not len(rows):
+                break
+        certificates = tuple(
+            certify_anytime(chosen[row], kept[row], scheme, alpha, self.bound, self.most) for row in group.tolist()
+        )
+        answers = tuple(rule.answer(row, certificates[row].radius) for row in group.tolist())
+        samples = selection.taken + estimation.taken
+        warn_of_invalid(int(selection.counts.invalid.sum() + estimation.counts.invalid.sum()), int(samples.sum()))
+        return Certifications(certificates, self, alpha, seed, kept, samples, selection.counts, answers=answers)
+
+    def predict(
+        self,
+        voter: Voter,
+        inputs: torch.Tensor,
+        examples: Sequence[int],
+        alpha: float | None,
+        seed: int,
+        on_progress: OnProgress,
+    ) -> Steps[Predictions]:
+        raise InputError(NOT_FOR_PREDICTION)
 
 
-def selection_stages(most: int) -> list[int]:
-    """How many selection votes there are each time the leader is looked at: twice as many as before."""
-    looks = [min(FIRST_SELECTION, most)]
-    while looks[-1] < most:
-        looks.append(min(2 * looks[-1], most))
-    return looks
-
-
-def clear(selection: Counts, rows: Whole) -> Bools:
-    """For which of these inputs more selection votes are unlikely to choose another class."""
-    first_two = np.sort(selection.votes[rows], axis=1)[:, -2:]
-    leader, rival = first_two[:, 1], first_two[:, 0] + selection.invalid[rows]
-    result: Bools = (leader > rival) & ((leader - rival) ** 2 >= CLEAR**2 * (leader + rival))
-    return result
-
-
-def estimation_stages(most: int) -> list[int]:
-    """How many votes there are at each look, a tenth more than before."""
-    looks = [min(FIRST_STAGE, most)]
-    while looks[-1] < most:
-        looks.append(min(int(np.ceil(GROWTH * looks[-1])), most))
-    return looks
-
-
-class StoppingRule:
-    """Watches a group of inputs from look to look, and says which need more votes.
-
-    `best` is the largest radius seen for each, as far as floating point tells, -1 for none; `at` the number of votes at
-    the look that showed it.
-    """
+class StagedVotes:
+    """The votes of a group for one purpose, which grow from stage to stage."""
 
     def __init__(
-        self, sampling: Sequential, selections: list[Tally], scheme: Scheme, alpha: float | Fraction, bound: str
+        self,
+        voter: Voter,
+        inputs: torch.Tensor,
+        examples: Sequence[int],
+        purpose: int,
+        seed: int,
+        on_progress: OnProgress,
     ) -> None:
-        level = corrected_alpha(alpha, scheme, sampling.most)
-        self.sampling, self.enough = sampling, needed(level)
-        stakes = [stake_of(selection, bound, sampling.most, level) for selection in selections]
-        self.stakes = np.array(stakes, dtype=np.float64) / STAKES
-        self.gaps = np.array([2 * delta / (1 << DELTA_BITS) for delta in scheme.deltas[:-1]])
-        self.best: Whole = np.full(len(selections), -1, dtype=np.int64)
-        self.at: Whole = np.zeros(len(selections), dtype=np.int64)
-        self.refuted: Bools = np.zeros(len(selections), dtype=np.bool_)
+        self.voter, self.inputs, self.purpose, self.seed, self.on_progress = voter, inputs, purpose, seed, on_progress
+        self.examples = np.asarray(examples, dtype=np.int64)
+        self.taken: Int64 = np.zeros(len(inputs), dtype=np.int64)
+        self.counts = Counts(np.zeros((len(inputs), voter.classes), dtype=np.int64), self.taken.copy())
 
-    def look(self, rows: Whole, leader: Whole, rival: Whole, second: Whole, total: int) -> Bools:
-        """Which of the inputs `rows` are to go on, given their votes among `total`.
+    def extend(self, rows: Int64, total: int) -> Steps[None]:
+        """Brings the votes of these inputs, which have the same number, to `total`; yields once they are queued."""
+        import torch
 
-        `leader` for the chosen class, `rival` for the largest other one, `second` for the class that came second in the
-        selection, which is fixed and so can be tested against a claim that the lead is small.
-        """
-        found = self._radii(rows, leader, rival, total)
-        improved = (found > self.best[rows]) | (self.at[rows] == 0) | ((self.best[rows] < 0) & (found < 0))
-        self.best[rows[improved]], self.at[rows[improved]] = found[improved], total
-        wanted = self.best[rows] + 1 if self.sampling.at_least is None else np.full(len(rows), self.sampling.at_least)
-        reached = (self.best[rows] >= wanted) | (wanted >= len(self.gaps))
-        asked = np.minimum(wanted, len(self.gaps) - 1)
-        self.refuted[rows] |= ~reached & self._refutes(rows, leader, second, total, asked)
-        going = ~reached & ~self.refuted[rows] & (total < self.sampling.most)
-        if self.sampling.at_least is None and going.any():
-            going[going] = self._pays(rows[going], leader[going], rival[going], total)
-        return going
+        from sparsecert.votes.batches import to_device
 
-    def answer(self, row: int, radius: int | None) -> str | None:
-        """The answer to `at_least`, given the radius that was proved; None where nothing was asked."""
-        asked = self.sampling.at_least
-        if asked is None:
-            return None
-        if radius is not None and radius >= asked:
-            return "yes"
-        return "no" if self.refuted[row] else "undecided"
-
-    def _radii(self, rows: Whole, leader: Whole, rival: Whole, total: int) -> Whole:
-        """The largest radius at which the wealth reaches 1 / alpha, by bisection; -1 for none."""
-        low, high = np.full(len(rows), -1), np.full(len(rows), len(self.gaps))
-        while (high - low > 1).any():
-            middle = (low + high) // 2
-            gap = self.gaps[np.clip(middle, 0, len(self.gaps) - 1)]
-            proved = _log_wealth(self.stakes[rows], gap, leader, rival, total) >= self.enough
-            proved &= high - low > 1
-            low = np.where(proved, middle, low)
-            high = np.where(proved | (high - low <= 1), high, middle)
-        return low
-
-    def _refutes(self, rows: Whole, leader: Whole, second: Whole, total: int, radius: Whole) -> Bools:
-        """Whether the opposite bet, that the lead over one fixed class is below the gap, has made 1 / alpha."""
-        wealth = _log_wealth(self.stakes[rows], -self.gaps[radius], second, leader, total)
-        return wealth >= self.enough + ROUNDING * (total + 100)
-
-    def _pays(self, rows: Whole, leader: Whole, rival: Whole, total: int) -> Bools:
-        """Whether some later moment to stop at is expected to gain enough radius for the votes until then.
-
-        The logarithm of the wealth after more votes is taken to be normal: its drift and variance are those of the
-        shares seen so far, and that these are estimates themselves widens it.
-        """
-        seen = np.stack((leader, rival, total - leader - rival)) + 0.5
-        shares = seen / seen.sum(axis=0)
-        radii = self.best[rows][:, None] + np.arange(1, RADII_AHEAD + 1)
-        there = radii < len(self.gaps)
-        gap, stake = self.gaps[np.minimum(radii, len(self.gaps) - 1)], self.stakes[rows][:, None]
-        logs = _factors(stake, gap)
-        drift = sum(share[:, None] * log for share, log in zip(shares, logs, strict=True))
-        variance = sum(share[:, None] * (log - drift) ** 2 for share, log in zip(shares, logs, strict=True))
-        wealth = _log_wealth(stake, gap, leader[:, None], rival[:, None], total)
-        price, pays = self.sampling.tolerance / 1_000, np.zeros(len(rows), dtype=np.bool_)
-        for moment in np.geomspace(total * GROWTH, self.sampling.most, HORIZONS):
-            more = max(moment, total + 1) - total
-            spread = np.sqrt(variance * more * (total + more) / total)
-            chance = _normal((wealth + more * drift - self.enough) / np.maximum(spread, 1e-12))
-            pays |= np.where(there, chance, 0.0).sum(axis=1) > price * more
-        return pays
+        which = to_device(torch.from_numpy(rows), self.inputs.device)
+        draws = range(self.purpose + int(self.taken[rows[0]]), self.purpose + total)
+        examples = self.examples[rows].tolist()
+        begun = self.voter.begin_count(self.inputs[which], examples, draws, self.seed, self.on_progress)
+        yield
+        fresh = begun()
+        self.counts.votes[rows] += fresh.votes
+        self.counts.invalid[rows] += fresh.invalid
+        self.taken[rows] = total
 
 
-def _factors(stake: Floats, gap: Floats) -> tuple[Floats, Floats, Floats]:
-    """Logarithms of what a vote for the leader, the rival or another class multiplies the wealth by."""
-    return np.log1p(stake * (1 - gap)), np.log1p(-stake * (1 + gap)), np.log1p(-stake * gap)
+def first_two(votes: Int64) -> tuple[Int64, Int64]:
+    """The class with most votes of each row and the one that came second; the lower-numbered one on a tie."""
+    first = votes.argmax(axis=1)
+    others = votes.copy()
+    others[np.arange(len(votes)), first] = -1
+    return first, others.argmax(axis=1)
 
 
-def _log_wealth(stake: Floats, gap: Floats, leader: Whole, rival: Whole, total: int) -> Floats:
-    won, lost, neither = _factors(stake, gap)
-    result: Floats = leader * won + rival * lost + (total - leader - rival) * neither
-    return result
-
-
-def _normal(z: Floats) -> Floats:
-    from scipy.special import ndtr
-
-    result: Floats = ndtr(z)
-    return result
+def _standings(
+    counts: Counts, rows: Int64, label: Int64, second: Int64, total: int, bound: str
+) -> tuple[Int64, Int64, Int64]:
+    """Votes for the label, for the largest rival with every invalid one, and for the class second in the selection."""
+    votes, each = counts.votes[rows], np.arange(len(rows))
+    leader = votes[each, label[rows]]
+    if bound == "one-sided":
+        return leader, total - leader, total - leader
+    runner_up = votes[each, second[rows]]
+    votes[each, label[rows]] = -1  # a copy: it was picked by an array of rows
+    return leader, votes.max(axis=1) + counts.invalid[rows], runner_up

@@ -8,7 +8,7 @@ attack hold what it found instead.
 from __future__ import annotations
 
 from sparsecert.records.attack_records import AttackRecord
-from sparsecert.records.header import ATTACK, FORMAT, Header, difference, is_exact, is_sequential
+from sparsecert.records.header import ATTACK, CERTIFY, FORMAT, PREDICT, Header, difference, is_exact, is_sequential
 from sparsecert.records.lines import ANSWERS, Record, first_choices
 from sparsecert.records.reading import (
     AttackRecords,
@@ -25,7 +25,9 @@ from sparsecert.records.writing import Writer
 __all__ = [
     "ANSWERS",
     "ATTACK",
+    "CERTIFY",
     "FORMAT",
+    "PREDICT",
     "AttackRecord",
     "AttackRecords",
     "Header",

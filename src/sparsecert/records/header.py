@@ -11,7 +11,7 @@ from sparsecert.errors import InputError
 from sparsecert.records.attack_records import check_attack_run
 
 FORMAT = 1
-ATTACK = "attack"  # the kind of a run whose lines are attack records
+CERTIFY, PREDICT, ATTACK = "certify", "predict", "attack"  # the kinds of run
 MAGIC = b'{"sparsecert"'  # how every records file begins; anything else is not ours to touch
 
 

@@ -37,7 +37,7 @@ def exact_procedure(records: Records, scheme: Scheme, rule: str | None, against:
     if certifies:
         adversary = asked.adversary(masks)
         if "sides" in run:
-            exact.check_damage(adversary, masks, run["sides"] and tuple(run["sides"]))
+            exact.check_geometry(adversary, run["sides"] and tuple(run["sides"]))
     return asked
 
 

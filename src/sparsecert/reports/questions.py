@@ -17,7 +17,7 @@ from sparsecert.reports.medians import certified_accuracy, median_certified_robu
 from sparsecert.schemes import Scheme, from_config
 
 
-class Question(Protocol):
+class RadiusQuestion(Protocol):
     """What is certified for each input, and for which inputs."""
 
     @property
@@ -85,7 +85,7 @@ class AboveThreshold:
         return certify_flagged(line.votes, scheme, alpha, self.label, self.threshold).radius
 
 
-def robustness(records: Records, question: Question, alpha: float | None = None) -> list[int | None]:
+def robustness(records: Records, question: RadiusQuestion, alpha: float | None = None) -> list[int | None]:
     """The certified radius of each input that the question applies to, at `alpha` or the run's own."""
     run = records.header.run
     if is_exact(records.header) or is_sequential(records.header) or records.header.kind != "certify":
@@ -98,7 +98,7 @@ def robustness(records: Records, question: Question, alpha: float | None = None)
 
 
 def questions_table(
-    files: Sequence[Records], questions: Sequence[Question], alpha: float | None = None, *, every: bool = False
+    files: Sequence[Records], questions: Sequence[RadiusQuestion], alpha: float | None = None, *, every: bool = False
 ) -> Table:
     """A column per file and question: the share of inputs for which the answer stays yes, by (every) rho."""
     asked = [(records, question) for records in files for question in questions]

@@ -6,14 +6,14 @@ from functools import partial
 from pathlib import Path
 
 from sparsecert.datasets import Dataset
-from sparsecert.errors import InputError
-from sparsecert.procedures.exact import Exact, fixed
-from sparsecert.procedures.sequential import Sequential
+from sparsecert.procedures import Procedure, procedure_for
+from sparsecert.progress import OnProgress, ignore
+from sparsecert.records import CERTIFY, PREDICT
 from sparsecert.runs.attacks import adversarial_images, attack_dataset
 from sparsecert.runs.cluster import Cluster, record_on_cluster
 from sparsecert.runs.inputs import Drawn, Limit, Shard, pixels
-from sparsecert.runs.local import OnProgress, record_all
-from sparsecert.runs.procedures import Certify, CertifyExactly, CertifySequentially, Predict, PredictExactly, Procedure
+from sparsecert.runs.local import record_all
+from sparsecert.runs.questions import Question
 from sparsecert.runs.targets import AllMasksTarget, PlainTarget, SmoothedTarget, Target, target_of
 from sparsecert.smoothed import Smoothed
 
@@ -24,15 +24,13 @@ __all__ = [
     "Exactly",
     "Limit",
     "PlainTarget",
-    "Procedure",
+    "Question",
     "Shard",
     "SmoothedTarget",
     "Target",
-    "Told",
     "adversarial_images",
     "attack_dataset",
     "certify_dataset",
-    "certifying",
     "pixels",
     "predict_dataset",
     "record_all",
@@ -46,41 +44,27 @@ def certify_dataset(
     model: str | Path,
     data: Dataset,
     out: str | Path,
+    procedure: Procedure | None = None,
     *,
-    n0: int = 1_000,
-    n: int = 10_000,
-    alpha: float = 0.05,
+    n0: int | None = None,
+    n: int | None = None,
+    alpha: float | None = None,
     seed: int = 0,
-    bound: str = "two-sided",
-    sampling: Sequential | None = None,
-    exactly: Exact | None = None,
     limit: Limit = None,
     shard: Shard | None = None,
     cluster: Cluster | None = None,
-    on_progress: OnProgress | None = None,
+    on_progress: OnProgress = ignore,
 ) -> None:
     """Certifies `limit` evenly spaced inputs (all by default) and records each as it is done; resumes a killed run.
 
-    `limit` may be `Drawn(400, seed)`, for 400 inputs drawn at random. `model` is the file that `smoothed` was loaded
-    from: the records name the model by its hash. `sampling` takes the place of n0 and n. `exactly` takes the place of
-    all that chance needs, where the scheme is a fixed set of masks: each is voted by, and what is certified holds
-    always. Of a `shard` only its part of the inputs is certified. With a `cluster` its workers load the model from that
-    file and compute on their devices, and nothing is computed here.
+    `procedure`, n0, n, alpha and seed are as in `Smoothed.certify`. `limit` may be `Drawn(400, seed)`, for 400 inputs
+    drawn at random. `model` is the file that `smoothed` was loaded from: the records name the model by its hash. Of a
+    `shard` only its part of the inputs is certified. With a `cluster` its workers load the model from that file and
+    compute on their devices, and nothing is computed here.
     """
-    if exactly is None:
-        procedure = certifying(n0, n, alpha, seed, bound, sampling)
-    elif (n0, n, alpha, bound, sampling) != (1_000, 10_000, 0.05, "two-sided", None):
-        raise InputError("n0, n, alpha, bound and sampling are for masks drawn at random; leave them out with exactly")
-    else:
-        procedure = CertifyExactly.by(smoothed.scheme, exactly)
-    _record(procedure, smoothed, model, data, out, limit, shard, cluster, on_progress)
-
-
-def certifying(n0: int, n: int, alpha: float, seed: int, bound: str, sampling: Sequential | None) -> Procedure:
-    """The procedure of these settings."""
-    if sampling is None:
-        return Certify(n0, n, alpha, seed, bound)
-    return CertifySequentially(sampling, alpha, seed, bound)
+    procedure = procedure_for(smoothed.scheme, procedure, n0, n)
+    question = Question(CERTIFY, procedure, procedure.level(alpha), seed)
+    _record(question, smoothed, model, data, out, limit, shard, cluster, on_progress)
 
 
 def predict_dataset(
@@ -88,31 +72,27 @@ def predict_dataset(
     model: str | Path,
     data: Dataset,
     out: str | Path,
+    procedure: Procedure | None = None,
     *,
-    n: int = 10_000,
-    alpha: float = 0.05,
+    n: int | None = None,
+    alpha: float | None = None,
     seed: int = 0,
-    rule: str | None = None,
     limit: Limit = None,
     shard: Shard | None = None,
     cluster: Cluster | None = None,
-    on_progress: OnProgress | None = None,
+    on_progress: OnProgress = ignore,
 ) -> None:
     """Predicts `limit` evenly spaced inputs (all by default) and records each as it is done; resumes a killed run.
 
-    `rule` ("run-off", "plurality") takes the place of n and alpha where the scheme is a fixed set of masks: each is
-    voted by. `limit`, `model`, `shard` and `cluster` are as in `certify_dataset`.
+    `procedure`, n, alpha and seed are as in `Smoothed.predict`, the others as in `certify_dataset`.
     """
-    procedure: Procedure = Predict(n, alpha, seed)
-    if rule is not None:
-        if (n, alpha) != (10_000, 0.05):
-            raise InputError("n and alpha are for masks drawn at random; leave them out with rule")
-        procedure = PredictExactly(rule, len(fixed(smoothed.scheme).table))
-    _record(procedure, smoothed, model, data, out, limit, shard, cluster, on_progress)
+    procedure = procedure_for(smoothed.scheme, procedure, n=n)
+    question = Question(PREDICT, procedure, procedure.level(alpha), seed)
+    _record(question, smoothed, model, data, out, limit, shard, cluster, on_progress)
 
 
 def _record(
-    procedure: Procedure,
+    question: Question,
     smoothed: Smoothed,
     model: str | Path,
     data: Dataset,
@@ -120,7 +100,7 @@ def _record(
     limit: Limit,
     shard: Shard | None,
     cluster: Cluster | None,
-    on_progress: OnProgress | None,
+    on_progress: OnProgress,
 ) -> None:
     record = record_all if cluster is None else partial(record_on_cluster, cluster)
-    record(procedure, smoothed, model, data, out, limit, shard, on_progress)
+    record(question, smoothed, model, data, out, limit, shard, on_progress)

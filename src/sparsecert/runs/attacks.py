@@ -18,18 +18,17 @@ from pathlib import Path
 import torch
 
 from sparsecert.attacks import ABSTAINS, Attack, Outcome
-from sparsecert.attacks.attack import NOT_OF_AN_IMAGE, reason
+from sparsecert.attacks.attack import NOT_OF_AN_IMAGE, config_of, reason
 from sparsecert.attacks.counting import CountingDefender
 from sparsecert.attacks.judge import NEVER, changed
-from sparsecert.attacks.registry import config_of
 from sparsecert.checks import whole
 from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
+from sparsecert.progress import OnProgress, ignore
 from sparsecert.records import ATTACK, AttackRecord, AttackRecords, Header, Writer
 from sparsecert.runs.header import check_inputs, data_facts, environment
 from sparsecert.runs.inputs import Limit, choice, group_of, groups, indices_of, pixels
-from sparsecert.runs.local import OnProgress
-from sparsecert.runs.procedures import Group
+from sparsecert.runs.questions import Group
 from sparsecert.runs.targets import Target
 from sparsecert.schemes.philox import key_of
 
@@ -74,7 +73,7 @@ class GroupAttack:
     def _answers_black(self, group: Group) -> bool:
         """Whether the model answers at all."""
         try:
-            self.target.defenders(self.seed)[0].answers(torch.zeros_like(group.pixels))
+            self.target.defenders(self.seed)[0].answers(torch.zeros_like(group.inputs))
         except Exception:
             return False
         return True
@@ -83,7 +82,7 @@ class GroupAttack:
         defender, final = self.target.defenders(seed)
         outcome = self.attack(
             CountingDefender(defender, self.on_progress),
-            group.pixels,
+            group.inputs,
             torch.tensor(group.labels),
             bounds=BOUNDS,
             budget=self.budget,
@@ -103,14 +102,13 @@ def attack_dataset(
     seed: int = 0,
     limit: Limit = None,
     group: int | None = None,
-    on_progress: OnProgress | None = None,
+    on_progress: OnProgress = ignore,
 ) -> None:
     """Attacks `limit` evenly spaced inputs (all by default) and records each group as it is done; resumes a killed run.
 
     `budget`: the most pixels that may be changed. `limit` may be `Drawn(400, seed)`. `group`: images attacked side by
     side; the default keeps memory bounded. `on_progress` hears of (images, evaluations) done since it was told last.
     """
-    on_progress = on_progress or (lambda inputs, evaluations: None)
     key_of(seed)
     target = target.as_begun(out)
     shape, config = data.images.shape, config_of(attack)
@@ -185,7 +183,7 @@ def group_size(target: Target, restarts: int, shape: tuple[int, ...]) -> int:
 
 def findings_of(outcome: Outcome, group: Group) -> list[AttackRecord]:
     """What an attack found, as records; the seconds are not known here."""
-    differs = changed(outcome.adversarial, group.pixels)
+    differs = changed(outcome.adversarial, group.inputs)
     found = []
     for row, (example, true) in enumerate(zip(group.examples, group.labels, strict=True)):
         why = outcome.failed[row]

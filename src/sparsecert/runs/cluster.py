@@ -19,12 +19,12 @@ from sparsecert.checks import whole
 from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
 from sparsecert.models import architecture_of
+from sparsecert.progress import OnProgress, ignore
 from sparsecert.records import Header, Writer
 from sparsecert.runs.connection import connected, described, room
 from sparsecert.runs.header import as_begun, check_inputs, facts, rows_of
 from sparsecert.runs.inputs import Limit, Shard, indices_of, unfinished
-from sparsecert.runs.local import OnProgress
-from sparsecert.runs.procedures import Procedure, inputs_at_once
+from sparsecert.runs.questions import Question, inputs_at_once
 from sparsecert.runs.ray_pool import RayPool
 from sparsecert.runs.worker import Packed, Ready, WorkerJob
 from sparsecert.smoothed import Smoothed
@@ -72,14 +72,14 @@ class Cluster:
 
 def record_on_cluster(
     cluster: Cluster,
-    procedure: Procedure,
+    question: Question,
     smoothed: Smoothed,
     model: str | Path,
     data: Dataset,
     out: str | Path,
     limit: Limit = None,
     shard: Shard | None = None,
-    on_progress: OnProgress | None = None,
+    on_progress: OnProgress = ignore,
 ) -> None:
     """`record_all`, by the workers of a cluster: the same groups, the same copies in the same batches.
 
@@ -87,20 +87,20 @@ def record_on_cluster(
     kind of device and the number of threads are: a worker has as many threads as whole CPUs, at least one. Lines are
     written as they arrive, and `seconds` are those of the worker. The environment is the first worker's.
     """
-    on_progress = on_progress or (lambda inputs, copies: None)
-    procedure.check(smoothed.scheme)
+    question.check(smoothed.scheme)
     smoothed = as_begun(smoothed, out)
-    run, indices = facts(smoothed, model, data, limit, shard, procedure.settings()), indices_of(data, limit, shard)
+    run = facts(smoothed, model, data, limit, shard, question.facts(smoothed.scheme))
+    indices = indices_of(data, limit, shard)
     with connected(cluster.address) as ray:
         need = cluster.need(ray.cluster_resources())
-        size = _size(cluster.workers, len(indices), need, room(ray.nodes(), need))
-        job = _job(cluster, need, procedure, smoothed, model, data, run["model"]["sha256"])
-        with RayPool(ray, need, size, job) as crew:
-            first = crew.first()
+        workers = _size(cluster.workers, len(indices), need, room(ray.nodes(), need))
+        job = _job(cluster, need, question, smoothed, model, data, run["model"]["sha256"])
+        with RayPool(ray, need, workers, job) as pool:
+            first = pool.first()
             header = Header(
-                procedure.kind,
+                question.kind,
                 {**run, "device": first.device, "precision": first.precision},
-                {**first.environment, "workers": size},
+                {**first.environment, "workers": workers},
             )
             with Writer(out, header) as writer:
                 check_inputs(writer, indices)
@@ -108,9 +108,10 @@ def record_on_cluster(
                 check = partial(check_worker, writer.header)
                 check(first)
                 on_progress(len(writer.done), 0)
-                left = unfinished(indices, inputs_at_once(procedure, rows, math.prod(data.images.shape)), writer.done)
-                most = GROUPS_A_CALL * procedure.at_once if first.device == "cuda" else 1
-                for answer in crew.answers(left, rows, most, partial(Packed.of, data), check):
+                size = inputs_at_once(question, smoothed.scheme, rows, math.prod(data.images.shape))
+                left = unfinished(indices, size, writer.done)
+                most = GROUPS_A_CALL * question.procedure.in_flight if first.device == "cuda" else 1
+                for answer in pool.answers(left, rows, most, partial(Packed.of, data), check):
                     fresh = [record for record in answer.records if record.example not in writer.done]
                     writer.append(fresh)
                     on_progress(len(fresh), sum(record.copies for record in answer.records))
@@ -128,7 +129,7 @@ def _size(asked: int | None, inputs: int, need: Mapping[str, float], there_is_ro
 def _job(
     cluster: Cluster,
     need: Mapping[str, float],
-    procedure: Procedure,
+    question: Question,
     smoothed: Smoothed,
     model: str | Path,
     data: Dataset,
@@ -150,7 +151,7 @@ def _job(
     if device == "auto":
         device = "cuda" if "GPU" in need else "cpu"
     return WorkerJob(
-        procedure=procedure,
+        question=question,
         model=Path(model).name,
         file=file,
         module=copy.deepcopy(smoothed.model).cpu() if architecture_of(smoothed.model) is None else None,

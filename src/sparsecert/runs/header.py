@@ -19,9 +19,9 @@ from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
 from sparsecert.records import Writer
 from sparsecert.runs.inputs import Indices, Limit, Shard, choice, indices_of
-from sparsecert.schemes import Bands, Blocks, Lattice, Scheme
+from sparsecert.schemes import Scheme
 from sparsecert.smoothed import AUTO, Smoothed
-from sparsecert.votes.ablation import PRECISIONS
+from sparsecert.votes.precision import PRECISIONS
 
 
 def facts(
@@ -72,10 +72,10 @@ def image_facts(smoothed: Smoothed, data: Dataset, settings: dict[str, Any]) -> 
     What is certified of altered pixels holds all the same; but no report may take the masks' patches for the image's.
     """
     scheme = smoothed.scheme
-    if "against" not in settings or not isinstance(scheme, Bands | Blocks | Lattice):
+    if "against" not in settings or scheme.sides is None:
         return {}
     sides = smoothed.encoding.sides(data.images.shape)
-    return {} if sides == (scheme.height, scheme.width) else {"sides": sides and list(sides)}
+    return {} if sides == scheme.sides else {"sides": sides and list(sides)}
 
 
 def check_classes(smoothed: Smoothed, data: Dataset) -> None:

@@ -15,7 +15,7 @@ import torch
 from sparsecert.checks import whole
 from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
-from sparsecert.runs.procedures import Group
+from sparsecert.runs.questions import Group
 from sparsecert.schemes.philox import key_of
 
 CHUNK = 64  # shards are dealt out in chunks of so many inputs, which are whole groups of a fixed number of samples

@@ -16,12 +16,13 @@ from sparsecert.devices import device_named
 from sparsecert.errors import InputError
 from sparsecert.plain.defenders import NEAREST_NEIGHBOUR, TRAINED_ON, defender_for
 from sparsecert.plain.files import is_plain
+from sparsecert.procedures import check_settings
 from sparsecert.procedures.exact import fixed
 from sparsecert.records import Writer
 from sparsecert.runs.header import as_begun, check_classes, model_facts, rows_of
 from sparsecert.runs.inputs import pixels
 from sparsecert.schemes import FixedMasks
-from sparsecert.smoothed import Smoothed, check_settings
+from sparsecert.smoothed import Smoothed
 
 SAMPLES, ALPHA, ERROR = 10_000, 0.05, 0.05
 RULE = "run-off"
@@ -86,7 +87,7 @@ class _Ablated:
 
     def rows(self, data: Dataset) -> int:
         """As the free memory suggests, or as asked; refuses a model that does not fit the data."""
-        return self.smoothed.voting(pixels(data, [0]), len(data.classes)).rows
+        return self.smoothed.voter(pixels(data, [0]), len(data.classes)).rows
 
     def as_begun(self: AnyAblated, out: str | Path) -> AnyAblated:
         """See `facts.as_begun`."""

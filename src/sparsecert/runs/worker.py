@@ -14,10 +14,11 @@ import torch
 
 from sparsecert.datasets import Dataset
 from sparsecert.devices import device_named
+from sparsecert.progress import ignore
 from sparsecert.records import Record
 from sparsecert.runs.header import environment
 from sparsecert.runs.inputs import to_unit_range
-from sparsecert.runs.procedures import Group, Procedure, computed
+from sparsecert.runs.questions import Group, Question, answer
 from sparsecert.smoothed import Smoothed
 
 Bytes = npt.NDArray[np.uint8]
@@ -27,7 +28,7 @@ Bytes = npt.NDArray[np.uint8]
 class WorkerJob:
     """What every worker of a run has to know; no file is looked for where it computes."""
 
-    procedure: Procedure
+    question: Question
     model: str  # the name of the model file
     file: bytes  # what it holds
     module: torch.nn.Module | None  # for the weights, where the file does not say how to build one
@@ -53,7 +54,7 @@ class Packed:
         return cls(data.images.batch(examples), examples, data.labels[examples].tolist())
 
     def group(self) -> Group:
-        """What a procedure takes."""
+        """As it is computed with."""
         writable = self.images.copy()  # what arrives is shared memory, which torch may not hold
         return Group(to_unit_range(writable), self.examples, self.labels)
 
@@ -90,18 +91,18 @@ class Worker:
             self._smoothed = Smoothed.load_bytes(
                 job.file, job.model, job.module, device, precision=job.precision, rows=job.rows
             )
-            self._voting = self._smoothed.voting(to_unit_range(job.first[None].copy()), job.classes)
-        self._procedure, self._rows = job.procedure, self._voting.rows
+            self._voter = self._smoothed.voter(to_unit_range(job.first[None].copy()), job.classes)
+        self._question, self._rows = job.question, self._voter.rows
         found = environment(self._smoothed.device, job.model, self._rows)
         return Ready(self._smoothed.device.type, self._smoothed.precision, found, tuple(seen))
 
     def compute(self, groups: list[Packed], rows: int) -> Answer:
         """The records of these groups; `rows` copies to a forward pass, the same number in the whole run."""
         if rows != self._rows:
-            self._rows = self._voting.rows = rows
+            self._rows = self._voter.rows = rows
         with _warnings() as seen:
             arrived = (packed.group() for packed in groups)
-            results = computed(self._procedure, self._smoothed, arrived, self._voting, lambda copies: None)
+            results = answer(self._question, self._voter, arrived, ignore)
             records = [record for done in results for record in done]
         return Answer(records, tuple(seen))
 

@@ -1,31 +1,35 @@
-"""Schemes: which units a mask retains, and how often it meets altered ones."""
+"""Schemes: which units a mask retains, and how often it meets altered ones; each is a file that registers itself."""
 
 from __future__ import annotations
 
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from sparsecert.errors import InputError
-from sparsecert.schemes.all_subsets import AllSubsets
-from sparsecert.schemes.blocks import Bands, Blocks
-from sparsecert.schemes.fixed import FixedMasks
-from sparsecert.schemes.lattice import Lattice
-from sparsecert.schemes.partition import Partition
-from sparsecert.schemes.random_values import RandomValues
-from sparsecert.schemes.scheme import (
-    ATTACK,
-    AUGMENTATION,
-    DELTA_BITS,
-    ENUMERATION,
-    ESTIMATION,
-    MAX_DRAWS,
-    PREDICTION,
-    SELECTION,
-    TRAINING,
-    RoundedUp,
-    Scheme,
-)
-from sparsecert.schemes.scheme_spec import Choice
-from sparsecert.schemes.uniform import Uniform
+from sparsecert import registry
+from sparsecert.registry import SCHEMES
+
+if TYPE_CHECKING:
+    from sparsecert.schemes.all_subsets import AllSubsets
+    from sparsecert.schemes.blocks import Bands, Blocks
+    from sparsecert.schemes.fixed import FixedMasks, ImageMasks
+    from sparsecert.schemes.lattice import Lattice
+    from sparsecert.schemes.partition import Partition
+    from sparsecert.schemes.random_values import RandomValues
+    from sparsecert.schemes.scheme import (
+        ATTACK,
+        AUGMENTATION,
+        DELTA_BITS,
+        ENUMERATION,
+        ESTIMATION,
+        MAX_DRAWS,
+        PREDICTION,
+        SELECTION,
+        TRAINING,
+        RoundedUp,
+        Scheme,
+    )
+    from sparsecert.schemes.scheme_spec import SchemeSpec
+    from sparsecert.schemes.uniform import Uniform
 
 __all__ = [
     "ATTACK",
@@ -35,42 +39,37 @@ __all__ = [
     "ESTIMATION",
     "MAX_DRAWS",
     "PREDICTION",
+    "SCHEMES",
     "SELECTION",
     "TRAINING",
     "AllSubsets",
     "Bands",
     "Blocks",
-    "Choice",
     "FixedMasks",
+    "ImageMasks",
     "Lattice",
     "Partition",
     "RandomValues",
     "RoundedUp",
     "Scheme",
+    "SchemeSpec",
     "Uniform",
     "from_config",
 ]
 
-KINDS: dict[str, type[Scheme]] = {
-    "uniform": Uniform,
-    "partition": Partition,
-    "lattice": Lattice,
-    "blocks": Blocks,
-    "bands": Bands,
-    "all-subsets": AllSubsets,
-    "random-values": RandomValues,
-}
+_MODULES = "scheme", "uniform", "fixed", "all_subsets", "blocks", "lattice", "partition", "random_values", "scheme_spec"
+
+
+def __getattr__(name: str) -> Any:
+    """Imports what is asked for, so that the options of the uniform scheme are known without NumPy."""
+    if name in __all__:
+        for module in _MODULES:
+            found = getattr(import_module(f"sparsecert.schemes.{module}"), name, None)
+            if found is not None:
+                return found
+    raise AttributeError(f"module 'sparsecert.schemes' has no attribute {name!r}")
 
 
 def from_config(config: dict[str, Any]) -> Scheme:
     """The scheme whose `config()` this is."""
-    if not isinstance(config, dict):
-        raise InputError(f"scheme {config!r} cannot be understood")
-    arguments = dict(config)
-    kind = arguments.pop("kind", None)
-    if kind not in KINDS:
-        raise InputError(f"scheme kind must be one of {', '.join(KINDS)}, got {kind!r}; a newer sparsecert may know it")
-    try:
-        return KINDS[kind](**arguments)
-    except TypeError as error:
-        raise InputError(f"scheme {config} cannot be understood: {error}") from error
+    return registry.from_config(SCHEMES, config)

@@ -7,19 +7,21 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
 from math import comb
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from sparsecert.checks import whole
 from sparsecert.errors import InputError
+from sparsecert.registry import SCHEMES, Option
 from sparsecert.schemes.fixed import FixedMasks
-from sparsecert.schemes.uniform import Uniform
+from sparsecert.schemes.uniform import KEEP, Uniform
 
 MOST_MASKS = 1 << 17
 
 
+@SCHEMES.register("all-subsets")
 @dataclass(frozen=True)
 class AllSubsets(FixedMasks):
     """All C(units, keep) masks that retain exactly `keep` of `units` units, in lexicographic order.
@@ -30,6 +32,9 @@ class AllSubsets(FixedMasks):
     >>> AllSubsets(units=14, keep=5).table.shape
     (2002, 14)
     """
+
+    options: ClassVar[tuple[Option, ...]] = (KEEP,)
+    few_units: ClassVar[bool] = True
 
     units: int
     keep: int
@@ -53,10 +58,6 @@ class AllSubsets(FixedMasks):
     def delta(self, rho: int) -> Fraction:
         """1 - C(d - rho, k) / C(d, k), exactly."""
         return Uniform(self.units, self.keep).delta(rho)
-
-    def config(self) -> dict[str, Any]:
-        """JSON values that `schemes.from_config` turns back into this scheme."""
-        return {"kind": "all-subsets", "units": self.units, "keep": self.keep}
 
 
 def subsets_table(units: int, size: int) -> npt.NDArray[np.bool_]:

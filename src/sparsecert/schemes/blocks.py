@@ -7,21 +7,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from sparsecert.checks import whole
 from sparsecert.errors import InputError
-from sparsecert.schemes.fixed import FixedMasks
+from sparsecert.registry import SCHEMES, Option
+from sparsecert.schemes.fixed import ImageMasks
 
-MOST_SIDE = 1 << 12
 MOST_BLOCKS = 1 << 12
+SIZE = Option("--size", int, "Pixels of a side of a block, or across a band.", least=1, required=True, short="-{}")
+HORIZONTAL = Option("--horizontal", bool, "Bands of whole rows instead of columns.", "rows", short="-rows")
 
 
+@SCHEMES.register("blocks")
 @dataclass(frozen=True)
-class Blocks(FixedMasks):
+class Blocks(ImageMasks):
     """A size x size block is retained, at each of the height * width positions; one that leaves the image at an edge
     goes on at the opposite one, so that every pixel is in size ** 2 masks.
 
@@ -29,20 +32,16 @@ class Blocks(FixedMasks):
     than there are.
     """
 
-    height: int
-    width: int
+    options: ClassVar[tuple[Option, ...]] = (SIZE,)
+    against: ClassVar[str] = "patches"
+
     size: int
 
     def __post_init__(self) -> None:
-        _check_sides(self)
+        super().__post_init__()
         object.__setattr__(self, "size", whole("size", self.size, 1, min(self.height, self.width)))
         if self.units > MOST_BLOCKS:
             raise InputError(f"blocks are for images of up to {MOST_BLOCKS} pixels, got {self.units}; use Bands")
-
-    @property
-    def units(self) -> int:  # type: ignore[override]
-        """Pixels."""
-        return self.height * self.width
 
     def patch_delta(self, side: int) -> Fraction:
         """Share of the masks that a patch of side x side pixels meets, wherever it is put: no more of them answer
@@ -55,33 +54,26 @@ class Blocks(FixedMasks):
         table: npt.NDArray[np.bool_] = np.einsum("ay,bx->abyx", rows, columns).reshape(self.units, self.units)
         return table
 
-    def config(self) -> dict[str, Any]:
-        """JSON values that `schemes.from_config` turns back into this scheme."""
-        return {"kind": "blocks", "height": self.height, "width": self.width, "size": self.size}
 
-
+@SCHEMES.register("bands")
 @dataclass(frozen=True)
-class Bands(FixedMasks):
+class Bands(ImageMasks):
     """A band of `size` whole columns is retained (or rows, where `rows`), at each position; one that leaves the image
     at an edge goes on at the opposite one, so that every pixel is in `size` masks.
 
     A patch of m x m pixels meets size + m - 1 of them, or all, where that is more than there are.
     """
 
-    height: int
-    width: int
+    options: ClassVar[tuple[Option, ...]] = (SIZE, HORIZONTAL)
+    against: ClassVar[str] = "patches"
+
     size: int
     rows: bool = False
 
     def __post_init__(self) -> None:
-        _check_sides(self)
+        super().__post_init__()
         object.__setattr__(self, "size", whole("size", self.size, 1, self.height if self.rows else self.width))
         object.__setattr__(self, "rows", bool(self.rows))
-
-    @property
-    def units(self) -> int:  # type: ignore[override]
-        """Pixels."""
-        return self.height * self.width
 
     def patch_delta(self, side: int) -> Fraction:
         """Share of the masks that a patch of side x side pixels meets, wherever it is put: no more of them answer
@@ -93,10 +85,6 @@ class Bands(FixedMasks):
         bands = _runs(self.height if self.rows else self.width, self.size)
         shaped = bands[:, :, None] if self.rows else bands[:, None, :]
         return np.broadcast_to(shaped, (len(bands), self.height, self.width)).reshape(len(bands), self.units).copy()
-
-    def config(self) -> dict[str, Any]:
-        """JSON values that `schemes.from_config` turns back into this scheme."""
-        return {"kind": "bands", "height": self.height, "width": self.width, "size": self.size, "rows": self.rows}
 
 
 def _runs(length: int, size: int) -> npt.NDArray[np.bool_]:
@@ -110,8 +98,3 @@ def _share(scheme: Blocks | Bands, length: int, side: int) -> Fraction:
     """Of the `length` runs along one axis, the share that holds one of `side` neighbouring places."""
     side = whole("side", side, 1, min(scheme.height, scheme.width))
     return Fraction(min(length, scheme.size + side - 1), length)
-
-
-def _check_sides(scheme: Blocks | Bands) -> None:
-    for name in ("height", "width"):
-        object.__setattr__(scheme, name, whole(name, getattr(scheme, name), 1, MOST_SIDE))

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from sparsecert.checks import whole
+from sparsecert.registry import Option
 from sparsecert.schemes.scheme import DELTA_BITS, ENUMERATION, RoundedUp, Scheme
 
 if TYPE_CHECKING:
     import torch
+
+MOST_SIDE = 1 << 12
+PARTS = Option("--parts", int, "The number of disjoint masks.", least=1, required=True, short="-{}")
+PARTITIONS = Option("--partitions", int, "So many partitions side by side.", "rounds", least=1, default=1, short="x{}")
 
 
 class FixedMasks(Scheme):
@@ -24,6 +30,9 @@ class FixedMasks(Scheme):
     The vote of all of them needs no chance, so that its certificates hold always (`certificates.plurality`,
     `certificates.run_off`). Masks drawn at random serve training, and the certificates that every scheme has.
     """
+
+    against: ClassVar[str] = "pixels"  # what its exact certificates are for: pixels anywhere, or "patches"
+    few_units: ClassVar[bool] = False  # whether every set of perturbed units may be looked at, one by one
 
     @abstractmethod
     def _table(self) -> npt.NDArray[np.bool_]:
@@ -86,6 +95,31 @@ class FixedMasks(Scheme):
     def nonuniformity(self) -> Fraction:
         """A number of 64 bits scaled to m values gives each floor or ceil(2**64 / m) of the 2**64 words."""
         return Fraction(len(self.table), 1 << 65)
+
+
+@dataclass(frozen=True)
+class ImageMasks(FixedMasks):
+    """A fixed set of masks of a height x width image, whose pixels are the units, row by row."""
+
+    height: int
+    width: int
+
+    def __post_init__(self) -> None:
+        for name in ("height", "width"):
+            object.__setattr__(self, name, whole(name, getattr(self, name), 1, MOST_SIDE))
+
+    @classmethod
+    def for_image(cls, shape: Sequence[int], **settings: Any) -> ImageMasks:
+        _, height, width = shape
+        return cls(height, width, **settings)
+
+    @property
+    def units(self) -> int:  # type: ignore[override]
+        return self.height * self.width
+
+    @property
+    def sides(self) -> tuple[int, int]:
+        return self.height, self.width
 
 
 def parts_table(parts: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.bool_]:

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from sparsecert.checks import whole
 from sparsecert.errors import InputError
-from sparsecert.schemes.fixed import FixedMasks, parts_table
+from sparsecert.registry import SCHEMES, Option
+from sparsecert.schemes.fixed import PARTITIONS, PARTS, ImageMasks, parts_table
 
 Int64 = npt.NDArray[np.int64]
-MOST_SIDE = 1 << 12
 MOST_PARTS = 1 << 10
 
 
+@SCHEMES.register("lattice")
 @dataclass(frozen=True)
-class Lattice(FixedMasks):
+class Lattice(ImageMasks):
     """`parts` disjoint masks that cover a height x width image, their sizes one apart at most.
 
     Pixel (y, x) belongs to the part (a x + b y) mod parts, so that every mask is a lattice, cut off at the edges. Of
@@ -27,22 +28,16 @@ class Lattice(FixedMasks):
     mask are furthest apart. With several `rounds`, the next best partitions, no two the same, are put side by side.
     """
 
-    height: int
-    width: int
+    options: ClassVar[tuple[Option, ...]] = (PARTS, PARTITIONS)
+
     parts: int
     rounds: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "height", whole("height", self.height, 1, MOST_SIDE))
-        object.__setattr__(self, "width", whole("width", self.width, 1, MOST_SIDE))
+        super().__post_init__()
         most = min(MOST_PARTS, self.units)
         object.__setattr__(self, "parts", whole("parts", self.parts, 1, most))
         object.__setattr__(self, "rounds", whole("rounds", self.rounds, 1, MOST_PARTS))
-
-    @property
-    def units(self) -> int:  # type: ignore[override]
-        """Pixels."""
-        return self.height * self.width
 
     def _table(self) -> npt.NDArray[np.bool_]:
         found: list[Int64] = []
@@ -78,12 +73,6 @@ class Lattice(FixedMasks):
     def _even(self, parts: Int64) -> bool:
         sizes = np.bincount(parts, minlength=self.parts)
         return bool(sizes.max() - sizes.min() <= 1)
-
-    def config(self) -> dict[str, Any]:
-        """JSON values that `schemes.from_config` turns back into this scheme."""
-        return {
-            "kind": "lattice", "height": self.height, "width": self.width, "parts": self.parts, "rounds": self.rounds,
-        }  # fmt: skip
 
 
 def _same(parts: Int64, others: Int64) -> bool:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from sparsecert.checks import whole
-from sparsecert.schemes.fixed import FixedMasks, parts_table
+from sparsecert.registry import SCHEMES, Option
+from sparsecert.schemes.fixed import PARTITIONS, PARTS, FixedMasks, parts_table
 
 MOST_UNITS = (1 << 31) - 1
+SEED = Option("--scheme-seed", int, "Decides which pixel goes where (default: 0).", "seed", least=0, short="-seed{}")
 
 
+@SCHEMES.register("partition")
 @dataclass(frozen=True)
 class Partition(FixedMasks):
     """`parts` disjoint masks that cover all units, their sizes equal or one apart.
@@ -22,6 +25,8 @@ class Partition(FixedMasks):
     With several `rounds`, as many partitions side by side, each dealt anew: every unit is in `rounds` masks. Which unit
     goes where depends on `seed` alone (by SHA-256, so on no library's generator).
     """
+
+    options: ClassVar[tuple[Option, ...]] = (PARTS, PARTITIONS, SEED)
 
     units: int
     parts: int
@@ -43,12 +48,6 @@ class Partition(FixedMasks):
         dealt = np.empty(self.units, dtype=np.int64)
         dealt[order] = np.arange(self.units) % self.parts
         return dealt
-
-    def config(self) -> dict[str, Any]:
-        """JSON values that `schemes.from_config` turns back into this scheme."""
-        return {
-            "kind": "partition", "units": self.units, "parts": self.parts, "rounds": self.rounds, "seed": self.seed,
-        }  # fmt: skip
 
 
 def _hash(*numbers: int) -> bytes:

@@ -6,28 +6,35 @@ Lee, Yuan, Chang & Jaakkola, "Tight Certificates of Adversarial Robustness for R
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import islice
-from math import log2
-from typing import TYPE_CHECKING, Any
+from math import log2, prod
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sparsecert.checks import whole
 from sparsecert.errors import InputError
+from sparsecert.registry import SCHEMES, Option
 from sparsecert.schemes.scheme import DELTA_BITS, RoundedUp, Scheme
 from sparsecert.schemes.uniform import MOST_UNITS
 
 if TYPE_CHECKING:
     import torch
 
+    from sparsecert.certificates.certificate import Theorem
+
 MOST_VALUES = 1 << 16  # of images of 16 bits
 MOST_CHARACTERS = 64  # of a written kappa; the finest that can be drawn with takes ten digits
 MOST_EXACT = 256  # radii up to which everything is exact; none above is certified by the tight theorems
 NUMBERS_AT_ONCE = {"cpu": 1 << 17, "cuda": 1 << 24}  # drawn at a time: as many as stay in a cache, or keep a GPU busy
 
+KAPPA = Option("--kappa", str, "The probability that a unit keeps its value, such as 0.1 or 1/10.", required=True)
+VALUES = Option("--values", int, "How many values a unit has.", default=256)
 
+
+@SCHEMES.register("random-values")
 @dataclass(frozen=True)
 class RandomValues(Scheme):
     """Keeps each unit with probability `kappa`; replaces it otherwise by one of the other `values`, each as likely.
@@ -47,6 +54,10 @@ class RandomValues(Scheme):
     RoundedUp(41, 425)
     """
 
+    options: ClassVar[tuple[Option, ...]] = (KAPPA, VALUES)
+    encoding: ClassVar[str] = "replaced-values"
+    mask_per: ClassVar[str | None] = "sample"
+
     units: int
     kappa: Fraction
     values: int
@@ -63,6 +74,18 @@ class RandomValues(Scheme):
         if self.size > MOST_UNITS:
             most = MOST_UNITS // (self.values - 1)
             raise InputError(f"kappa must be a fraction with a denominator of at most {most}, got {_shown(exact)}")
+
+    @classmethod
+    def for_image(cls, shape: Sequence[int], **settings: Any) -> RandomValues:
+        """See `Scheme.for_image`; but every entry is a unit."""
+        return cls(prod(shape), **settings)
+
+    def sharper_theorem(self, bound: str) -> tuple[Theorem, str] | None:
+        """See `certificates.random_values`: both use the whole likelihood ratio, where delta is only its distance."""
+        from sparsecert.certificates.random_values import lead, majority
+
+        theorems = {"two-sided": (lead, "random-values-lead"), "one-sided": (majority, "random-values-majority")}
+        return theorems.get(bound)
 
     @property
     def beta(self) -> Fraction:
@@ -158,7 +181,6 @@ class RandomValues(Scheme):
         return self.units * (log2(self.values) + float(self.kappa) * log2(float(self.kappa)) + others)
 
     def config(self) -> dict[str, Any]:
-        """JSON values that `schemes.from_config` turns back into this scheme."""
         number = float(self.kappa)
         kappa = number if Fraction(str(number)) == self.kappa else str(self.kappa)
         return {"kind": "random-values", "units": self.units, "kappa": kappa, "values": self.values}

@@ -5,15 +5,19 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-import numpy.typing as npt
+from sparsecert.registry import SCHEMES, Option
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import torch
+
+    from sparsecert.certificates.certificate import Theorem
 
 # Every use of chance has draws of its own, so that no two of them share a mask: the draw `n` of a purpose is the
 # number `purpose + n`. Selection and estimation must be independent for the certificates to hold.
@@ -22,7 +26,8 @@ MAX_DRAWS = 1 << 40
 
 DELTA_BITS = 128  # Scheme.deltas are integers in units of 2**-DELTA_BITS
 
-Numbers = int | Sequence[int] | range | npt.NDArray[np.int64] | np.int64
+if TYPE_CHECKING:
+    Numbers = int | Sequence[int] | range | npt.NDArray[np.int64] | np.int64
 
 
 class RoundedUp(Fraction):
@@ -44,6 +49,10 @@ class Scheme(ABC):
     Theorem 1 needs less than the second: that no event's probability differs by more than delta(rho) between the copies
     of two inputs that differ in rho units. `RandomValues`, which ablates nothing, promises that.
     """
+
+    options: ClassVar[tuple[Option, ...]] = ()  # of `sparsecert train --scheme`
+    encoding: ClassVar[str] = "null-channels"  # that shows its copies to a model, unless another is asked for
+    mask_per: ClassVar[str | None] = None  # "sample": training draws a mask for each, whatever the recipe says
 
     units: int
     values: int | None = None  # of a unit, where masks say by which of them it is replaced (`RandomValues`)
@@ -71,9 +80,25 @@ class Scheme(ABC):
         n masks are then within n times this of the ideal, which is what `bounds.corrected_alpha` takes off alpha.
         """
 
-    @abstractmethod
+    @classmethod
+    def for_image(cls, shape: Sequence[int], **settings: Any) -> Scheme:
+        """The scheme with these settings for images of this shape (channels, height, width), a unit being a pixel."""
+        _, height, width = shape
+        return cls(units=height * width, **settings)  # type: ignore[call-arg]  # schemes are dataclasses with units
+
+    @property
+    def sides(self) -> tuple[int, int] | None:
+        """Height and width of the image whose pixels, row by row, are the units; None for units of any kind."""
+        return None
+
+    def sharper_theorem(self, bound: str) -> tuple[Theorem, str] | None:
+        """A theorem of this scheme alone that makes more of the interval of this bound, and the theorem's name."""
+        return None
+
     def config(self) -> dict[str, Any]:
         """What `schemes.from_config` needs to build this scheme again: plain JSON values."""
+        settings = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        return {"kind": SCHEMES.name_of(type(self)), **settings}
 
     @cached_property
     def deltas(self) -> tuple[int, ...]:

@@ -4,86 +4,69 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from sparsecert.errors import InputError
-from sparsecert.schemes.blocks import Bands, Blocks
-from sparsecert.schemes.fixed import FixedMasks
-from sparsecert.schemes.lattice import Lattice
-from sparsecert.schemes.partition import Partition
-
-NEEDED = {"lattice": "parts", "partition": "parts", "blocks": "size", "bands": "size"}
-TAKEN = {  # what else each may be told
-    "lattice": ("parts", "rounds"),
-    "partition": ("parts", "rounds", "seed"),
-    "blocks": ("size",),
-    "bands": ("size", "rows"),
-}
+from sparsecert.registry import SCHEMES, Option, check_known, check_settings
+from sparsecert.schemes.scheme import Scheme
 
 
-@dataclass(frozen=True)
-class Choice:
-    """A fixed set of masks but for the size of the image: its kind and its numbers; None: what the scheme defaults to.
-
-    parts, rounds: of `Lattice` and `Partition`. seed: of `Partition`. size: of `Blocks` and `Bands`. rows: of `Bands`.
+@dataclass(frozen=True, init=False)
+class SchemeSpec:
+    """A scheme but for the size of the image: its kind and settings. `SchemeSpec("lattice", parts=28)` is written
+    lattice-28x1, and folders are named so; settings that are None are left to the scheme.
     """
 
     kind: str
-    parts: int | None = None
-    rounds: int | None = None
-    seed: int | None = None
-    size: int | None = None
-    rows: bool | None = None
+    given: tuple[tuple[str, Any], ...]
 
-    def __post_init__(self) -> None:
-        if self.kind not in NEEDED:
-            raise InputError(f"scheme must be one of uniform, {', '.join(NEEDED)}, got {self.kind!r}")
-        for name in self.numbers:
-            if name not in TAKEN[self.kind]:
-                takers = " and ".join(kind for kind, names in TAKEN.items() if name in names)
-                raise InputError(f"{name} is a number of the scheme {takers}, not of {self.kind}; leave it out")
-        if NEEDED[self.kind] not in self.numbers:
-            raise InputError(f"scheme {self.kind} needs {NEEDED[self.kind]}")
-        for name, value in self.numbers.items():
-            if name != "rows" and value < (name != "seed"):
-                raise InputError(f"{name} must be at least {int(name != 'seed')}, got {value}")
+    def __init__(self, kind: str, **settings: Any) -> None:
+        options = SCHEMES[kind].options
+        check_known(f"scheme {kind}", [option.setting for option in options], settings)
+        known = check_settings(f"scheme {kind}", options, settings)
+        defaults = {option.setting: option.default for option in options if option.default is not None}
+        object.__setattr__(self, "kind", kind)
+        object.__setattr__(self, "given", tuple(sorted({**defaults, **known}.items())))
 
     @classmethod
-    def parse(cls, text: str) -> Choice:
-        """The choice whose `str` this is."""
-        found = re.fullmatch(r"(lattice|partition)-(\d{1,9})x(\d{1,9})(?:-seed(\d{1,19}))?", text)
-        if found is not None:
-            return cls(found[1], int(found[2]), int(found[3]), None if found[4] is None else int(found[4]))
-        found = re.fullmatch(r"(blocks|bands)-(\d{1,9})(-rows)?", text)
-        if found is not None:
-            return cls(found[1], size=int(found[2]), rows=True if found[3] else None)
+    def parse(cls, text: str) -> SchemeSpec:
+        """The spec whose `str` this is."""
+        for kind in SCHEMES:
+            if text.startswith(f"{kind}-"):
+                options = SCHEMES[kind].options
+                found = re.fullmatch(kind + "".join(map(_pattern, options)), text)
+                if found is not None:
+                    values = {option.setting: found[option.setting] for option in options}
+                    types = {option.setting: option.type for option in options}
+                    return cls(kind, **{name: types[name](value) for name, value in values.items() if value})
         raise InputError(f"masks must be named as in lattice-28x1, partition-28x3, blocks-10 or bands-4, got {text!r}")
 
     @property
-    def numbers(self) -> dict[str, int]:
-        """Those that are not None."""
-        values = {name: getattr(self, name) for name in ("parts", "rounds", "seed", "size", "rows")}
-        return {name: value for name, value in values.items() if value is not None}
+    def settings(self) -> dict[str, Any]:
+        return dict(self.given)
 
-    def one_of(self, kinds: tuple[str, ...], attack: str) -> Choice:
-        """This choice, if it is of one of these kinds, which are for such an attack."""
+    def one_of(self, kinds: tuple[str, ...], attack: str) -> SchemeSpec:
+        """This spec, if it is of one of these kinds, which are for such an attack."""
         if self.kind not in kinds:
             raise InputError(f"against {attack} masks must be {' or '.join(kinds)}, got {self}")
         return self
 
-    def of(self, height: int, width: int) -> FixedMasks:
+    def of(self, height: int, width: int, channels: int = 1) -> Scheme:
         """The scheme for images of this size."""
-        given: dict[str, int] = self.numbers
-        if self.kind == "partition":
-            return Partition(height * width, **given)
-        if self.kind == "lattice":
-            return Lattice(height, width, **given)
-        if self.kind == "blocks":
-            return Blocks(height, width, **given)
-        return Bands(height, width, given["size"], bool(self.rows))
+        return SCHEMES[self.kind].for_image((channels, height, width), **self.settings)
 
     def __str__(self) -> str:
         """What a folder is named: lattice-28x1, partition-28x3-seed2, blocks-10, bands-4, bands-4-rows."""
-        if self.size is not None:
-            return f"{self.kind}-{self.size}{'-rows' if self.rows else ''}"
-        seed = f"-seed{self.seed}" if self.seed else ""
-        return f"{self.kind}-{self.parts}x{self.rounds or 1}{seed}"
+        options = [
+            option for option in SCHEMES[self.kind].options if self.settings.get(option.setting) not in (None, False)
+        ]
+        return self.kind + "".join(option.short.format(self.settings[option.setting]) for option in options)
+
+
+def _pattern(option: Option) -> str:
+    """What matches the setting in a name; it may be missing where it is not always written."""
+    value = {int: r"\d{1,19}", bool: ""}.get(option.type, "[^-]+")
+    written = re.escape(option.short).replace(r"\{\}", f"(?P<{option.setting}>{value})")
+    if option.type is bool:
+        written = f"(?P<{option.setting}>{written})"
+    return written if option.required or option.default is not None else f"(?:{written})?"

@@ -8,17 +8,20 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import count
 from math import comb
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ClassVar
 
 from sparsecert.checks import whole
+from sparsecert.registry import SCHEMES, Option
 from sparsecert.schemes.scheme import DELTA_BITS, RoundedUp, Scheme
 
 if TYPE_CHECKING:
     import torch
 
 MOST_UNITS = (1 << 31) - 1
+KEEP = Option("--keep", int, "Units retained in each ablated copy (default: the recipe's).", least=1)
 
 
+@SCHEMES.register("uniform")
 @dataclass(frozen=True)
 class Uniform(Scheme):
     """Retains exactly `keep` of `units` units, uniformly: T ~ U(d, k) of Levine & Feizi.
@@ -29,6 +32,8 @@ class Uniform(Scheme):
     >>> Uniform(units=784, keep=45).delta(1)
     RoundedUp(45, 784)
     """
+
+    options: ClassVar[tuple[Option, ...]] = (KEEP,)
 
     units: int
     keep: int
@@ -80,10 +85,6 @@ class Uniform(Scheme):
         """
         steps = min(self.keep, self.units - self.keep)
         return Fraction(steps * (2 * self.units - steps + 1), 1 << 66)
-
-    def config(self) -> dict[str, Any]:
-        """JSON values that `schemes.from_config` turns back into this scheme."""
-        return {"kind": "uniform", "units": self.units, "keep": self.keep}
 
     @property
     def _draws_retained(self) -> bool:

@@ -1,7 +1,7 @@
 """Many requests, one device: the votes that all of them ask for go through the model together.
 
-One thread owns the device. Every request is the work of `Smoothed` itself, in steps; where that work asks for votes it
-gets a `SharedVoting`, which only notes what is asked. The thread then fills one forward pass after the other with
+One thread owns the device. Every request is answered by a procedure, in steps; the procedure asks a `SharedVoter` for
+votes, which only notes what is asked. The thread then fills one forward pass after the other with
 copies of whatever is asked for, whoever asks. Masks are a pure function of (seed, example, draw), so what a request is
 answered does not depend on the others: it is what `Smoothed` returns alone. (As everywhere, a score that two batch
 sizes round differently may tip a copy whose two best classes are level.)
@@ -22,9 +22,11 @@ import torch
 
 from sparsecert.counts import Counts
 from sparsecert.procedures.pipelining import Steps
+from sparsecert.progress import OnProgress, ignore
 from sparsecert.schemes import ENUMERATION
 from sparsecert.service.metrics import Metrics
-from sparsecert.votes.loop import Progress, Voting, even, ranked, to_device
+from sparsecert.votes.batches import pad_batch, to_device
+from sparsecert.votes.voter import Voter, rank
 
 T = TypeVar("T")
 Whole = npt.NDArray[np.int64]
@@ -79,23 +81,23 @@ class Shown:
     masks: torch.Tensor
 
 
-OnProgress = Callable[[Shown], None]
+OnPass = Callable[[Shown], None]
 
 
-class SharedVoting(Voting):
-    """A `Voting` whose votes are taken by the thread that owns the device, together with those of other requests."""
+class SharedVoter(Voter):
+    """A `Voter` whose votes are taken by the thread that owns the device, together with those of other requests."""
 
-    def __init__(self, base: Voting, asked: list[Ballot]) -> None:
+    def __init__(self, base: Voter, asked: list[Ballot]) -> None:
         self.__dict__.update(base.__dict__)  # the model was looked at once, when the service began
         self._asked = asked
 
-    def begin(
+    def begin_count(
         self,
         inputs: torch.Tensor,
         examples: Sequence[int],
         draws: range,
         seed: int,
-        progress: Progress | None = None,
+        on_progress: OnProgress = ignore,
     ) -> Callable[[], Counts]:
         """Notes what is asked; the counts can be fetched when the work that asked is stepped on."""
         ballots = [self._ballot(one, example, seed, draws) for one, example in zip(inputs, examples, strict=True)]
@@ -106,7 +108,9 @@ class SharedVoting(Voting):
 
         return counted
 
-    def ranks(self, inputs: torch.Tensor, masks: int, progress: Progress | None = None) -> Callable[[], torch.Tensor]:
+    def begin_ranks(
+        self, inputs: torch.Tensor, masks: int, on_progress: OnProgress = ignore
+    ) -> Callable[[], torch.Tensor]:
         """The same for how each copy by each mask of a fixed set ranks the classes."""
         ballots = [self._ballot(one, 0, 0, range(ENUMERATION, ENUMERATION + masks)) for one in inputs]
         for ballot in ballots:
@@ -123,21 +127,21 @@ class SharedVoting(Voting):
 class Job(Generic[T]):
     """The work of one request: `done` gets what it returns, or why it could not."""
 
-    begin: Callable[[Voting], Steps[T]]
-    on_progress: OnProgress | None
+    begin: Callable[[Voter], Steps[T]]
+    on_pass: OnPass | None
     done: Future[T] = field(default_factory=Future)
     asked: list[Ballot] = field(default_factory=list)
     dropped: bool = False
     _work: Steps[T] | None = None
 
-    def step(self, base: Voting) -> None:
+    def step(self, base: Voter) -> None:
         """Goes on until votes are asked for or the work is done."""
         try:
             if self._work is None:
                 if not self.done.set_running_or_notify_cancel():
                     self.drop()
                     return
-                self._work = self.begin(SharedVoting(base, self.asked))
+                self._work = self.begin(SharedVoter(base, self.asked))
             while not self.asked:
                 next(self._work)
         except StopIteration as stop:
@@ -147,10 +151,10 @@ class Job(Generic[T]):
 
     def tell(self, shown: Shown) -> None:
         """Tells whoever listens what a pass did for this job."""
-        if self.on_progress is None or self.dropped:
+        if self.on_pass is None or self.dropped:
             return
         try:
-            self.on_progress(shown)
+            self.on_pass(shown)
         except Exception as error:
             self.done.set_exception(error)
 
@@ -162,7 +166,7 @@ class Job(Generic[T]):
 class Batcher:
     """The thread that owns the device. `close` finishes everything that was taken before it."""
 
-    def __init__(self, base: Voting, metrics: Metrics, rows: int | None = None, shown: int = 16) -> None:
+    def __init__(self, base: Voter, metrics: Metrics, rows: int | None = None, shown: int = 16) -> None:
         self._base, self._metrics, self._shown = base, metrics, shown
         self.rows = rows or base.rows
         self._waiting: deque[Job[Any]] = deque()
@@ -171,9 +175,9 @@ class Batcher:
         self._thread = threading.Thread(target=self._run, name="device", daemon=True)
         self._thread.start()
 
-    def submit(self, begin: Callable[[Voting], Steps[T]], on_progress: OnProgress | None = None) -> Job[T]:
-        """Takes a request; `on_progress` is called in the device thread for every pass with copies of it."""
-        job = Job(begin, on_progress)
+    def submit(self, begin: Callable[[Voter], Steps[T]], on_pass: OnPass | None = None) -> Job[T]:
+        """Takes a request; `on_pass` is called in the device thread for every pass with copies of it."""
+        job = Job(begin, on_pass)
         with self._changed:
             if self._closed:
                 raise ShuttingDown(CLOSED)
@@ -236,18 +240,18 @@ class Batcher:
 
     def _passed(self, shares: list[tuple[Ballot, int]]) -> list[Shown]:
         """Takes the next so many votes of each ballot."""
-        base, device = self._base, self._base.ablation.device
+        base, device = self._base, self._base.device
         inputs = torch.stack([ballot.image.to(device) for ballot, _ in shares])
         which = torch.repeat_interleave(torch.arange(len(shares)), torch.tensor([rows for _, rows in shares]))
         masks = torch.cat([self._masks(ballot, rows) for ballot, rows in shares])
         live = len(which)
-        more = even(live, max(self.rows, live), device) - live  # a GPU prepares anew for every number of rows
+        more = pad_batch(live, max(self.rows, live), device) - live  # a GPU prepares anew for every number of rows
         if more > 0:
             masks = torch.cat((masks, masks[-1:].expand(more, -1)))
             which = torch.cat((which, which[-1:].expand(more)))
-        scores = base.scores_by(inputs, to_device(which, device), masks)[:live]
-        labels = base.voted(scores).cpu()
-        ranks = ranked(scores).cpu() if any(ballot.ranks is not None for ballot, _ in shares) else None
+        scores = base.scores(inputs, to_device(which, device), masks)[:live]
+        labels = base.classify(scores).cpu()
+        ranks = rank(scores).cpu() if any(ballot.ranks is not None for ballot, _ in shares) else None
         found, at = [], 0
         for ballot, rows in shares:
             part, first = slice(at, at + rows), ballot.draws.start + ballot.taken
@@ -259,9 +263,9 @@ class Batcher:
         return found
 
     def _masks(self, ballot: Ballot, rows: int) -> torch.Tensor:
-        device, first = self._base.ablation.device, ballot.draws.start + ballot.taken
+        device, first = self._base.device, ballot.draws.start + ballot.taken
         draws = torch.arange(first, first + rows, device=device)
-        return self._base.ablation.scheme.masks_at(ballot.seed, torch.full_like(draws, ballot.example), draws)
+        return self._base.scheme.masks_at(ballot.seed, torch.full_like(draws, ballot.example), draws)
 
 
 def shared_out(rows: int, asked: list[tuple[Job[Any], Ballot]]) -> list[tuple[Job[Any], Ballot, int]]:

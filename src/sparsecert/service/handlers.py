@@ -7,19 +7,17 @@ import math
 import secrets
 from collections.abc import AsyncIterator, Callable
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
-from sparsecert.certificates.adversary import Adversary
-from sparsecert.certificates.plurality import firsts, tallied
 from sparsecert.encodings import PROTECTED, Grouped
 from sparsecert.errors import InputError
-from sparsecert.procedures import exact
-from sparsecert.procedures.exact import Exact, ExactCertifications
+from sparsecert.procedures import Exact, Fixed, Procedure, Sequential
+from sparsecert.procedures.exact import PATCHES, fixed
 from sparsecert.procedures.pipelining import Steps
-from sparsecert.procedures.sequential import Sequential
-from sparsecert.results import Certifications, Predictions
+from sparsecert.progress import ignore
+from sparsecert.results import Certifications
 from sparsecert.schemes import FixedMasks
 from sparsecert.service.batching import Batcher, Job
 from sparsecert.service.inputs import Reading
@@ -36,13 +34,13 @@ from sparsecert.service.schemas import (
 )
 from sparsecert.service.streaming import ProgressStream
 from sparsecert.smoothed import Smoothed
-from sparsecert.votes.loop import Voting
+from sparsecert.votes.voter import Voter
 
 SEED_BITS = 53  # of a seed drawn here: a number that JavaScript holds exactly
 CHANCE = frozenset({"alpha", "seed", "example", "n0", "n", "bound", "sampling", "max_samples", "tolerance"})
 OF_FIXED_MASKS = frozenset({"rule", "against"})
 OF_SEQUENTIAL = frozenset({"max_samples", "tolerance"})
-Certifying = Callable[[Voting], Steps[Certifications] | Steps[ExactCertifications]]
+T = TypeVar("T")
 
 
 class Handlers:
@@ -52,9 +50,8 @@ class Handlers:
         self, smoothed: Smoothed, reading: Reading, limits: Limits, metrics: Metrics, rows: int | None = None
     ) -> None:
         self.smoothed, self.reading, self.limits, self.metrics = smoothed, reading, limits, metrics
-        base = smoothed.voting(torch.zeros(1, *reading.shape))
+        base = smoothed.voter(torch.zeros(1, *reading.shape))
         self.classes = base.classes
-        self._damages: dict[str | None, Adversary] = {}
         self.batcher = Batcher(base, metrics, rows)
 
     @property
@@ -91,51 +88,62 @@ class Handlers:
     async def predict(self, x: torch.Tensor, settings: PredictSettings) -> Predicted:
         """The class, or an abstention."""
         self._check_settings(settings)
-        if self.masks is not None:
-            return await self._predict_exactly(x, settings)
-        self._check_samples("n", settings.n)
-        seed, examples = _seed(settings), [settings.example]
-        job: Job[Predictions] = self.batcher.submit(
-            lambda voting: self.smoothed.predicting(
-                x, settings.n, settings.alpha, seed, examples=examples, voting=voting
-            )
-        )
+        if self.masks is None:
+            self._check_samples("n", settings.n)
+        procedure = Fixed(n=settings.n) if self.masks is None else Exact(self._rule(settings))
+        seed = self._seed(settings)
+        job = self.batcher.submit(self._steps(procedure, procedure.predict, x, settings, seed))
         found = await asyncio.wrap_future(job.done)
         (label,) = found.answers
         self.metrics.count_answer("predict", label is None)
         return Predicted(
-            **self._common_fields(label, settings, seed), samples=settings.n, invalid=int(found.invalid[0]),
+            **self._common_fields(label, settings, seed), samples=found.n, invalid=int(found.invalid[0]),
             votes=found.counts[0].tolist(),
-        )  # fmt: skip
-
-    async def _predict_exactly(self, x: torch.Tensor, settings: PredictSettings) -> Predicted:
-        """The winner of the vote of all masks of a fixed set."""
-        job = self.batcher.submit(lambda voting: self.smoothed.ranking(x, voting=voting))
-        (ranks,) = await asyncio.wrap_future(job.done)
-        label = exact.elected(ranks, self._rule(settings))
-        self.metrics.count_answer("predict", False)
-        counts = tallied(firsts(ranks), self.classes).tolist()
-        return Predicted(
-            **self._common_fields(label, settings, None), samples=len(ranks), invalid=len(ranks) - sum(counts),
-            votes=counts,
         )  # fmt: skip
 
     async def certify(self, x: torch.Tensor, settings: CertifySettings) -> Certified:
         """The certificate."""
-        seed, _, certifying, _ = self._plan(x, settings)
-        job: Job[Any] = self.batcher.submit(certifying)
-        found = await asyncio.wrap_future(job.done)
-        return self._certified(found, settings, seed)
+        procedure, seed = self._procedure(settings), self._seed(settings)
+        job = self.batcher.submit(self._steps(procedure, procedure.certify, x, settings, seed))
+        return self._certified(await asyncio.wrap_future(job.done), settings, seed)
+
+    def _procedure(self, settings: CertifySettings) -> Procedure:
+        """As the settings say; refuses more samples than the service gives."""
+        self._check_settings(settings)
+        if self.masks is not None:
+            return Exact(self._rule(settings), settings.against)
+        if settings.sampling == "sequential":
+            self._check_samples("max_samples", settings.max_samples)
+            return Sequential(settings.max_samples, settings.n0, settings.tolerance, bound=settings.bound)
+        self._check_samples("n0 + n", settings.n0 + settings.n)
+        return Fixed(settings.n0, settings.n, settings.bound)
+
+    def _steps(
+        self,
+        procedure: Procedure,
+        verb: Callable[..., Steps[T]],
+        x: torch.Tensor,
+        settings: Settings,
+        seed: int | None,
+    ) -> Callable[[Voter], Steps[T]]:
+        """What the device's thread does for a request, whoever takes the votes."""
+
+        def steps(voter: Voter) -> Steps[T]:
+            alpha = settings.alpha if self.masks is None else None
+            procedure.check(self.smoothed.scheme, alpha, seed or 0)
+            return verb(voter, self.smoothed.check(x), [settings.example], alpha, seed or 0, ignore)
+
+        return steps
 
     async def stream_certificate(self, x: torch.Tensor, settings: CertifySettings) -> AsyncIterator[str]:
         """The same in lines of JSON while the votes come in. What is wrong with the settings is raised here, not there.
 
         The work is left where it is when nobody reads on.
         """
-        seed, sampling, certifying, most = self._plan(x, settings)
+        procedure, seed = self._procedure(settings), self._seed(settings)
         loop = asyncio.get_running_loop()
-        stream = ProgressStream(self.smoothed.scheme, settings, sampling, self.classes, most, loop)
-        job: Job[Any] = self.batcher.submit(certifying, stream.on_progress)
+        stream = ProgressStream(self.smoothed.scheme, settings, procedure, self.classes, loop)
+        job = self.batcher.submit(self._steps(procedure, procedure.certify, x, settings, seed), stream.on_pass)
         done = asyncio.ensure_future(asyncio.wrap_future(job.done))
         await _wait_for_either(done, stream.changed)
         if done.done() and done.exception() is not None:
@@ -169,87 +177,36 @@ class Handlers:
             return ErrorLine(detail=detail).model_dump_json()
         return CertificateLine(**certified.model_dump()).model_dump_json()
 
-    def _plan(
-        self, x: torch.Tensor, settings: CertifySettings
-    ) -> tuple[int | None, Sequential | None, Certifying, int]:
-        """Seed, sampling, the work itself, and the most copies it takes."""
-        self._check_settings(settings)
+    def _seed(self, settings: Settings) -> int | None:
+        """The seed that was given, or a fresh one that nobody could know beforehand; None for a fixed set of masks."""
         if self.masks is not None:
-            return None, None, self._certify_exactly(x, settings), self.masks
-        seed, examples = _seed(settings), [settings.example]
-        if settings.sampling == "sequential":
-            self._check_samples("max_samples", settings.max_samples)
-            sampling = Sequential(settings.max_samples, settings.n0, settings.tolerance)
-
-            def in_stages(voting: Voting) -> Steps[Certifications]:
-                return self.smoothed.certifying_sequentially(
-                    x, sampling, settings.alpha, seed, bound=settings.bound, examples=examples, voting=voting
-                )
-
-            return seed, sampling, in_stages, settings.max_samples
-        self._check_samples("n0 + n", settings.n0 + settings.n)
-
-        def at_once(voting: Voting) -> Steps[Certifications]:
-            n0, n, bound = settings.n0, settings.n, settings.bound
-            return self.smoothed.certifying(
-                x, n0, n, settings.alpha, seed, bound=bound, examples=examples, voting=voting
-            )
-
-        return seed, None, at_once, settings.n0 + settings.n
-
-    def _certify_exactly(self, x: torch.Tensor, settings: CertifySettings) -> Certifying:
-        rule, against = self._rule(settings), settings.against
-        if against not in self._damages:  # it may have long tables, which are the same for every input
-            self._damages[against] = Exact(rule, against).adversary(exact.fixed(self.smoothed.scheme))
-        adversary = self._damages[against]
-        return lambda voting: self.smoothed.certifying_exactly(x, rule=rule, adversary=adversary, voting=voting)
+            return None
+        return secrets.randbits(SEED_BITS) if settings.seed is None else settings.seed
 
     def _rule(self, settings: Settings) -> str:
         return settings.rule or self.reading.rule
 
-    def _certified(
-        self, found: Certifications | ExactCertifications, settings: CertifySettings, seed: int | None
-    ) -> Certified:
-        if isinstance(found, ExactCertifications):
-            return self._certified_exactly(found, settings)
-        certificate = found[0]
+    def _certified(self, found: Certifications, settings: CertifySettings, seed: int | None) -> Certified:
+        certificate, exactly = found[0], found.procedure if isinstance(found.procedure, Exact) else None
         self.metrics.count_answer("certify", certificate.label is None)
+        against, alpha = self.units, settings.alpha if exactly is None else None
+        if exactly is not None and exactly.perturbs(fixed(self.smoothed.scheme)) == PATCHES:
+            against = PATCHES
         p_lower, p_upper = (None if math.isnan(p) else p for p in (float(found.p_lower[0]), float(found.p_upper[0])))
         return Certified(
             **self._common_fields(certificate.label, settings, seed),
             radius=certificate.radius,
-            against=self.units,
+            against=against,
             selected=int(found.selected[0]),
-            selection=found.selection.votes[0].tolist(),
+            selection=None if found.selection is None else found.selection.votes[0].tolist(),
             votes=found.counts[0].tolist(),
             samples=int(found.samples[0]),
             invalid=int(found.invalid[0]),
             p_lower=p_lower,
             p_upper=p_upper,
-            bound=settings.bound,
-            sampling=settings.sampling,
-            guarantee=guarantee(certificate.radius, self.units, settings.alpha, self.proviso),
-        )
-
-    def _certified_exactly(self, found: ExactCertifications, settings: CertifySettings) -> Certified:
-        certificate, votes = found[0], found.counts[0].tolist()
-        against = Exact(self._rule(settings), settings.against).damages(exact.fixed(self.smoothed.scheme))
-        against = self.units if against == exact.PIXELS else against
-        self.metrics.count_answer("certify", False)
-        return Certified(
-            **self._common_fields(certificate.label, settings, None),
-            radius=certificate.radius,
-            against=against,
-            selected=certificate.label,
-            selection=None,
-            votes=votes,
-            samples=found.ranks.shape[1],
-            invalid=found.ranks.shape[1] - sum(votes),
-            p_lower=None,
-            p_upper=None,
-            bound=None,
-            sampling="exact",
-            guarantee=guarantee(certificate.radius, against, None, self.proviso),
+            bound=settings.bound if exactly is None else None,
+            sampling=settings.sampling if exactly is None else "exact",
+            guarantee=guarantee(certificate.radius, against, alpha, self.proviso),
         )
 
     def _common_fields(self, label: int | None, settings: Settings, seed: int | None) -> dict[str, Any]:
@@ -288,7 +245,7 @@ def guarantee(radius: int | None, against: str, alpha: float | None, proviso: st
     """What a certificate says, in words, and on what condition."""
     if radius is None:
         return "Nothing is certified, not even the answer for this input itself."
-    if against == exact.PATCHES:
+    if against == PATCHES:
         change = f"No altered square patch of up to {radius} x {radius} pixels alters the answer"
     else:
         change = f"No change of up to {radius} {against} alters the answer"
@@ -297,11 +254,6 @@ def guarantee(radius: int | None, against: str, alpha: float | None, proviso: st
         return f"{change}. This holds always, if the model gives a copy the same scores in any batch."
     sure = 1 - Decimal(str(alpha))  # all its digits: a rounded one might promise more
     return f"{change}, with probability at least {sure} over the masks that were drawn."
-
-
-def _seed(settings: Settings) -> int:
-    """The seed that was given, or a fresh one that nobody could know beforehand."""
-    return secrets.randbits(SEED_BITS) if settings.seed is None else settings.seed
 
 
 async def _wait_for_either(done: asyncio.Future[Any], changed: asyncio.Event) -> None:

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from sparsecert.registry import METHODS, RULES
+
+if TYPE_CHECKING:
+    RuleName = str
+    BoundName = str
+else:
+    RuleName, BoundName = Literal[tuple(RULES)], Literal[tuple(METHODS)]
 
 SEED = (
     "Decides the masks, with `example`. Left out, the service draws a fresh one and returns it. A certificate holds "
@@ -21,7 +29,7 @@ class Settings(BaseModel):
     alpha: float = Field(0.05, ge=1e-9, lt=1, description="Probability with which an answer may be wrong.")
     seed: int | None = Field(None, ge=0, lt=1 << 64, description=SEED)
     example: int = Field(0, ge=0, lt=1 << 32, description="A number that, with the seed, decides the masks.")
-    rule: Literal["run-off", "plurality"] | None = Field(
+    rule: RuleName | None = Field(
         None, description="Fixed masks only: how their votes elect a class (a table: by plurality, else a run-off)."
     )
 
@@ -37,7 +45,7 @@ class CertifySettings(Settings):
 
     n0: int = Field(1_000, ge=1, description="Ablated copies that choose the class; sequential: at most so many.")
     n: int = Field(10_000, ge=1, description="Fixed sampling: ablated copies that bound its probability.")
-    bound: Literal["two-sided", "one-sided"] = Field("two-sided", description="Corollary 2 or Corollary 1.")
+    bound: BoundName = Field("two-sided", description="Corollary 2 or Corollary 1.")
     sampling: Literal["fixed", "sequential"] = Field(
         "fixed", description="Fixed: n0 + n copies. Sequential: as many as the radius needs, with the same guarantee."
     )

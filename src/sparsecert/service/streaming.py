@@ -1,7 +1,7 @@
 """What a stream shows while the votes come in. Every radius in it is a certificate.
 
 With sequential sampling the certificate holds at whatever moment the votes are looked at, over all moments together
-(`certificates.stopped`), so the largest radius so far may be shown, and is what the last line certifies. With a fixed
+(`certificates.anytime`), so the largest radius so far may be shown, and is what the last line certifies. With a fixed
 number of samples there is no certificate before the last vote: its lines have no radius. The bounds on each class's
 probability hold at every moment in either case (`service.confidence`).
 """
@@ -15,7 +15,7 @@ import numpy as np
 
 from sparsecert.certificates.anytime import certify_anytime
 from sparsecert.counts import Tally
-from sparsecert.procedures.sequential import Sequential
+from sparsecert.procedures import Procedure, Sequential
 from sparsecert.schemes import ESTIMATION, MAX_DRAWS, SELECTION, FixedMasks, Scheme
 from sparsecert.service.batching import Shown, Whole
 from sparsecert.service.confidence import bounds_at_every_moment
@@ -42,19 +42,20 @@ class ProgressStream:
         self,
         scheme: Scheme,
         settings: CertifySettings,
-        sampling: Sequential | None,
+        procedure: Procedure,
         classes: int,
-        most: int,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        self._scheme, self._settings, self._sampling, self._most = scheme, settings, sampling, most
+        self._scheme, self._settings = scheme, settings
+        self._sequential = procedure if isinstance(procedure, Sequential) else None
+        self._most = procedure.most_votes(scheme)
         self._selection: Whole = np.zeros(classes + 1, dtype=np.int64)
         self._votes: Whole = np.zeros(classes + 1, dtype=np.int64)
         self._radius: int | None = None
         self._loop, self.changed = loop, asyncio.Event()
         self._latest: Snapshot | None = None
 
-    def on_progress(self, shown: Shown) -> None:
+    def on_pass(self, shown: Shown) -> None:
         """Takes in a forward pass; called in the device's thread."""
         looked = shown.ballot.draws.start // MAX_DRAWS * MAX_DRAWS
         if looked == SELECTION:
@@ -62,8 +63,8 @@ class ProgressStream:
         else:
             self._votes += shown.fresh
         selection, votes = _tally(self._selection), _tally(self._votes)
-        if self._sampling is not None and looked == ESTIMATION and not shown.ballot.left:
-            self._certify(selection, votes, self._sampling)
+        if self._sequential is not None and looked == ESTIMATION and not shown.ballot.left:
+            self._certify(selection, votes, self._sequential)
         self._loop.call_soon_threadsafe(self._publish, Snapshot(selection, votes, self._radius, shown))
 
     def _certify(self, selection: Tally, votes: Tally, sampling: Sequential) -> None:
@@ -84,7 +85,7 @@ class ProgressStream:
         if snapshot is None:
             return None
         drawn = not isinstance(self._scheme, FixedMasks)
-        alpha, most = self._settings.alpha, self._settings.n if self._sampling is None else self._sampling.most
+        alpha, most = self._settings.alpha, self._settings.n if self._sequential is None else self._sequential.most
         return ProgressLine(
             samples=snapshot.selection.total + snapshot.votes.total,
             most=self._most,

@@ -27,7 +27,7 @@ class Null(Protocol):
 
 
 @dataclass(frozen=True)
-class NotANumber:
+class NanNull:
     """NULL is NaN, for estimators that take it as it is; a missing value of the table looks the same."""
 
     def __call__(self, rows: Float, shown: Bool) -> Float:
@@ -36,7 +36,7 @@ class NotANumber:
 
 
 @dataclass(frozen=True, eq=False)
-class Indicator:
+class IndicatorNull:
     """NULL is a fill value, and a second column for each says 1: for estimators that take no NaN.
 
     A missing value of the table looks the same as NULL. fill: Float[columns], the mean of what is known in training.
@@ -55,11 +55,11 @@ def null_for(kind: str, estimator: Any, rows: Float, weights: Float | None) -> N
     if kind not in KINDS:
         raise InputError(f"null must be one of {', '.join(KINDS)}, got {kind!r}")
     if kind == "nan" or (kind == "auto" and _takes_nan(estimator)):
-        return NotANumber()
+        return NanNull()
     known = np.isfinite(rows) * (1.0 if weights is None else weights[:, None])
     total = known.sum(axis=0)
     sums = (np.where(known > 0, rows, 0.0) * known).sum(axis=0)
-    return Indicator(np.divide(sums, total, out=np.zeros_like(sums), where=total > 0))
+    return IndicatorNull(np.divide(sums, total, out=np.zeros_like(sums), where=total > 0))
 
 
 def _takes_nan(estimator: Any) -> bool:

@@ -27,7 +27,7 @@ from sparsecert.procedures.exact import PIXELS
 from sparsecert.records import Header, Record, Writer, first_choices, rankings
 from sparsecert.schemes import ESTIMATION, SELECTION, AllSubsets, Scheme, from_config
 from sparsecert.tabular.classifier import AblatedClassifier
-from sparsecert.tabular.null import NotANumber
+from sparsecert.tabular.null import NanNull
 from sparsecert.tabular.tables import Columns, check_column, held_out, read_frame, split_target
 from sparsecert.tabular.trees import FIELDS, Trees
 from sparsecert.tabular.voting import ROWS, Ablated, in_parallel, tally
@@ -119,7 +119,7 @@ def load_table_model(path: str | Path) -> TableModel:
             raise ValueError("its trees are of another table")
         categories = {name: tuple(values) for name, values in header["categories"].items()}
         return TableModel(
-            Ablated(trees, NotANumber(), units, len(classes)),
+            Ablated(trees, NanNull(), units, len(classes)),
             from_config(header["scheme"]),
             Columns(tuple(header["columns"]), categories),
             classes,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from sparsecert.training.batches import generator
 from sparsecert.training.distributed import ProcessGroup, exit_process, join_process_group
 from sparsecert.training.multi_run import Stop, TrainingProgress, train, train_many
-from sparsecert.training.run import TrainingRun, default_encoding, random_values
+from sparsecert.training.run import TrainingRun, default_encoding
 
 __all__ = [
     "ProcessGroup",
@@ -20,7 +20,6 @@ __all__ = [
     "exit_process",
     "generator",
     "join_process_group",
-    "random_values",
     "train",
     "train_many",
 ]

@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn.functional import log_softmax
 
 from sparsecert import devices
-from sparsecert.votes.ablation import PRECISIONS
+from sparsecert.votes.precision import PRECISIONS
 
 Objective = Callable[[nn.Module, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 

@@ -7,7 +7,6 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,11 @@ from sparsecert.datasets import Dataset
 from sparsecert.datasets.folder import FolderImages
 from sparsecert.datasets.stream import Request
 from sparsecert.datasets.views import RandomCrop
-from sparsecert.encodings import Encoding, MeanFill, NullChannels, ReplacedValues
+from sparsecert.encodings import ENCODINGS, Encoding
 from sparsecert.errors import InputError
 from sparsecert.files import write_atomically
 from sparsecert.modelfile import MODEL_NAME
-from sparsecert.schemes import TRAINING, RandomValues, Scheme
+from sparsecert.schemes import TRAINING, Scheme
 from sparsecert.smoothed import Smoothed
 from sparsecert.training.batches import Batches
 from sparsecert.training.distributed import ProcessGroup
@@ -31,8 +30,8 @@ from sparsecert.training.prefetch import Prefetcher
 from sparsecert.training.recipes import Recipe
 from sparsecert.training.schedule import StepSchedule
 from sparsecert.training.sync_batch_norm import synchronise_batch_norm
-from sparsecert.votes.ablation import PRECISIONS, Ablation
-from sparsecert.votes.loop import probe
+from sparsecert.votes.precision import PRECISIONS
+from sparsecert.votes.probe import probe
 
 CHECKPOINT_NAME = "checkpoint.safetensors"
 LOG_NAME = "training.jsonl"
@@ -41,15 +40,7 @@ MASKS_AHEAD = 64  # minibatch masks drawn at once: on a GPU drawing 64 takes no 
 
 def default_encoding(data: Dataset, recipe: Recipe, name: str = "null-channels") -> Encoding:
     """The encoding of that name, with the data set's own statistics."""
-    if name == "mean-fill":
-        return MeanFill(data.mean, centred=recipe.precision == "bf16")
-    return NullChannels(data.mean, data.std) if recipe.normalise else NullChannels()
-
-
-def random_values(data: Dataset, kappa: Fraction | float | str, values: int = 256) -> tuple[RandomValues, Encoding]:
-    """The random-values scheme for this data, every value of an image being a unit, and its encoding."""
-    encoding = ReplacedValues(values)
-    return RandomValues(encoding.units(data.images.shape), kappa, values), encoding
+    return ENCODINGS[name].for_training(data, recipe)
 
 
 @dataclass(eq=False)
@@ -116,8 +107,8 @@ class TrainingRun(StepSchedule):
 
     def check_fit(self) -> None:
         """Refuses a model that cannot take the data's images, before writing anything."""
-        ablation = Ablation(self.model, self.scheme, self.encoding, self.device)
-        probe(ablation, torch.zeros(1, *self.data.images.shape, device=self.device), len(self.data.classes))
+        first = torch.zeros(1, *self.data.images.shape, device=self.device)
+        probe(self.model, self.scheme, self.encoding, first, classes=len(self.data.classes))
 
     def settings(self) -> dict[str, Any]:
         """What decides the weights."""

@@ -13,6 +13,7 @@ from sparsecert.records import Header, is_exact
 from sparsecert.reports.comparison import format_percent
 from sparsecert.reports.page.images import ablated_copies, null_colour, picture, select_draws
 from sparsecert.reports.page.input_results import InputResult
+from sparsecert.schemes import from_config
 
 COPIES = 4
 SMALL = 96  # image width up to which each pixel is drawn as a square
@@ -96,7 +97,7 @@ def _descending(one: InputResult) -> tuple[float, ...]:
 
 def masks_to_null(header: Header) -> bool:
     """Whether masked units become NULL, rather than other values."""
-    return bool(header.run["scheme"].get("kind") != "random-values")
+    return from_config(header.run["scheme"]).values is None
 
 
 def _note(header: Header) -> str:

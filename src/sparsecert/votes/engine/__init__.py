@@ -1,115 +1,116 @@
-"""The fastest way to the scores of ablated copies that is there: plain, or folded and fused for the device."""
+"""A faster way to the scores of ablated copies, where there is one for the model, the encoding and the device."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 
 from sparsecert import devices
-from sparsecert.votes.ablation import PRECISIONS, Ablation, dtype_of
-from sparsecert.votes.engine import encode as shown
-from sparsecert.votes.engine import on_cpu, on_cuda
+from sparsecert.encodings import Encoding
+from sparsecert.votes.engine import encode, on_cpu, on_cuda
 from sparsecert.votes.engine.fused import folded
 from sparsecert.votes.engine.layout import layout_of
 
-Scorer = Callable[[torch.Tensor, torch.Tensor, int, torch.Tensor, torch.Tensor], torch.Tensor]
-Copies = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
-Network = Callable[[torch.Tensor], torch.Tensor]
+Scorer = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]  # (inputs, which, masks) -> scores
 
-TRIED = 16  # copies on which the fused form is compared with the model
+TRIED = 16  # copies on which the fused network is compared with the model
 ROUNDING = {torch.float32: 1e-3}  # of the largest score: far more than is lost, far less than another function shows
 ROUNDING_OF_HALF = 0.1
 DISAGREES = "the fused form of the model does not give the model's scores on this device; the model itself is used"
 
 
-def scorer(ablation: Ablation, first: torch.Tensor) -> Scorer:
-    """(inputs, which, seed, examples, draws) -> scores, a row for each copy of inputs[which].
-
-    `first`, a single input, is what the fused form is tried on before it is trusted.
-    """
-    try:
-        quick = fused(ablation, first.shape[1:])
-        if quick is None:
-            return ablation.scores_of
-        if agrees(quick, ablation, first):
-            return quick
-    except Exception:  # a library or compiler that lacks something; the model itself still runs
-        pass
-    warnings.warn(DISAGREES, stacklevel=3)
-    return ablation.scores_of
-
-
-def fused(ablation: Ablation, shape: Sequence[int]) -> Fused | None:
-    """The fused form for inputs of `shape`; None where device, precision, model or encoding have none."""
-    dtype = PRECISIONS[ablation.precision] or dtype_of(ablation.model)
-    if dtype is None or dtype not in devices.support(ablation.device).fused:
-        return None
-    fuse = fused_on_cpu if ablation.device.type == "cpu" else fused_on_cuda
-    return fuse(ablation, shape, dtype)
-
-
-def fused_on_cuda(ablation: Ablation, shape: Sequence[int], dtype: torch.dtype) -> Fused | None:
-    """Copies written by one kernel in the layout that the network, cut into blocks and filled up, reads."""
-    network = folded(ablation.model, shape, dtype)
-    if network is None:
-        return None
-    layout = layout_of(ablation.encoding, shape, network.block, network.padding, network.channels)
-    if layout is None:
-        return None
-    table = layout.to(ablation.device)
-    prepare = on_cuda.step if ablation.device.type == "cuda" else (lambda part: part)
-    return Fused(
-        ablation, lambda inputs, which, masks: table.copies(inputs, which, masks, dtype), network.prepared(prepare)
-    )
-
-
-def fused_on_cpu(ablation: Ablation, shape: Sequence[int], dtype: torch.dtype) -> Fused | None:
-    """Copies with channels innermost, chosen between the input as it is shown and as NULL."""
-    network = folded(ablation.model, shape, dtype, filled=False)
-    encoding = ablation.encoding
-    if network is None or not shown.chooses(encoding, shape[0]) or network.channels != encoding.channels(shape[0]):
-        return None
-    return Fused(
-        ablation,
-        lambda inputs, which, masks: shown.copies(encoding, inputs, which, masks, dtype),
-        network.prepared(on_cpu.step),
-    )
-
-
-def agrees(quick: Scorer, ablation: Ablation, first: torch.Tensor) -> bool:
-    """Whether the two forms give the same finite scores, but for rounding, to copies of `first` and of noise."""
-    noise = torch.rand(first.shape, generator=torch.Generator().manual_seed(0)).to(first)
-    draws = torch.arange(TRIED, device=ablation.device)
-    which = 2 * draws // TRIED
-    arguments = (torch.cat((first, noise)), which, 0, which, draws)
-    plain, others = ablation.scores_of(*arguments).float(), quick(*arguments)
-    rounding = ROUNDING.get(others.dtype, ROUNDING_OF_HALF)
-    finite = torch.isfinite(plain).all(dim=1)
-    if not torch.equal(finite, torch.isfinite(others).all(dim=1)):
-        return False
-    one, other = plain[finite], others[finite].float()
-    return not len(one) or bool(((one - other).abs() <= rounding * one.abs().max()).all())
-
-
-class Fused:
-    """Masks, copies and the folded network, one after the other. The function is that of the model.
+@dataclass(frozen=True)
+class FusedScorer:
+    """Copies written in the layout that the fused network reads, and that network. The function is the model's.
 
     In exact arithmetic the scores are the model's; as computed they differ from the plain model's by rounding, and the
     certificate is of the classifier so computed. (That holds for overflow too: a NaN within the network may become a
     number in the ReLU of a GPU library, where the plain model's scores would not be finite.)
     """
 
-    def __init__(self, ablation: Ablation, copies: Copies, network: Network) -> None:
-        self.ablation, self.copies, self.network = ablation, copies, network
+    copies: Scorer
+    network: Callable[[torch.Tensor], torch.Tensor]
 
-    def __call__(
-        self, inputs: torch.Tensor, which: torch.Tensor, seed: int, examples: torch.Tensor, draws: torch.Tensor
-    ) -> torch.Tensor:
-        """The scores: [rows, classes]."""
-        return self.scores_by(inputs, which, self.ablation.scheme.masks_at(seed, examples, draws))
-
-    def scores_by(self, inputs: torch.Tensor, which: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
-        """The same for masks that are at hand, a row of them for each copy."""
+    def __call__(self, inputs: torch.Tensor, which: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
+        """[rows, classes]: the scores of inputs[which[r]] ablated by masks[r], for each row r."""
         return self.network(self.copies(inputs, which, masks))
+
+
+def fast_scorer(
+    model: object,
+    encoding: Encoding,
+    dtype: torch.dtype | None,
+    first: torch.Tensor,
+    masks: torch.Tensor,
+    plain: Scorer,
+) -> FusedScorer | None:
+    """The fused form of the model, computed in `dtype` on the device of `first`; None where there is none.
+
+    Before it is trusted it is compared with `plain` on copies of `first`, a batch of one input, and of noise, ablated
+    by `masks`. Where it gives other scores or fails, a warning says so and there is none.
+    """
+    try:
+        scorer = fused_scorer(model, encoding, dtype, first.shape[1:], first.device)
+        if scorer is None or agrees(scorer, plain, first, masks):
+            return scorer
+    except Exception:  # a library or compiler that lacks something; the model itself still runs
+        pass
+    warnings.warn(DISAGREES, stacklevel=4)
+    return None
+
+
+def fused_scorer(
+    model: object, encoding: Encoding, dtype: torch.dtype | None, shape: Sequence[int], device: torch.device
+) -> FusedScorer | None:
+    """The fused form for inputs of `shape`; None where device, dtype, model or encoding have none."""
+    if dtype is None or dtype not in devices.support(device).fused:
+        return None
+    fuse = fuse_on_cpu if device.type == "cpu" else fuse_on_cuda
+    return fuse(model, encoding, dtype, shape, device)
+
+
+def fuse_on_cuda(
+    model: object, encoding: Encoding, dtype: torch.dtype, shape: Sequence[int], device: torch.device
+) -> FusedScorer | None:
+    """Copies written by one kernel in the layout that the network, cut into blocks and filled up, reads."""
+    network = folded(model, shape, dtype)
+    if network is None:
+        return None
+    layout = layout_of(encoding, shape, network.block, network.padding, network.channels)
+    if layout is None:
+        return None
+    table = layout.to(device)
+    prepare = on_cuda.step if device.type == "cuda" else (lambda part: part)
+    return FusedScorer(
+        lambda inputs, which, masks: table.copies(inputs, which, masks, dtype), network.prepared(prepare)
+    )
+
+
+def fuse_on_cpu(
+    model: object, encoding: Encoding, dtype: torch.dtype, shape: Sequence[int], device: torch.device
+) -> FusedScorer | None:
+    """Copies with channels innermost, chosen between the input as it is shown and as NULL."""
+    network = folded(model, shape, dtype, filled=False)
+    if network is None or not encode.chooses(encoding, shape[0]) or network.channels != encoding.channels(shape[0]):
+        return None
+    return FusedScorer(
+        lambda inputs, which, masks: encode.copies(encoding, inputs, which, masks, dtype),
+        network.prepared(on_cpu.step),
+    )
+
+
+def agrees(scorer: Scorer, plain: Scorer, first: torch.Tensor, masks: torch.Tensor) -> bool:
+    """Whether the two give the same finite scores, but for rounding, to copies of `first` and of noise."""
+    noise = torch.rand(first.shape, generator=torch.Generator().manual_seed(0)).to(first)
+    which = 2 * torch.arange(len(masks), device=first.device) // len(masks)
+    arguments = torch.cat((first, noise)), which, masks
+    expected, others = plain(*arguments).float(), scorer(*arguments)
+    rounding = ROUNDING.get(others.dtype, ROUNDING_OF_HALF)
+    finite = torch.isfinite(expected).all(dim=1)
+    if not torch.equal(finite, torch.isfinite(others).all(dim=1)):
+        return False
+    one, other = expected[finite], others[finite].float()
+    return not len(one) or bool(((one - other).abs() <= rounding * one.abs().max()).all())

@@ -1,0 +1,266 @@
+"""Tables of the pages from what the benchmarks printed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from pathlib import Path
+
+from results.markdown import markdown
+from sparsecert.training.plans import Rates, find_plan, format_duration, format_plan
+
+RESULTS = Path(__file__).resolve().parent
+NETWORKS = {
+    "mnist-cnn": "MNIST CNN, k = 45",
+    "resnet18-cifar": "CIFAR ResNet-18, k = 75",
+    "resnet50": "ResNet-50 at 224 px, k = 1,000",
+}
+SAMPLES = 1_000 + 10_000
+
+
+def printed(name: str) -> str:
+    """A file of what a benchmark printed."""
+    return (RESULTS / f"{name}.txt").read_text()
+
+
+def found(pattern: str, text: str) -> list[tuple[str, ...]]:
+    """The groups of each line that fits; none is an error."""
+    lines = [tuple(fit.groups()) for fit in re.finditer(pattern, text, re.MULTILINE)]
+    if not lines:
+        raise SystemExit(f"nothing was printed like {pattern!r}")
+    return lines
+
+
+def number(text: str) -> float:
+    """A number with commas."""
+    return float(text.replace(",", ""))
+
+
+@cache
+def speeds() -> list[list[str]]:
+    """For the H200 in bf16 and the CPU in fp32 and bf16: what `benchmarks.speed` printed, in the page's order."""
+    runs = [printed("speed-h200"), *printed("bench-cpu").split("$ python -m benchmarks.speed")[1:]]
+    columns = []
+    for run in runs:
+        ((images, samples),) = found(r": ([\d.,]+) images/s.*, ([\d,]+) samples/s$", run)
+        ((share,),) = found(r"TFLOP/s, ([\d.]+%) of the matrix rate$", run)
+        ((masks, encoding),) = found(r"masks ([\d.]+)%, encoding ([\d.]+)%, network", run)
+        training = {at_once: time for at_once, time in found(r"^training, (\d+) at once: ([\d,]+) s for", run)}
+        times = (training.get(at_once, "") for at_once in ("1", "21"))
+        columns.append([images, samples, share, f"{number(masks) + number(encoding):.1f}%", *times])
+    return columns
+
+
+def rates() -> str:
+    """What a GPU and a CPU do in a second."""
+    names = (
+        "images certified a second",
+        "samples a second",
+        "share of the rate of large matrix products",
+        "masks and encoding, share of a pass",
+        "400 epochs, seconds for one k alone",
+        "400 epochs, seconds for each of 21 k at once",
+    )
+    headers = "", "NVIDIA H200, bf16", "two x86_64 cores, fp32", "the same, bf16"
+    return markdown(headers, zip(names, *speeds(), strict=True))
+
+
+@cache
+def engines(device: str) -> dict[str, dict[str, str]]:
+    """For each network: copies a second by each way, and by the engine in bf16 two shares."""
+    networks = {}
+    for part in printed(f"engine-{device}").split("\n\n")[1:]:
+        ways = found(r"^((?:plain|engine), (?:fp32|bf16))(?:, batches of \d+)?: ([\d,]+) copies/s", part)
+        ((masks, encoding, share),) = found(
+            r"masks ([\d.]+)%, encoding ([\d.]+)%.*\nengine, bf16: .*, ([\d.]+%) of the matrix rate$", part
+        )
+        shares = {"matrix rate": share, "masks and encoding": f"{number(masks) + number(encoding):.1f}%"}
+        networks[NETWORKS[part.split(",")[0]]] = {way: rate for way, rate in ways} | shares
+    return networks
+
+
+def engine() -> str:
+    """The engine beside the plain rendering."""
+    ways = "plain, fp32", "plain, bf16", "engine, fp32", "engine, bf16", "matrix rate", "masks and encoding"
+    headers = "copies a second", *ways[:4], "share of the matrix rate", "masks and encoding, share of a pass"
+    rows = (
+        (f"{network}, {where}", *(known[way] for way in ways))
+        for where, device in (("H200", "h200"), ("two cores", "cpu"))
+        for network, known in engines(device).items()
+    )
+    return markdown(headers, rows)
+
+
+def compiled() -> str:
+    """The engine's networks beside those that `torch.compile` makes."""
+    lines = found(
+        r"^([\w-]+), k = (?:.*\n)+?network alone, bf16, ([\d,]+) copies a pass, copies/s: "
+        r"fused ([\d,]+), compiled ([\d,]+), plain module ([\d,]+)\n  fused / compiled ([\d.]+)",
+        printed("engine-compiled-h200"),
+    )
+    headers = "the network alone, copies a second", "copies a pass", "engine", "compiled", "plain module", "ratio"
+    return markdown(headers, ((NETWORKS[name], *numbers) for name, *numbers in lines))
+
+
+def networks() -> str:
+    """The same as images a second."""
+    headers = "", "H200, bf16: copies a second", "share of the matrix rate", "1,000 + 10,000 samples, images a second"
+    rows = (
+        (name, known["engine, bf16"], known["matrix rate"], f"{number(known['engine, bf16']) / SAMPLES:,.1f}")
+        for name, known in engines("h200").items()
+    )
+    return markdown(headers, rows)
+
+
+def hundred_million() -> str:
+    """What 10^8 images would take: arithmetic."""
+    rows = []
+    for name, known in engines("h200").items():
+        seconds = 1e8 * SAMPLES / number(known["engine, bf16"])
+        rows.append((name, f"{seconds / 3_600:,.1f}", *(format_duration(seconds / gpus) for gpus in (64, 1_024))))
+    return markdown(("", "GPU hours", "on 64 such GPUs", "on 1,024"), rows)
+
+
+def growth(pattern: str, *headers: str) -> str:
+    """What `benchmarks.growth` printed of one thing that grows: its size, then numbers of the H200 and of two cores."""
+
+    def sizes(device: str) -> dict[str, list[str]]:
+        lines = found(pattern, printed(f"growth-{device}"))
+        return {re.sub(" +", " ", size): list(map(in_full, numbers)) for size, *numbers in lines}
+
+    gpu, cpu, absent = sizes("h200"), sizes("cpu"), [""] * (len(headers) // 2)
+    return markdown(headers, ((size, *gpu.get(size, absent), *cpu.get(size, absent)) for size in gpu | cpu))
+
+
+def in_full(text: str) -> str:
+    """A large number without its exponent."""
+    return f"{float(text):,.0f}" if "e+" in text else text
+
+
+def memory() -> str:
+    """Peaks from a small run to a large one."""
+    peaks = found(r"^(.+): peak ([\d,]+) MiB", printed("sizes-cpu"))
+    rows = [(small, large, f"{low} to {high} MiB", "") for (small, low), (large, high) in pairs(peaks)]
+    peaks = found(r"^(.+): peak .*, tensors on the GPU ([\d,]+) MiB", printed("sizes-h200"))
+    rows += [(small, large, "", f"{low} to {high} MiB") for (small, low), (large, high) in pairs(peaks)]
+    return markdown(("from", "to", "two cores", "H200"), rows)
+
+
+def pairs(lines: Sequence[tuple[str, ...]]) -> Iterable[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """The first and the second, the third and the fourth, and so on."""
+    return zip(lines[::2], lines[1::2], strict=True)
+
+
+def busy() -> str:
+    """A CPU run beside another process, by how threads wait."""
+    names = {"default": "torch's default: spin", "sleeping": "ours: sleep", "one thread": "one thread"}
+    lines = found(
+        r"^ *(default|sleeping|one thread): ([\d.]+) s .*, ([\d.]+) s .*, ratio ([\d.]+)$", printed("busy-cpu")
+    )
+    headers = "threads that wait", "idle, s an image", "beside a busy process, s", "ratio"
+    return markdown(headers, ((names[name], *numbers) for name, *numbers in lines))
+
+
+def workers() -> str:
+    """Ray on two cores."""
+    text = printed("workers-cpu")
+    ((alone,),) = found(r"^without Ray: ([\d.]+) images/s", text)
+    some = found(r"^(\d+) workers: ([\d.]+) images/s, ([\d.]+) times one.*after ([\d.]+) s$", text)
+    headers = "workers", "images a second", "times one worker", "first results after, s"
+    return markdown(headers, [("without Ray", alone, "", ""), *some])
+
+
+def service() -> str:
+    """Clients that ask the service at the same time."""
+    levels = found(r"^ +" + r" +".join([r"([\d.,]+)"] * 9) + "$", printed("service-cpu"))
+    headers = (
+        *("clients", "requests a second", "p50, ms", "p99, ms", "refused for a moment", "lost"),
+        *("requests a pass", "memory, MiB"),
+    )
+    return markdown(headers, ((clients, rate, *others) for clients, rate, _, *others in levels))
+
+
+def foolbox() -> str:
+    """Our Pointwise attack and Foolbox's."""
+    names = {
+        "Foolbox PointwiseAttack": "Foolbox",
+        "sparsecert Pointwise, 0 rounds": "ours as published (`--rounds 0`)",
+        "sparsecert Pointwise, 20 rounds": "ours by default, 20 rounds of fresh noise",
+    }
+    lines = found(
+        r"^(.+): median ([\d.]+), mean ([\d.]+), \d+ failures, ([\d,]+) queries", printed("foolbox-pointwise-cpu")
+    )
+    headers = "attack", "median, pixels", "mean, pixels", "queries an image"
+    return markdown(headers, ((names[name], *numbers) for name, *numbers in lines))
+
+
+def attack_cost() -> str:
+    """Queries that are answered by fresh masks, and those of our search."""
+    names = {
+        "fresh masks": "fresh copies for every query, as in the paper",
+        "error 0.05": "the same masks, each query settled by a test (`--error 0.05`), as above",
+        "error 0": "the same masks, no query settled early (`--error 0`)",
+    }
+    lines = found(
+        r"^ +(fresh masks|error [\d.]+) +[\d,]+ +([\d,]+) +[\d,]+ +([\d.]+)x +\d+ +([\d.]+) +([\d.]+) ",
+        printed("attack-cost-h200"),
+    )
+    headers = "answers", "base evaluations", "times fewer", "median, pixels", "mean, pixels"
+    return markdown(headers, ((names[name], *numbers) for name, *numbers in lines))
+
+
+def of_tables(start: str) -> str:
+    """The table of what `benchmarks.tables` printed that has such a heading."""
+    (made,) = (part for part in printed("tables-cpu").split("\n\n") if part.startswith(start))
+    return made.strip()
+
+
+def plan() -> str:
+    """What ImageNet would take by these rates, and the command that computes it."""
+    of_paper = printed("training-h200").split("\npaper-imagenet, ")[1]
+    ((training,),) = found(r"^from memory: ([\d,]+) ablated images/s", of_paper)
+    known = Rates(number(training), number(engines("h200")[NETWORKS["resnet50"]]["engine, bf16"]))
+    options = f"--training-rate {known.training:.0f} --certifying-rate {known.certifying:.0f}"
+    command = f"```console\n$ sparsecert info --plan imagenet {options}\n```"
+    return f"{command}\n\n```text\n{format_plan(find_plan('imagenet'), known)}\n```"
+
+
+COPIES = r"+([\d,]+) copies/s"
+BLOCKS: dict[str, Callable[[], str]] = {
+    # docs/results.md
+    "attack-cost": attack_cost,
+    # docs/scaling.md
+    "rates": rates,
+    "engine": engine,
+    "compiled": compiled,
+    "samples": lambda: growth(
+        rf"^n = +([\d,]+): {COPIES}, (\S+) s an image",
+        *("n", "H200, copies a second", "seconds an image", "two cores, copies a second", "seconds an image"),
+    ),
+    "images": lambda: growth(
+        r"^ +([\d,]{2,} images(?:, sequential)?): +([\d.,]+) images/s",
+        *("", "H200, images a second", "two cores, images a second"),
+    ),
+    "host": lambda: growth(
+        r"^host, +([\d,]+ classes, .+): (\d+) us an image",
+        *("microseconds an image", "host of the H200", "two cores"),
+    ),
+    "retained": lambda: growth(rf"^k = +(\d+): {COPIES}", "k of 784", "H200, copies a second", "two cores"),
+    "classes": lambda: growth(rf"^ *([\d,]+) classes: {COPIES}", "classes", "H200, copies a second", "two cores"),
+    "units": lambda: growth(
+        r"^d = +([\d,]+, k = +[\d,]+): masks (\S+) us a copy, encoding (\S+) us a copy",
+        *("d", "H200: masks, microseconds a copy", "encoding", "two cores: masks", "encoding"),
+    ),
+    "networks": networks,
+    "memory": memory,
+    "busy": busy,
+    "workers": workers,
+    "hundred-million": hundred_million,
+    # docs/service.md, docs/attacks.md, docs/tables.md, docs/imagenet.md
+    "service": service,
+    "foolbox": foolbox,
+    "tables-certified": lambda: of_tables("| data set | features"),
+    "tables-attacked": lambda: of_tables("| data set | k | defender"),
+    "plan": plan,
+}

@@ -1,0 +1,218 @@
+"""Tables of the pages from the records: those of the study of the paper, and those of the demo and other runs here."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache, partial
+from pathlib import Path
+
+from results.markdown import markdown, rows_of, shown
+from results.printed import RESULTS, speeds
+from sparsecert import records
+from sparsecert.demo import Demo
+from sparsecert.reports import Gap, Summary, compute_gap, summarise
+from sparsecert.reports.attack_tables import format_magnitude
+from sparsecert.reports.comparison import Table, format_median, format_percent
+from sparsecert.schemes import SchemeSpec
+from studies.levine_feizi_2020 import Study
+from studies.levine_feizi_2020.attacked import PUBLISHED, Attacked
+from studies.levine_feizi_2020.base_tables import base_table
+from studies.levine_feizi_2020.exact import choices_of, exact_table
+from studies.levine_feizi_2020.fixed_masks import FixedRow, fixed_rows
+from studies.levine_feizi_2020.patches import choices_of as patches_of
+from studies.levine_feizi_2020.patches import patches_table
+from studies.levine_feizi_2020.published import published_medians, published_patches
+from studies.levine_feizi_2020.recipes import recipes
+from studies.levine_feizi_2020.study import RESULTS as STUDY
+from studies.levine_feizi_2020.table_2 import table_2
+from studies.levine_feizi_2020.table_6 import table_6
+from studies.levine_feizi_2020.table_7 import table_7
+from studies.levine_feizi_2020.tables import table
+
+FIXED_EPOCHS = {"mnist": 200, "cifar10": 100}
+PATCH_EPOCHS = {"mnist": 200, "cifar10": None}
+
+
+@cache
+def certified(name: str, data: str) -> Table:
+    """A table of certificates over k."""
+    return table(Study(STUDY, data=data), name)
+
+
+def some_rows(name: str, data: str, *keeps: int) -> str:
+    """Those of its rows."""
+    made = certified(name, data)
+    return shown(replace(made, rows=tuple(row for row in made.rows if int(row[0]) in keeps)))
+
+
+@cache
+def fixed_row(data: str, choice: SchemeSpec, epochs: int | None) -> FixedRow:
+    """What one fixed set of masks certifies."""
+    (row,) = fixed_rows(Study(STUDY, data=data, epochs=epochs), [choice])
+    return row
+
+
+def exact(data: str) -> str:
+    """Fixed sets of masks."""
+    epochs = FIXED_EPOCHS[data]
+    rows = [fixed_row(data, choice, epochs) for choice in choices_of(data)]
+    return shown(exact_table(Study(STUDY, data=data, epochs=epochs), rows))
+
+
+def patches(data: str) -> str:
+    """Bands and blocks against patches."""
+    epochs = PATCH_EPOCHS[data]
+    rows = [fixed_row(data, choice, epochs) for choice in patches_of(data)]
+    return shown(patches_table(Study(STUDY, data=data, epochs=epochs), rows))
+
+
+@cache
+def photographs() -> Table:
+    """Imagenette below ImageNet."""
+    return table_6(Study(STUDY, data="imagenette", epochs=20))
+
+
+@cache
+def attacked() -> Table:
+    """The Pointwise attack; its figure is drawn into a temporary folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "mnist").symlink_to(STUDY / "mnist")
+        (made,) = table_2(Attacked(Study(Path(folder)))).tables
+    measured = made.headers.index("accuracy measured")
+    return replace(made, rows=tuple(row for row in made.rows if row[measured] != "-"))
+
+
+@cache
+def gap() -> Gap:
+    """The attack on our model and its certificates, for the same images."""
+    found = Attacked(Study(STUDY))
+    findings = found.findings(found.ours, PUBLISHED)
+    certificates, reason = found.certificates(findings)
+    assert certificates is not None, reason
+    return compute_gap(certificates, findings, summarise(certificates, bound="two-sided"))
+
+
+def attack_gap() -> str:
+    """How far the attack stays from the certificates."""
+    headers = "certified", "misclassified within the radius", "median certified radius", "median attacked"
+    medians = format_median(gap().median_certified), format_magnitude(gap().median_attacked)
+    return markdown(headers, [(str(gap().certified), str(len(gap().broken)), *medians)])
+
+
+@cache
+def summary(name: str, bound: str | None = None) -> Summary:
+    """A run with the shipped model of k = 45: the study's, or by sequential sampling one of those here."""
+    folder = STUDY if name == "certify" else RESULTS
+    return summarise(records.read(folder / "mnist" / "k45" / f"{name}.jsonl.xz"), bound=bound)
+
+
+def fewer_samples() -> str:
+    """A fixed number of samples beside as many as each radius needs."""
+    runs = {
+        ("two-sided", "fixed"): summary("certify", "two-sided"),
+        ("two-sided", "sequential"): summary("certify-sequential"),
+        ("one-sided", "fixed"): summary("certify", "one-sided"),
+        ("one-sided", "sequential"): summary("certify-sequential-one-sided"),
+    }
+    rhos = range(max(len(run.certified_accuracy) for run in runs.values()))
+    headers = "bound", "sampling", "samples an image", "median", "rho = 0", *map(str, rhos[1:])
+    rows = (
+        (
+            *of,
+            f"{run.mean_samples:,.0f}",
+            format_median(run.median),
+            *(f"{100 * x:.2f}" for x in run.certified_accuracy),
+        )
+        for of, run in runs.items()
+    )
+    return markdown(headers, rows)
+
+
+def at_least_8() -> str:
+    """Is the radius 8 or more?"""
+    asked = summary("certify-at-least-8")
+    assert asked.answers is not None
+    shares = (format_percent(count / asked.inputs) for count in asked.answers.values())
+    return markdown(("samples an image", *asked.answers), [(f"{asked.mean_samples:,.0f}", *shares)])
+
+
+def first_minute() -> str:
+    """What `make run` prints, without its notes."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "mnist-sample").symlink_to(RESULTS / "mnist-sample")
+        fixed, random = (made for made, _ in Demo(Path(folder)).run())
+    headers = "", "28 fixed masks, exact", "best published", "k = 45, alpha = 0.05", "published"
+    rows = zip(fixed.rows, random.rows, strict=True)
+    return markdown(headers, ((name, *of_fixed, *of_random) for (name, *of_fixed), (_, *of_random) in rows))
+
+
+def beyond() -> str:
+    """The headline numbers of what goes beyond the paper's tables."""
+
+    def by_lattice(data: str, parts: int) -> tuple[str, str]:
+        row = fixed_row(data, SchemeSpec.parse(f"lattice-{parts}x1"), FIXED_EPOCHS[data])
+        return format_median(row.run_off.median), str(published_medians("partitions").of(data))
+
+    bands = fixed_row("cifar10", SchemeSpec.parse("bands-4"), PATCH_EPOCHS["cifar10"]).run_off
+    (patch,) = published_patches("patches").rows
+    ours = rows_of(attacked())[-1]
+    imagenette = next(row for row in rows_of(photographs()) if row["k"] == "1000")
+    fixed, sequential = summary("certify", "two-sided"), summary("certify-sequential")
+    rows = (
+        ("median certified by 28 fixed masks", "MNIST", *by_lattice("mnist", 28)),
+        ("median certified by 40 fixed masks", "MNIST", *by_lattice("mnist", 40)),
+        ("median certified by 64 fixed masks", "CIFAR-10", *by_lattice("cifar10", 64)),
+        (
+            f"certified against every patch of {patch.side} x {patch.side} pixels, bands of 4 columns",
+            "CIFAR-10",
+            format_percent(bands.certified_accuracy_at(patch.side) or 0.0),
+            f"{patch.certified:.1f}%",
+        ),
+        ("median that the Pointwise attack needs, k = 45", "MNIST", ours["median measured"], ours["median published"]),
+        (
+            "certified images misclassified within their radius, k = 45",
+            "MNIST",
+            f"{len(gap().broken)} of {gap().certified}",
+            "",
+        ),
+        (
+            f"samples an image, k = 45: sequential, instead of {fixed.mean_samples:,.0f}",
+            "MNIST",
+            f"{sequential.mean_samples:,.0f}",
+            "",
+        ),
+        ("accuracy (abstained), k = 1,000", "Imagenette, 224 x 224", imagenette["accuracy"], ""),
+        ("median certified, k = 1,000", "Imagenette, 224 x 224", imagenette["median"], ""),
+        ("images certified a second on one H200, k = 45", "MNIST", speeds()[0][0], ""),
+        ("images certified a second on two x86_64 cores, k = 45", "MNIST", speeds()[2][0], ""),
+    )
+    return markdown(("", "data", "measured", "published"), rows)
+
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    # README.md
+    "first-minute": first_minute,
+    "some-of-table-1": lambda: some_rows("table-1", "mnist", 15, 30, 45, 65, 100),
+    "some-of-table-3": lambda: some_rows("table-3", "cifar10", 20, 25, 50, 75, 150),
+    "beyond": beyond,
+    # docs/results.md
+    "table-1": lambda: shown(certified("table-1", "mnist")),
+    "table-8-mnist": lambda: shown(certified("table-8-mnist", "mnist")),
+    "fewer-samples": fewer_samples,
+    "at-least-8": at_least_8,
+    "exact-mnist": partial(exact, "mnist"),
+    "patches-mnist": partial(patches, "mnist"),
+    "table-7": lambda: shown(table_7(Study(STUDY / "table-7", limit=1_000, epochs=200))),
+    "table-2": lambda: shown(attacked()),
+    "attack-gap": attack_gap,
+    "table-3": lambda: shown(certified("table-3", "cifar10")),
+    "table-8-cifar10": lambda: shown(certified("table-8-cifar10", "cifar10")),
+    "exact-cifar10": partial(exact, "cifar10"),
+    "patches-cifar10": partial(patches, "cifar10"),
+    "recipes": lambda: shown(recipes(Study(STUDY, data="cifar10")), without=["training time"]),
+    "table-4": lambda: shown(base_table(Study(STUDY, data="cifar10"), "table-4")),
+    "table-5": lambda: shown(base_table(Study(STUDY, data="cifar10", epochs=20), "table-5")),
+    "table-6": lambda: shown(photographs()),
+}

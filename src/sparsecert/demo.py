@@ -1,0 +1,221 @@
+"""The paper's headline in a minute: the shipped models on the shipped digits, beside the published figures.
+
+OUT/mnist-sample/lattice-28x1/certify.jsonl        28 fixed masks, exact: the first answers within seconds
+OUT/mnist-sample/k45/certify-sequential.jsonl      k = 45, as many samples as each radius needs
+OUT/mnist-sample/k45/certify.jsonl                 k = 45, a fixed number of samples, if one is asked for
+OUT/figures/headline, digits                       certified accuracy, and the first digits
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sparsecert import datasets, records
+from sparsecert.cli.progress import inputs_bar
+from sparsecert.datasets import Dataset
+from sparsecert.errors import InputError
+from sparsecert.modelfile import shipped_models
+from sparsecert.procedures.exact import Exact
+from sparsecert.procedures.sequential import Sequential
+from sparsecert.records import Record, Records, find_records
+from sparsecert.reports import Summary, summarise, write_curves
+from sparsecert.reports.comparison import (
+    NOT_APPLICABLE,
+    Table,
+    format_median,
+    format_percent,
+    run_settings,
+    settings_line,
+)
+from sparsecert.reports.drawing import write_figure
+from sparsecert.reports.pictures import image, retained, show, with_null
+from sparsecert.runs import certify_dataset
+from sparsecert.schemes import FixedMasks, from_config
+from sparsecert.smoothed import Smoothed
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+DATA = "mnist-sample"
+SHOWN = 8
+RHOS = 1, 4, 8, 11
+AS_PUBLISHED = "for the paper's 1,000 + 10,000 samples an image: sparsecert demo --n0 1000 --n 10000"
+ACCURACY, MEDIAN = "accuracy (abstained)", "median certified robustness"
+
+
+@dataclass(frozen=True)
+class Published:
+    """Numbers as printed, and where."""
+
+    source: str
+    median: int
+    accuracy: str = NOT_APPLICABLE
+
+
+PAPER = Published(
+    "Levine & Feizi, Robustness Certificates for Sparse Adversarial Attacks by Randomized Ablation, AAAI 2020 "
+    "(arXiv:1911.09272), Table 1",
+    median=8,
+    accuracy="96.72% (0.45%)",
+)
+N0, N, ALPHA = 1_000, 10_000, 0.05  # the paper's
+PARTITIONS = Published(
+    "Hammoudeh & Lowd, Provable Robustness Against a Union of L0 Adversarial Attacks, AAAI 2024 (arXiv:2302.11628), "
+    "abstract",
+    median=12,
+)
+
+
+@dataclass
+class Demo:
+    """The demo's settings; n0 and n None: sequential sampling, limit None: all 100 digits."""
+
+    out: Path
+    device: str = "cpu"
+    precision: str | None = None
+    seed: int = 0
+    limit: int | None = None
+    n0: int | None = None
+    n: int | None = None
+
+    @cached_property
+    def data(self) -> Dataset:
+        """The digits."""
+        return datasets.load(DATA)
+
+    def run(self) -> Iterator[tuple[Table, list[Path]]]:
+        """Each table as soon as its digits are certified, with the figures that were drawn; a rerun resumes.
+
+        First 28 fixed masks, then k = 45 by sequential sampling, or by the numbers of samples asked for.
+        """
+        fixed = self._certified("mnist-lattice-28", "lattice-28x1/certify.jsonl", 28, procedure=Exact())
+        exact = summarise(fixed)
+        yield _exact_table(fixed, exact), []
+        how: dict[str, Any] = {"alpha": ALPHA, "seed": self.seed}
+        if self.n0 is None and self.n is None:
+            how["procedure"] = Sequential(n0=N0)
+            random = self._certified("mnist-k45", "k45/certify-sequential.jsonl", None, **how)
+        else:
+            n0, n = self.n0 or N0, self.n or N
+            random = self._certified("mnist-k45", "k45/certify.jsonl", n0 + n, n0=n0, n=n, **how)
+        sampled = summarise(random)
+        drawn = write_curves([exact, sampled], self.out / "figures" / "headline")
+        drawn += write_figure(lambda: _digits(self.data, fixed, random), self.out / "figures" / "digits")
+        yield _sampled_table(random, sampled), drawn
+
+    def _certified(self, name: str, file: str, copies: int | None, **how: Any) -> Records:
+        """The records of a shipped model: read if they are compressed, else made, or what is missing of them."""
+        path = self.out / DATA / file
+        there = find_records(path)
+        if there is not None and there != path:
+            found = records.read(there)
+            self._check(found)
+            return found
+        model = shipped_models()[name]
+        smoothed = Smoothed.load(model, device=self.device, precision=self.precision)
+        with inputs_bar(
+            f"certifying {path.parent.name}", len(self.data.spaced_indices(self.limit)), copies
+        ) as on_progress:
+            certify_dataset(smoothed, model, self.data, path, limit=self.limit, on_progress=on_progress, **how)
+        return records.read(path)
+
+    def _check(self, found: Records) -> None:
+        """Refuses records that were made with other settings."""
+        there = {**found.header.run, "inputs": found.header.run["data"]["inputs"]}
+        wanted = {"seed": self.seed, "precision": self.precision, "n0": self.n0, "n": self.n}
+        wanted["inputs"] = len(self.data.spaced_indices(self.limit))
+        for key, value in wanted.items():
+            if key in there and value is not None and there[key] != value:
+                raise InputError(
+                    f"{found.path} was made with {key} {there[key]}, not {value}; name another --out folder"
+                )
+
+
+def _exact_table(found: Records, exact: Summary) -> Table:
+    digits = [f"{line.label} ({line.radius})" for line in _first(found)]
+    rows = (
+        (ACCURACY, format_percent(exact.accuracy), PARTITIONS.accuracy),
+        (MEDIAN, format_median(exact.median), format_median(PARTITIONS.median)),
+        *_certified_rows(exact),
+    )
+    notes = (
+        _settings(exact),
+        f"the first digits, each with the number of pixels that it is certified against: {', '.join(digits)}",
+        "all 28 masks vote and nothing is estimated, so a certificate always holds: there is no alpha",
+        _uncertain(exact),
+        f"published, the largest median of any number of masks: {PARTITIONS.source}",
+    )
+    return Table(("", "measured", "published"), rows, "MNIST, 28 fixed masks of 28 of 784 pixels each", notes)
+
+
+def _sampled_table(found: Records, sampled: Summary) -> Table:
+    rows = [
+        (ACCURACY, f"{format_percent(sampled.accuracy)} ({format_percent(sampled.abstained)})", PAPER.accuracy),
+        (MEDIAN, format_median(sampled.median), format_median(PAPER.median)),
+        *_certified_rows(sampled),
+    ]
+    fixed = found.header.run.get("sampling") is None
+    if fixed:
+        by_corollary_1 = format_median(summarise(found, bound="one-sided").median)
+        rows.insert(2, (f"{MEDIAN} by Corollary 1", by_corollary_1, format_median(PAPER.median)))
+    notes = (
+        _settings(sampled),
+        _uncertain(sampled),
+        f"published for all 10,000 test images, medians by Corollary 1; measured by Corollary 2: {PAPER.source}",
+        *(() if fixed else (AS_PUBLISHED,)),
+    )
+    return Table(("", "measured", "published"), tuple(rows), "MNIST, k = 45 of 784 pixels retained", notes)
+
+
+def _certified_rows(summary: Summary) -> Iterator[tuple[str, str, str]]:
+    for rho in RHOS:
+        share = format_percent(summary.certified_accuracy_at(rho) or 0.0)
+        yield f"certified against {_pixels(rho)}", share, NOT_APPLICABLE
+
+
+def _settings(summary: Summary) -> str:
+    return settings_line({name: text for name, text in run_settings(summary).items() if name != "bound"})
+
+
+def _uncertain(summary: Summary) -> str:
+    error = 50 / summary.inputs**0.5
+    return (
+        f"measured on {summary.inputs} evenly spaced MNIST test images: a share near one half is uncertain by "
+        f"{error:.1f} points (one standard error), and so is where the median falls"
+    )
+
+
+def _first(found: Records) -> list[Record]:
+    """The records of the first digits."""
+    return sorted(found.lines, key=lambda line: line.example)[:SHOWN]
+
+
+def _pixels(count: int) -> str:
+    return "1 pixel" if count == 1 else f"{count} pixels"
+
+
+def _digits(data: Dataset, fixed: Records, random: Records) -> Figure:
+    """The first digits: as they are, and a copy by each kind of mask with what is certified."""
+    from matplotlib.figure import Figure
+
+    run = random.header.run
+    masks, scheme = from_config(fixed.header.run["scheme"]), from_config(run["scheme"])
+    assert isinstance(masks, FixedMasks)
+    figure = Figure(figsize=(SHOWN * 1.1, 4.6), layout="constrained")
+    kinds = f"{len(masks.table)} fixed masks (exact), and by random masks of {run['scheme']['keep']} pixels (two-sided)"
+    figure.suptitle(f"MNIST digits, a copy of each, and the answer certified by {kinds}", fontsize=9)
+    lines = {line.example: line for line in random.lines}
+    for place, exact in enumerate(_first(fixed)):
+        grey = image(data, exact.example)
+        drawn = retained(scheme, run["seed"], exact.example, 0, grey.shape)
+        one = masks.table[len(masks.table) // 2].reshape(grey.shape)
+        show(figure.add_subplot(3, SHOWN, place + 1), grey, f"a {data.classes[exact.true]}")
+        for row, (line, mask) in enumerate(((exact, one), (lines[exact.example], drawn)), start=1):
+            answer = f"{data.classes[line.label or 0]}, up to\n{_pixels(line.radius or 0)}"
+            shown = "abstains" if line.radius is None else answer
+            show(figure.add_subplot(3, SHOWN, row * SHOWN + place + 1), with_null(grey, mask), shown)
+    return figure

@@ -1,0 +1,102 @@
+"""A fixed number of samples for every input: the paper's procedure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparsecert.bounds import corrected_alpha, predicted
+from sparsecert.certificates import method_named
+from sparsecert.procedures.pipelining import Steps
+from sparsecert.procedures.procedure import Procedure, check_settings, warn_of_invalid
+from sparsecert.progress import OnProgress
+from sparsecert.results import Certifications, Predictions
+from sparsecert.schemes import ESTIMATION, PREDICTION, SELECTION, Scheme
+
+if TYPE_CHECKING:
+    import torch
+
+    from sparsecert.votes.voter import Voter
+
+
+@dataclass(frozen=True)
+class Fixed(Procedure):
+    """n0 copies choose the class; n fresh ones bound its probability and, for the two-sided bound, its rivals'.
+
+    With probability at least 1 - alpha the certified answer is g's within the radius. To predict, n copies vote, and
+    an exact binomial test at alpha decides whether the leader is g's answer.
+    """
+
+    n0: int = 1_000
+    n: int = 10_000
+    bound: str = "two-sided"
+
+    def check(self, scheme: Scheme, alpha: float | None, seed: int) -> None:
+        method_named(self.bound)
+        check_settings(scheme, seed, alpha, n0=self.n0, n=self.n)
+
+    def first_votes(self, scheme: Scheme) -> int:
+        return self.n
+
+    def most_votes(self, scheme: Scheme) -> int:
+        return self.n0 + self.n
+
+    def facts(self, scheme: Scheme, alpha: float | None, seed: int) -> dict[str, Any]:
+        samples = {"n0": int(self.n0), "n": int(self.n)}  # numpy's numbers are no JSON
+        return {**samples, **sampled_facts(alpha, seed, self.bound)}
+
+    def prediction_facts(self, scheme: Scheme, alpha: float | None, seed: int) -> dict[str, Any]:
+        assert alpha is not None
+        return {"n": int(self.n), "alpha": float(alpha), "seed": int(seed)}
+
+    def certify(
+        self,
+        voter: Voter,
+        inputs: torch.Tensor,
+        examples: Sequence[int],
+        alpha: float | None,
+        seed: int,
+        on_progress: OnProgress,
+    ) -> Steps[Certifications]:
+        assert alpha is not None
+        method, scheme = method_named(self.bound), voter.scheme
+        begun = [
+            voter.begin_count(inputs, examples, range(purpose, purpose + draws), seed, on_progress)
+            for purpose, draws in ((SELECTION, self.n0), (ESTIMATION, self.n))
+        ]
+        yield
+        selection, estimation = (counts() for counts in begun)
+        warn_of_invalid(int(selection.invalid.sum() + estimation.invalid.sum()), (self.n0 + self.n) * len(estimation))
+        certificates = tuple(
+            method.certify(selection[row], estimation[row], scheme, alpha) for row in range(len(estimation))
+        )
+        samples = np.full(len(certificates), self.n0 + self.n)
+        return Certifications(certificates, self, alpha, seed, estimation, samples, selection, scheme=scheme)
+
+    def predict(
+        self,
+        voter: Voter,
+        inputs: torch.Tensor,
+        examples: Sequence[int],
+        alpha: float | None,
+        seed: int,
+        on_progress: OnProgress,
+    ) -> Steps[Predictions]:
+        assert alpha is not None
+        level = corrected_alpha(alpha, voter.scheme, self.n)
+        begun = voter.begin_count(inputs, examples, range(PREDICTION, PREDICTION + self.n), seed, on_progress)
+        yield
+        votes = begun()
+        warn_of_invalid(int(votes.invalid.sum()), self.n * len(votes))
+        answers = tuple(predicted(votes[row], level) for row in range(len(votes)))
+        return Predictions(votes, answers, self.n, alpha, seed)
+
+
+def sampled_facts(alpha: float | None, seed: int, bound: str) -> dict[str, Any]:
+    """What a header says of certificates from masks drawn at random."""
+    assert alpha is not None
+    theorem = method_named(bound).theorem_name
+    return {"alpha": float(alpha), "seed": int(seed), "bound": bound, "certificate": theorem}

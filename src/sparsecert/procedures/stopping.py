@@ -1,0 +1,161 @@
+"""When an input has had votes enough. No torch here, and nothing that a certificate rests on.
+
+The certificate (`certificates.anytime`) holds at whatever moment the votes are stopped, so the rules here may guess,
+round and be wrong: that costs samples or radius, never soundness. The answer "no" alone is given here; it is held back
+by more than floating point can be off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from sparsecert.bounds import corrected_alpha
+from sparsecert.bounds.betting import STAKES, needed
+from sparsecert.certificates.anytime import stake_of
+from sparsecert.counts import Counts, Int64, Tally
+from sparsecert.schemes import DELTA_BITS, Scheme
+
+if TYPE_CHECKING:
+    from sparsecert.procedures.sequential import Sequential
+
+FIRST_STAGE, GROWTH = 96, 1.1  # votes in the first stage; how much they grow from stage to stage
+FIRST_SELECTION, CLEAR = 32, 3.0  # selection votes at first; standard deviations by which a clear leader leads
+RADII_AHEAD, HORIZONS = 3, 6  # how far the rule looks ahead, in radii and in moments to stop at
+ROUNDING = 1e-14  # per vote, more than the logarithm of the wealth behind a "no" is off by: its factors are 1/2 or more
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+
+def selection_stages(most: int) -> list[int]:
+    """How many selection votes there are each time the leader is looked at: twice as many as before."""
+    looks = [min(FIRST_SELECTION, most)]
+    while looks[-1] < most:
+        looks.append(min(2 * looks[-1], most))
+    return looks
+
+
+def clear(selection: Counts, rows: Int64) -> Bools:
+    """For which of these inputs more selection votes are unlikely to choose another class."""
+    first_two = np.sort(selection.votes[rows], axis=1)[:, -2:]
+    leader, rival = first_two[:, 1], first_two[:, 0] + selection.invalid[rows]
+    result: Bools = (leader > rival) & ((leader - rival) ** 2 >= CLEAR**2 * (leader + rival))
+    return result
+
+
+def estimation_stages(most: int) -> list[int]:
+    """How many votes there are at each look, a tenth more than before."""
+    looks = [min(FIRST_STAGE, most)]
+    while looks[-1] < most:
+        looks.append(min(int(np.ceil(GROWTH * looks[-1])), most))
+    return looks
+
+
+class StoppingRule:
+    """Follows a group of inputs from stage to stage, and says which need more votes.
+
+    `best` is the largest radius seen for each, as far as floating point tells, -1 for none; `at` the number of votes at
+    the stage that showed it.
+    """
+
+    def __init__(
+        self, sampling: Sequential, selections: Sequence[Tally], scheme: Scheme, alpha: float | Fraction
+    ) -> None:
+        level = corrected_alpha(alpha, scheme, sampling.most)
+        self.sampling, self.enough = sampling, needed(level)
+        stakes = [stake_of(selection, sampling.bound, sampling.most, level) for selection in selections]
+        self.stakes = np.array(stakes, dtype=np.float64) / STAKES
+        self.gaps = np.array([2 * delta / (1 << DELTA_BITS) for delta in scheme.deltas[:-1]])
+        self.best: Int64 = np.full(len(selections), -1, dtype=np.int64)
+        self.at: Int64 = np.zeros(len(selections), dtype=np.int64)
+        self.refuted: Bools = np.zeros(len(selections), dtype=np.bool_)
+
+    def update(self, rows: Int64, leader: Int64, rival: Int64, second: Int64, total: int) -> Bools:
+        """Which of the inputs `rows` are to go on, given their votes among `total`.
+
+        `leader` for the chosen class, `rival` for the largest other one, `second` for the class that came second in the
+        selection, which is fixed and so can be tested against a claim that the lead is small.
+        """
+        found = self._radii(rows, leader, rival, total)
+        improved = (found > self.best[rows]) | (self.at[rows] == 0) | ((self.best[rows] < 0) & (found < 0))
+        self.best[rows[improved]], self.at[rows[improved]] = found[improved], total
+        wanted = self.best[rows] + 1 if self.sampling.at_least is None else np.full(len(rows), self.sampling.at_least)
+        reached = (self.best[rows] >= wanted) | (wanted >= len(self.gaps))
+        asked = np.minimum(wanted, len(self.gaps) - 1)
+        self.refuted[rows] |= ~reached & self._refutes(rows, leader, second, total, asked)
+        going = ~reached & ~self.refuted[rows] & (total < self.sampling.most)
+        if self.sampling.at_least is None and going.any():
+            going[going] = self._pays(rows[going], leader[going], rival[going], total)
+        return going
+
+    def answer(self, row: int, radius: int | None) -> str | None:
+        """The answer to `at_least`, given the radius that was proved; None where nothing was asked."""
+        asked = self.sampling.at_least
+        if asked is None:
+            return None
+        if radius is not None and radius >= asked:
+            return "yes"
+        return "no" if self.refuted[row] else "undecided"
+
+    def _radii(self, rows: Int64, leader: Int64, rival: Int64, total: int) -> Int64:
+        """The largest radius at which the wealth reaches 1 / alpha, by bisection; -1 for none."""
+        low, high = np.full(len(rows), -1), np.full(len(rows), len(self.gaps))
+        while (high - low > 1).any():
+            middle = (low + high) // 2
+            gap = self.gaps[np.clip(middle, 0, len(self.gaps) - 1)]
+            proved = _log_wealth(self.stakes[rows], gap, leader, rival, total) >= self.enough
+            proved &= high - low > 1
+            low = np.where(proved, middle, low)
+            high = np.where(proved | (high - low <= 1), high, middle)
+        return low
+
+    def _refutes(self, rows: Int64, leader: Int64, second: Int64, total: int, radius: Int64) -> Bools:
+        """Whether the opposite bet, that the lead over one fixed class is below the gap, has made 1 / alpha."""
+        wealth = _log_wealth(self.stakes[rows], -self.gaps[radius], second, leader, total)
+        return wealth >= self.enough + ROUNDING * (total + 100)
+
+    def _pays(self, rows: Int64, leader: Int64, rival: Int64, total: int) -> Bools:
+        """Whether some later moment to stop at is expected to gain enough radius for the votes until then.
+
+        The logarithm of the wealth after more votes is taken to be normal: its drift and variance are those of the
+        shares seen so far, and that these are estimates themselves widens it.
+        """
+        seen = np.stack((leader, rival, total - leader - rival)) + 0.5
+        shares = seen / seen.sum(axis=0)
+        radii = self.best[rows][:, None] + np.arange(1, RADII_AHEAD + 1)
+        there = radii < len(self.gaps)
+        gap, stake = self.gaps[np.minimum(radii, len(self.gaps) - 1)], self.stakes[rows][:, None]
+        logs = _factors(stake, gap)
+        drift = sum(share[:, None] * log for share, log in zip(shares, logs, strict=True))
+        variance = sum(share[:, None] * (log - drift) ** 2 for share, log in zip(shares, logs, strict=True))
+        wealth = _log_wealth(stake, gap, leader[:, None], rival[:, None], total)
+        price, pays = self.sampling.tolerance / 1_000, np.zeros(len(rows), dtype=np.bool_)
+        for moment in np.geomspace(total * GROWTH, self.sampling.most, HORIZONS):
+            more = max(moment, total + 1) - total
+            spread = np.sqrt(variance * more * (total + more) / total)
+            chance = _normal((wealth + more * drift - self.enough) / np.maximum(spread, 1e-12))
+            pays |= np.where(there, chance, 0.0).sum(axis=1) > price * more
+        return pays
+
+
+def _factors(stake: Floats, gap: Floats) -> tuple[Floats, Floats, Floats]:
+    """Logarithms of what a vote for the leader, the rival or another class multiplies the wealth by."""
+    return np.log1p(stake * (1 - gap)), np.log1p(-stake * (1 + gap)), np.log1p(-stake * gap)
+
+
+def _log_wealth(stake: Floats, gap: Floats, leader: Int64, rival: Int64, total: int) -> Floats:
+    won, lost, neither = _factors(stake, gap)
+    result: Floats = leader * won + rival * lost + (total - leader - rival) * neither
+    return result
+
+
+def _normal(z: Floats) -> Floats:
+    from scipy.special import ndtr
+
+    result: Floats = ndtr(z)
+    return result

@@ -1,0 +1,124 @@
+"""What a run asks of every input, and the records of a group's answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from sparsecert.bounds import Interval
+from sparsecert.certificates import Certificate
+from sparsecert.procedures import Procedure
+from sparsecert.procedures.pipelining import Steps, interleave
+from sparsecert.progress import OnProgress
+from sparsecert.records import CERTIFY, Record, rankings
+from sparsecert.results import Certifications, Predictions
+from sparsecert.schemes import Scheme
+from sparsecert.votes.voter import Voter
+
+MOST_VALUES = 1 << 24  # of the inputs in a group: 64 MiB
+PASSES_AT_ONCE = 8  # forward passes of a group's first votes: enough to keep a GPU busy, little to lose in a kill
+
+
+@dataclass(frozen=True)
+class Group:
+    """Some inputs of a data set: Float[b, c, h, w], and the numbers and true labels of each."""
+
+    inputs: torch.Tensor
+    examples: list[int]
+    labels: list[int]
+
+
+@dataclass(frozen=True)
+class Question:
+    """Everything about a run but its model and its inputs: "certify" or "predict", by which procedure, and chance."""
+
+    kind: str
+    procedure: Procedure
+    alpha: float | None
+    seed: int
+
+    def check(self, scheme: Scheme) -> None:
+        """Refuses settings that cannot be used, before any work is done or file written."""
+        self.procedure.check(scheme, self.alpha, self.seed)
+        self.facts(scheme)
+
+    def facts(self, scheme: Scheme) -> dict[str, Any]:
+        """The facts of the header that decide votes and certificates: plain JSON values."""
+        facts = self.procedure.facts if self.kind == CERTIFY else self.procedure.prediction_facts
+        return facts(scheme, self.alpha, self.seed)
+
+    def steps(self, voter: Voter, group: Group, on_progress: OnProgress) -> Steps[list[Record]]:
+        """A record for each input of the group; yields when votes are queued on the device."""
+        arguments = voter, group.inputs, group.examples, self.alpha, self.seed, on_progress
+        if self.kind == CERTIFY:
+            return certificate_records((yield from self.procedure.certify(*arguments)), group)
+        return prediction_records((yield from self.procedure.predict(*arguments)), group)
+
+
+def inputs_at_once(question: Question, scheme: Scheme, rows: int, values: int) -> int:
+    """Inputs of so many values in a group, a power of two: chunks of a larger power of two are whole groups."""
+    few = min(PASSES_AT_ONCE * rows // question.procedure.first_votes(scheme), MOST_VALUES // values)
+    fitting = max(1, min(question.procedure.most_inputs, few))
+    return 1 << (fitting.bit_length() - 1)
+
+
+def answer(
+    question: Question, voter: Voter, groups: Iterable[Group], on_progress: OnProgress
+) -> Iterator[list[Record]]:
+    """The records of each group as they come, with the seconds that each input took.
+
+    On a GPU several groups are under way, so that it is busy while the host certifies and records.
+    """
+    steps = (question.steps(voter, group, on_progress) for group in groups)
+    before = time.perf_counter()
+    for done in interleave(steps, question.procedure.in_flight if voter.device.type == "cuda" else 1):
+        now = time.perf_counter()
+        seconds, before = (now - before) / len(done), now
+        yield [replace(record, seconds=seconds) for record in done]
+
+
+def prediction_records(predictions: Predictions, group: Group) -> list[Record]:
+    """One for each input."""
+    votes, answers = predictions.votes, predictions.answers
+    return [
+        Record(example, true, votes[row], answers[row], seconds=0.0, rankings=_ranking(predictions, row))
+        for row, (example, true) in enumerate(zip(group.examples, group.labels, strict=True))
+    ]
+
+
+def certificate_records(certified: Certifications, group: Group) -> list[Record]:
+    """One for each input."""
+    records, selected = [], certified.selected.tolist()
+    for row, (example, true) in enumerate(zip(group.examples, group.labels, strict=True)):
+        record = Record(
+            example=example,
+            true=true,
+            votes=certified.estimation[row],
+            label=selected[row],
+            radius=certified[row].radius,
+            seconds=0.0,
+            rankings=_ranking(certified, row),
+        )
+        if certified.selection is not None:
+            record = replace(record, selection=certified.selection[row], **_estimates(certified, row))
+        records.append(record)
+    return records
+
+
+def _estimates(certified: Certifications, row: int) -> dict[str, Any]:
+    """What only certificates from random masks have: the interval, or how many samples it took."""
+    certificate = certified[row]
+    if isinstance(certificate, Certificate) and isinstance(certificate.interval, Interval):
+        return {"p_lower": float(certificate.interval.p_lower), "p_upper": float(certificate.interval.p_upper)}
+    return {
+        "samples": int(certified.samples[row]),
+        "answer": certified.answers[row] if certified.answers else None,
+    }
+
+
+def _ranking(result: Predictions | Certifications, row: int) -> str | None:
+    return None if result.ranks is None else rankings.to_text(result.ranks[row])

@@ -1,0 +1,106 @@
+"""A recipe: how a base classifier is trained."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from sparsecert.errors import InputError
+
+MASKS = "minibatch", "sample"
+AUGMENTATIONS = "none", "crop-flip", "resized-crop-flip"
+SCHEDULES = "steps", "one-cycle"
+PRECISIONS = "fp32", "bf16"
+LATER = (
+    "schedule",
+    "warm_up",
+    "nesterov",
+    "precision",
+    "copies",
+    "consistency",
+    "scheme",
+)  # which the recipes in the first model files lack
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """SGD with momentum on ablated inputs.
+
+    rates: (first epoch, learning rate) pairs, epochs counted from 1. schedule: "steps" keeps each rate until the next;
+    "one-cycle" has a single one, the peak, to which the rate rises linearly over the share `warm_up` of all steps and
+    from which it falls linearly to zero. masks: "minibatch" draws one mask for all inputs of a minibatch, as the paper
+    does; "sample" draws one for each. augment: "crop-flip" shifts by up to 4 pixels and flips; "resized-crop-flip"
+    takes a random part of the photograph (image folders only). precision: "bf16" multiplies in bfloat16; weights,
+    momentum and the loss stay in fp32. copies: ablated copies of each input in a step. consistency: the weight of a
+    second loss, which is small when the network gives all copies of an input the same shares (`training.objective`).
+    scheme: "uniform" retains `keep` units at random; otherwise the name of a fixed set of masks (`schemes.SchemeSpec`),
+    one of which is drawn for each copy, and which says itself how much is retained.
+    """
+
+    name: str
+    source: str
+    model: str
+    keep: int
+    epochs: int
+    batch: int
+    rates: tuple[tuple[int, float], ...]
+    momentum: float = 0.9
+    weight_decay: float = 0.0
+    masks: str = "minibatch"
+    augment: str = "none"
+    normalise: bool = False
+    schedule: str = "steps"
+    warm_up: float = 0.0
+    nesterov: bool = False
+    precision: str = "fp32"
+    copies: int = 1
+    consistency: float = 0.0
+    scheme: str = "uniform"
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch", "keep", "copies"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
+        known = {"masks": MASKS, "augment": AUGMENTATIONS, "schedule": SCHEDULES, "precision": PRECISIONS}
+        for name, values in known.items():
+            if getattr(self, name) not in values:
+                raise InputError(f"{name} must be one of {', '.join(values)}, got {getattr(self, name)!r}")
+        if self.schedule == "one-cycle" and not (len(self.rates) == 1 and 0 <= self.warm_up < 1):
+            raise InputError(f"one-cycle needs one rate and warm_up in [0, 1), got {self.rates} and {self.warm_up}")
+
+        if self.copies > 1 and self.masks != "sample":
+            raise InputError(f"copies = {self.copies} needs masks per sample, got masks {self.masks!r}")
+        if self.consistency < 0 or (self.consistency and self.copies == 1):
+            raise InputError(f"consistency {self.consistency} must be 0, or positive with at least 2 copies")
+
+    def rate(self, epoch: int, share: float = 0.0) -> float:
+        """The learning rate in an epoch, counted from 1, of which this share is done."""
+        if self.schedule == "steps":
+            return [rate for first, rate in self.rates if first <= epoch][-1]
+        done, peak = (epoch - 1 + share) / self.epochs, self.rates[0][1]
+        return peak * (done / self.warm_up if done < self.warm_up else (1 - done) / (1 - self.warm_up))
+
+    def shortened(self, epochs: int | None) -> Recipe:
+        """The same recipe over fewer or more epochs, the learning rate falling at the same shares of it.
+
+        Each rate has at least an epoch, while there are any left.
+        """
+        if epochs is None or epochs == self.epochs:
+            return self
+        rates = [self.rates[0]]
+        for first, rate in self.rates[1:]:
+            rates.append((max(rates[-1][0] + 1, 1 + round((first - 1) * epochs / self.epochs)), rate))
+        return replace(self, epochs=epochs, rates=tuple(rates))
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values, for headers; what a recipe of `LATER` has by default is left out, as when there was none.
+
+        So is `keep` where a fixed set of masks decides it.
+        """
+        later = {
+            field.name for field in fields(self) if field.name in LATER and getattr(self, field.name) == field.default
+        }
+        if self.scheme != "uniform":
+            later.add("keep")
+        known = {name: value for name, value in asdict(self).items() if name not in later}
+        return {**known, "rates": [list(pair) for pair in self.rates]}

@@ -1,0 +1,55 @@
+"""Batch sizes that a GPU likes, and tensors on their way to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+
+FEW = 64  # rows that a GPU takes in the time of one
+
+BatchSizes = Callable[[int, int, torch.device], tuple[int, int]]  # (copies left, most rows, device) -> (new, padded)
+
+
+def pad_batch(rows: int, most: int, device: torch.device) -> int:
+    """So many rows, or up to a quarter more: a GPU prepares anew for every batch size that it meets first.
+
+    Of the numbers between two powers of two only four are used. The rows on top are copies that do not vote.
+    """
+    if device.type != "cuda":
+        return rows
+    step = max(1, (1 << (rows - 1).bit_length()) // 8)
+    return min(most, -(-rows // step) * step)
+
+
+def full_batches(left: int, most: int, device: torch.device) -> tuple[int, int]:
+    """How many of the copies left a pass takes, up to `most`, and its rows after padding."""
+    rows = min(most, left)
+    return rows, pad_batch(rows, most, device)
+
+
+def few_batch_sizes(left: int, most: int, device: torch.device) -> tuple[int, int]:
+    """As `full_batches`, for numbers of copies that differ in every query: a GPU meets only most, most / 8, ...
+
+    A pass has at most four times the rows that vote, unless it is so small that rows cost next to nothing.
+    """
+    if device.type != "cuda":
+        return min(most, left), min(most, left)
+    size = most
+    while size >= 8 * FEW and size >= 4 * left:
+        size //= 8
+    return min(size, left), size
+
+
+def on_device(device: torch.device) -> AbstractContextManager[Any]:
+    """Makes a CUDA device the current one, on whose stream work is queued and events are recorded."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+
+
+def to_device(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """The tensor on the device, without waiting for the work queued there."""
+    if device.type == "cuda" and not tensor.is_cuda:
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)

@@ -1,0 +1,129 @@
+"""Checks before the first vote: does the model take ablated copies, and does it score each by itself?"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from sparsecert.encodings import Encoding
+from sparsecert.errors import InputError
+from sparsecert.schemes import Scheme
+from sparsecert.votes.eval_mode import in_eval_mode
+from sparsecert.votes.memory import chunk_rows, counting_outputs
+from sparsecert.votes.precision import autocast
+
+Model = Callable[[torch.Tensor], torch.Tensor]
+
+PROBE_ROWS = 8
+UNSEEN = 64  # activations assumed, in input sizes, of a model whose modules cannot be watched
+TOO_LITTLE_MEMORY = "the device has too little memory for one ablated copy; use the CPU or a smaller model"
+ROWS_INFLUENCE_EACH_OTHER = (
+    "the model's scores for an input change with the rest of the batch, so no certificate can hold; use running "
+    "statistics in batch norm, and pass the module itself so that it is put into eval mode"
+)
+ANSWERS_AT_RANDOM = (
+    "the model answers at random: what is certified is the random classifier, and only if its chance is independent "
+    "from copy to copy"
+)
+
+
+def probe(
+    model: Model,
+    scheme: Scheme,
+    encoding: Encoding,
+    first: torch.Tensor,
+    precision: str = "fp32",
+    classes: int | None = None,
+) -> tuple[int, int]:
+    """The number of classes, and how many rows fit at once on the device of `first`, a batch of one input.
+
+    A model whose rows influence each other is refused. Two small batches share their first copies and differ in the
+    others; the generators are seeded alike for both. If the shared copies' scores differ, the model has no p_i(x) to
+    bound (batch statistics, say). If they differ only under another seed, it answers at random: then p_i(x) is over its
+    chance as well as the masks', the theorems hold where that chance is independent from copy to copy, and a warning
+    says so. This finds the usual mistakes; it cannot find every influence (one that a few copies happen not to show),
+    so the guarantee names it as an assumption.
+    """
+    encoding.check_scheme(scheme)
+    device = first.device
+    draws = torch.arange(3 * PROBE_ROWS, device=device)
+    black, white = torch.zeros_like(first), torch.ones_like(first)
+    inputs = torch.cat((*[first] * 2 * PROBE_ROWS, *[black] * (PROBE_ROWS - 1), white))
+    copies = encoding(inputs, scheme.masks_at(0, torch.zeros_like(draws), draws))
+    one, other = copies[: 2 * PROBE_ROWS], torch.cat((copies[:PROBE_ROWS], copies[2 * PROBE_ROWS :]))
+
+    def scores_of(copies: torch.Tensor, seed: int) -> torch.Tensor:
+        if device.type == "cpu":  # torch.manual_seed would also queue the seed for every GPU, call by call
+            torch.default_generator.manual_seed(seed)
+        else:
+            torch.manual_seed(seed)
+        return _checked_scores(model, copies, precision, classes)
+
+    with in_eval_mode(model), torch.no_grad(), torch.random.fork_rng([device] if device.type == "cuda" else []):
+        with counting_outputs(model) as seen:
+            scores = scores_of(one, seed=0)
+            activations = seen() or UNSEEN * one.nbytes
+        if not _alike(scores[:PROBE_ROWS], scores_of(other, seed=0)[:PROBE_ROWS]):
+            raise InputError(ROWS_INFLUENCE_EACH_OTHER)
+        if not _alike(scores, scores_of(one, seed=1)):
+            warnings.warn(ANSWERS_AT_RANDOM, stacklevel=2)
+    encoded = (first.nbytes + scheme.units + copies[:1].nbytes) * 3  # with the temporaries of each
+    return scores.shape[1], chunk_rows(activations // len(one) + encoded, device)
+
+
+def _alike(scores: torch.Tensor, others: torch.Tensor) -> bool:
+    """Equal, score by score, but for the last digits: batches of one shape are computed by the same instructions."""
+    rounding = 1e-5 if scores.dtype in (torch.float32, torch.float64) else 1e-2
+    scale = float(scores.double().nan_to_num(0, 0, 0).abs().median())
+    return torch.allclose(scores.double(), others.double(), rtol=rounding, atol=rounding * scale, equal_nan=True)
+
+
+def _checked_scores(model: Model, copies: torch.Tensor, precision: str, classes: int | None) -> torch.Tensor:
+    """The scores, if the model takes such copies and returns scores for at least two classes, the expected ones."""
+    device = copies.device
+    try:
+        with autocast(device, precision):
+            scores = model(copies)
+    except torch.cuda.OutOfMemoryError as error:
+        raise InputError(TOO_LITTLE_MEMORY) from error
+    except Exception as error:
+        shape, reason = tuple(copies.shape[1:]), (str(error).splitlines() or [type(error).__name__])[0]
+        if precision != "fp32" and _takes(model, copies):
+            where = f"{precision} on this device ({device.type})"
+            raise InputError(f"the model cannot be computed in {where}: {reason}; use precision fp32") from error
+        raise InputError(f"the model does not take ablated copies of shape {shape}: {reason}") from error
+    shape = tuple(scores.shape) if isinstance(scores, torch.Tensor) else ()
+    if len(shape) != 2 or shape[0] != len(copies) or shape[1] < 2:
+        found = shape or type(scores).__name__
+        hint = "; flatten the copies first if it takes features" if len(shape) > 2 else hint_for(scores)
+        raise InputError(f"model must return scores of shape ({len(copies)}, classes), classes >= 2, got {found}{hint}")
+    if scores.dtype == torch.bool or scores.is_complex():
+        raise InputError(f"model must return scores that are real numbers, got {scores.dtype}")
+    if classes is not None and shape[1] != classes:
+        raise InputError(f"model returns scores for {shape[1]} classes, expected classes={classes}")
+    return scores
+
+
+def _takes(model: Model, copies: torch.Tensor) -> bool:
+    try:
+        model(copies)
+    except Exception:
+        return False
+    return True
+
+
+def hint_for(returned: Any) -> str:
+    """What to pass instead of a model whose scores are inside of what it returns."""
+    places: list[str] = []
+    if hasattr(returned, "logits"):
+        places = [".logits"]
+    elif isinstance(returned, tuple | list | dict):
+        parts = dict(enumerate(returned)) if isinstance(returned, tuple | list) else returned
+        places = [f"[{key!r}]" for key, part in parts.items() if isinstance(part, torch.Tensor)]
+    if places:
+        return f"; hand over a function that returns them, such as lambda copies: net(copies){places[0]}"
+    return "; make them a tensor with torch.as_tensor" if isinstance(returned, np.ndarray) else ""

@@ -1,0 +1,223 @@
+"""Inputs x masks -> class counts: the one hot loop, for any model, scheme and encoding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+
+from sparsecert.counts import Counts
+from sparsecert.encodings import Encoding
+from sparsecert.errors import InputError
+from sparsecert.progress import OnProgress, ignore
+from sparsecert.schemes import ENUMERATION, Scheme
+from sparsecert.schemes.philox import as_numbers
+from sparsecert.votes.batches import BatchSizes, few_batch_sizes, full_batches, on_device, to_device
+from sparsecert.votes.engine import TRIED, fast_scorer
+from sparsecert.votes.eval_mode import in_eval_mode
+from sparsecert.votes.memory import MOST_ROWS
+from sparsecert.votes.precision import PRECISIONS, autocast, dtype_of
+from sparsecert.votes.probe import TOO_LITTLE_MEMORY, Model, probe
+
+
+class Voter:
+    """A model that was probed and is ready to classify ablated copies, `rows` at a time.
+
+    `first` is a batch of one input to probe it with. Peak memory depends on `rows` (from the free memory when None) and
+    on the inputs, not on the number of draws. A model that does not return scores for `classes` classes is refused.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        scheme: Scheme,
+        encoding: Encoding,
+        first: torch.Tensor,
+        *,
+        device: torch.device | None = None,
+        precision: str = "fp32",
+        rows: int | None = None,
+        classes: int | None = None,
+    ) -> None:
+        self.model, self.scheme, self.encoding, self.precision = model, scheme, encoding, precision
+        self.device = first.device if device is None else device
+        first = first.to(self.device)
+        with on_device(self.device):
+            self.classes, fitting = probe(model, scheme, encoding, first, precision, classes)
+        fast = self._fast_scorer(first)
+        self._scores = fast or self._plain_scores
+        lean = fast is not None and self.device.type == "cuda"  # keeps little of what modules put out
+        self.rows = rows or (min(MOST_ROWS, 4 * fitting) if lean else fitting)
+
+    def begin_count(
+        self,
+        inputs: torch.Tensor,
+        examples: Sequence[int],
+        draws: range,
+        seed: int,
+        on_progress: OnProgress = ignore,
+    ) -> Callable[[], Counts]:
+        """Starts the vote on each input's copies, ablated by the masks of `draws`; call the result for the counts.
+
+        inputs: Float[b, ...]; examples: the b numbers that, with seed and draw, decide each input's masks. The
+        b * draws copies are taken `rows` at a time, several inputs in one batch where they fit. A copy whose scores are
+        not all finite votes for nobody and is counted as invalid. On a GPU the work is only queued here, so that the
+        host is free meanwhile.
+        """
+        numbers, inputs = to_device(as_numbers("examples", examples, None), self.device), to_device(inputs, self.device)
+
+        def scores_of(copies: torch.Tensor) -> torch.Tensor:
+            which = copies // len(draws)
+            masks = self.scheme.masks_at(seed, numbers[which], copies % len(draws) + draws.start)
+            return self._scores(inputs, which, masks)
+
+        with self._ready():
+            counts = torch.zeros(len(inputs) * (self.classes + 1), dtype=torch.int64, device=self.device)
+            for rows, copies, scores in self._passes(len(inputs) * len(draws), scores_of, full_batches):
+                live = (torch.arange(len(copies), device=self.device) < rows).long()
+                self.tally(scores, copies // len(draws), live, counts)
+                on_progress(0, rows)
+            return _fetched_later(counts.view(len(inputs), self.classes + 1))
+
+    def begin_ranks(
+        self, inputs: torch.Tensor, masks: int, on_progress: OnProgress = ignore
+    ) -> Callable[[], torch.Tensor]:
+        """Starts to rank the classes by each input's copy of each mask of a fixed set; call the result for the ranks.
+
+        int16[b, masks, classes]: 0 is the class with the largest score, of equal scores the lowest-numbered; all 0
+        where scores are not finite. On a GPU the work is only queued here.
+        """
+        copies = torch.arange(len(inputs) * masks, device=self.device)
+        found = self.ranks(to_device(inputs, self.device), copies // masks, copies % masks, on_progress)
+        return lambda: found.view(len(inputs), masks, self.classes).cpu()
+
+    def labels(
+        self, inputs: torch.Tensor, which: torch.Tensor, examples: torch.Tensor, draws: torch.Tensor, seed: int
+    ) -> torch.Tensor:
+        """How single copies are classified: int64[rows], row r being inputs[which[r]] ablated by the mask of
+        (seed, examples[r], draws[r]); the number of classes where its scores are not finite. All on the device.
+        """
+        found, done = torch.empty_like(which), 0
+
+        def scores_of(copies: torch.Tensor) -> torch.Tensor:
+            masks = self.scheme.masks_at(seed, examples[copies], draws[copies])
+            return self._scores(inputs, which[copies], masks)
+
+        with self._ready():
+            for rows, _, scores in self._passes(len(which), scores_of, few_batch_sizes):
+                found[done : done + rows] = self.classify(scores)[:rows]
+                done += rows
+        return found
+
+    def ranks(
+        self, inputs: torch.Tensor, which: torch.Tensor, masks: torch.Tensor, on_progress: OnProgress = ignore
+    ) -> torch.Tensor:
+        """The ranks of single copies: int16[rows, classes], row r being inputs[which[r]] by mask masks[r] of the set.
+
+        All on the device.
+        """
+        found, done = torch.empty(len(which), self.classes, dtype=torch.int16, device=which.device), 0
+
+        def scores_of(copies: torch.Tensor) -> torch.Tensor:
+            numbers = ENUMERATION + masks[copies]
+            return self._scores(inputs, which[copies], self.scheme.masks_at(0, torch.zeros_like(copies), numbers))
+
+        with self._ready():
+            for rows, _, scores in self._passes(len(which), scores_of, full_batches):
+                found[done : done + rows] = rank(scores[:rows])
+                done += rows
+                on_progress(0, rows)
+        return found
+
+    def scores(self, inputs: torch.Tensor, which: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
+        """The scores of single copies, [rows, classes]: row r is inputs[which[r]] ablated by masks[r].
+
+        For rows that do not share a seed. All on the device, in one forward pass.
+        """
+        with self._ready():
+            return self._scores(inputs, which, masks)
+
+    def classify(self, scores: torch.Tensor) -> torch.Tensor:
+        """int64[rows]: the class with the largest score; the number of classes where any is not finite."""
+        return torch.where(torch.isfinite(scores).all(dim=1), scores.argmax(dim=1), self.classes)
+
+    def tally(self, scores: torch.Tensor, which: torch.Tensor, live: torch.Tensor, counts: torch.Tensor) -> None:
+        """Adds the vote of each row that is live (1, not 0) to `counts`, int64[inputs * (classes + 1)].
+
+        The last of an input's counts is of scores that are not finite.
+        """
+        counts.scatter_add_(0, which * (self.classes + 1) + self.classify(scores), live)
+
+    def _plain_scores(self, inputs: torch.Tensor, which: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
+        with autocast(self.device, self.precision):
+            return self.model(self.encoding(inputs[which], masks))
+
+    def _fast_scorer(self, first: torch.Tensor) -> Callable[..., torch.Tensor] | None:
+        draws = torch.arange(TRIED, device=self.device)
+        masks = self.scheme.masks_at(0, 2 * draws // TRIED, draws)
+        dtype = PRECISIONS[self.precision] or dtype_of(self.model)
+        with self._ready():
+            return fast_scorer(self.model, self.encoding, dtype, first, masks, self._plain_scores)
+
+    @contextmanager
+    def _ready(self) -> Iterator[None]:
+        """The model in eval mode on the current device, without gradients; given back as it was."""
+        with on_device(self.device), in_eval_mode(self.model), torch.no_grad():
+            yield
+
+    def _passes(
+        self, copies: int, scores_of: Callable[[torch.Tensor], torch.Tensor], sizes: BatchSizes
+    ) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
+        """Copies 0, 1, ... in forward passes of up to `rows`: how many are new, their numbers, and their scores.
+
+        The numbers may be padded with the last one. Where the device runs out of memory the pass is made again with
+        fewer.
+        """
+        position = 0
+        while position < copies:
+            rows, padded = sizes(copies - position, self.rows, self.device)
+            taken = torch.arange(position, position + padded, device=self.device)
+            taken.clamp_(max=copies - 1)
+            try:
+                scores = scores_of(taken)
+            except RuntimeError as error:
+                self.rows = _smaller(self.rows, error)
+                continue
+            yield rows, taken, scores
+            position += rows
+
+
+def rank(scores: torch.Tensor) -> torch.Tensor:
+    """int16[rows, classes]: 0 for the largest score, of equal ones the first; all 0 where any is not finite."""
+    order = scores.argsort(dim=1, descending=True, stable=True)
+    places = torch.arange(scores.shape[1], device=scores.device).expand_as(order)
+    ranks = torch.empty_like(order).scatter_(1, order, places)
+    return torch.where(torch.isfinite(scores).all(dim=1, keepdim=True), ranks, 0).to(torch.int16)
+
+
+def _fetched_later(table: torch.Tensor) -> Callable[[], Counts]:
+    """The counts once they are asked for; from a GPU they are fetched as soon as this table is ready there."""
+    ready = None
+    if table.is_cuda:
+        table = torch.empty(table.shape, dtype=table.dtype, pin_memory=True).copy_(table, non_blocking=True)
+        ready = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        ready.record()
+
+    def counts() -> Counts:
+        if ready is not None:
+            ready.synchronize()
+        known = table.cpu().numpy()
+        return Counts(known[:, :-1].copy(), known[:, -1].copy())
+
+    return counts
+
+
+def _smaller(rows: int, error: RuntimeError) -> int:
+    """Half as many rows after the device ran out of memory, be it a convolution's; any other error is raised again."""
+    if not isinstance(error, torch.cuda.OutOfMemoryError) and "unable to find an engine" not in str(error):
+        raise error
+    if rows == 1:
+        raise InputError(TOO_LITTLE_MEMORY) from error
+    torch.cuda.empty_cache()
+    return rows // 2

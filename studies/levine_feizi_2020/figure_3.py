@@ -1,0 +1,160 @@
+"""Figures 3 and 5: images that the Pointwise attack found for the smoothed classifier, and what it changed in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from sparsecert.errors import InputError
+from sparsecert.records import AttackRecord, AttackRecords
+from sparsecert.reports import compute_gap, summarise
+from sparsecert.reports.drawing import write_figure
+from sparsecert.reports.pictures import Pixels, image, show
+from sparsecert.runs import adversarial_images
+from studies.levine_feizi_2020.attacked import PUBLISHED, Attacked
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MORE, ACROSS = 40, 10  # examples of Figure 5, and how many side by side
+BRIGHTER, DARKER = np.array([255, 150, 30], dtype=np.uint8), np.array([60, 150, 255], dtype=np.uint8)
+DIMMED = 0.45  # the original, where its changed pixels are to be seen
+UNKNOWN = ""
+KEY = "orange: made brighter, blue: made darker"
+
+
+@dataclass(frozen=True)
+class Example:
+    """A fooled image before and after, in grey, with its class, the new answer and its certified radius in words."""
+
+    finding: AttackRecord
+    original: Pixels
+    adversarial: Pixels
+    true: str
+    says: str
+    radius: str
+
+    @property
+    def changes(self) -> str:
+        """How many pixels, and the radius where that is known."""
+        pixels = "1 pixel" if self.finding.distance == 1 else f"{self.finding.distance} pixels"
+        return "\n".join(filter(None, (pixels, self.radius)))
+
+    @property
+    def marked(self) -> Pixels:
+        """The original dimmed, in colour where it was changed."""
+        dimmed = np.repeat((DIMMED * self.original).astype(np.uint8)[..., None], 3, axis=2)
+        changed: npt.NDArray[np.bool_] = np.zeros(self.original.size, dtype=np.bool_)
+        changed[list(self.finding.pixels)] = True
+        changed = changed.reshape(self.original.shape)
+        brighter = self.adversarial > self.original
+        dimmed[changed & brighter], dimmed[changed & ~brighter] = BRIGHTER, DARKER
+        return dimmed
+
+
+def figure_3(attacked: Attacked, path: Path) -> list[Path]:
+    """Writes, for each class, the first attacked image that was classified right and then fooled."""
+    findings = attacked.findings(attacked.ours, PUBLISHED)
+    examples = _examples(attacked, findings, first_of_each_class(findings), path)
+    chosen = "of each class the first image attacked that was answered rightly and then fooled"
+    return write_figure(lambda: _in_columns(attacked, findings, examples, chosen), path)
+
+
+def figure_5(attacked: Attacked, path: Path) -> list[Path]:
+    """Writes the 40 that follow in the test set, leaving out those of Figure 3."""
+    findings = attacked.findings(attacked.ours, PUBLISHED)
+    examples = _examples(attacked, findings, the_next(findings), path)
+    chosen = f"the next {len(examples)}, in the order of the test set"
+    return write_figure(lambda: _in_a_grid(attacked, findings, examples, chosen), path)
+
+
+def fooled(findings: AttackRecords) -> list[AttackRecord]:
+    """The images that were classified right and then fooled, in the order of the test set."""
+    return sorted((line for line in findings.lines if line.distance), key=lambda line: line.example)
+
+
+def first_of_each_class(findings: AttackRecords) -> list[AttackRecord]:
+    """The first fooled image of each class, by class: nothing is hand-picked."""
+    first: dict[int, AttackRecord] = {}
+    for line in fooled(findings):
+        first.setdefault(line.true, line)
+    return [first[true] for true in sorted(first)]
+
+
+def the_next(findings: AttackRecords) -> list[AttackRecord]:
+    """The first fooled images that Figure 3 does not show."""
+    shown = {line.example for line in first_of_each_class(findings)}
+    return [line for line in fooled(findings) if line.example not in shown][:MORE]
+
+
+def _examples(attacked: Attacked, findings: AttackRecords, chosen: Sequence[AttackRecord], path: Path) -> list[Example]:
+    """The images to show; needs the data set."""
+    if not chosen:
+        raise InputError(f"{findings.path} holds too few fooled images for {path.name}; attack more, with --limit")
+
+    data, radii = attacked.study.test, _radii(attacked, findings)
+    left = adversarial_images(replace(findings, lines=tuple(chosen)), data)[:, 0]
+    after: Pixels = (255 * left).round().byte().numpy()
+    return [
+        Example(
+            finding=line,
+            original=image(data, line.example),
+            adversarial=after[place],
+            true=f"a {data.classes[line.true]}",
+            says="abstains" if line.answer is None else f"answers {data.classes[line.answer]}",
+            radius=radii.get(line.example, UNKNOWN),
+        )
+        for place, line in enumerate(chosen)
+    ]
+
+
+def _radii(attacked: Attacked, findings: AttackRecords) -> dict[int, str]:
+    """Each image's two-sided certified radius in words; empty without certificates."""
+    certificates, _ = attacked.certificates(findings)
+    if certificates is None:
+        return {}
+    gap = compute_gap(certificates, findings, summarise(certificates, bound="two-sided"))
+    return {pair.example: "not certified" if pair.radius is None else f"certified {pair.radius}" for pair in gap.pairs}
+
+
+def _in_columns(attacked: Attacked, findings: AttackRecords, examples: Sequence[Example], chosen: str) -> Figure:
+    """A column per image: the original, the adversarial one, and the changes."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(max(6.0, 1.1 * len(examples)), 4.3), layout="constrained")
+    figure.suptitle(_heading(attacked, findings, examples, chosen), fontsize=9)
+    for place, example in enumerate(examples, start=1):
+        pictures = (
+            (example.original, example.true),
+            (example.adversarial, example.says),
+            (example.marked, example.changes),
+        )
+        for row, (picture, title) in enumerate(pictures):
+            show(figure.add_subplot(len(pictures), len(examples), row * len(examples) + place), picture, title)
+    return figure
+
+
+def _in_a_grid(attacked: Attacked, findings: AttackRecords, examples: Sequence[Example], chosen: str) -> Figure:
+    """A pair per image: the adversarial one above its changes."""
+    from matplotlib.figure import Figure
+
+    across, rows = min(ACROSS, len(examples)), -(-len(examples) // ACROSS)
+    figure = Figure(figsize=(max(6.0, 1.1 * across), 2.8 * rows + 0.45), layout="constrained")
+    figure.suptitle(_heading(attacked, findings, examples, chosen), fontsize=9)
+    for place, example in enumerate(examples):
+        at = 2 * across * (place // across) + place % across + 1
+        show(figure.add_subplot(2 * rows, across, at), example.adversarial, f"{example.true}\n{example.says}")
+        show(figure.add_subplot(2 * rows, across, at + across), example.marked, example.changes)
+    return figure
+
+
+def _heading(attacked: Attacked, findings: AttackRecords, examples: Sequence[Example], chosen: str) -> str:
+    run = findings.header.run
+    attack = f"the Pointwise attack, best of {run['attack']['restarts']}, n = {run['n']:,}, alpha = {run['alpha']}"
+    certified = "; certified: the original's radius" if any(example.radius for example in examples) else ""
+    return f"MNIST, k = {attacked.spec.keep}: images found by {attack}\n{chosen}; {KEY}{certified}"

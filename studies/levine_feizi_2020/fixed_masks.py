@@ -1,0 +1,158 @@
+"""The models of fixed sets of masks in a study, and their exact records: made where they are missing.
+
+    OUT/mnist/lattice-28x1/model.safetensors   training.jsonl   certify.jsonl
+    OUT/mnist/lattice-28x1/certify-500.jsonl   of fewer test images than all
+
+Blocks are hundreds of masks: unless the study sets a limit, `BY_BLOCKS` evenly spaced test images are certified.
+Records are made by the run-off; plurality is certified from the same rankings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from sparsecert import records
+from sparsecert.procedures.exact import Exact
+from sparsecert.records import Header, Records, find_records
+from sparsecert.reports import Summary, summarise
+from sparsecert.runs import certify_dataset
+from sparsecert.runs.inputs import indices_of
+from sparsecert.schemes import FixedMasks, SchemeSpec, from_config
+from studies.levine_feizi_2020 import models, record_files
+from studies.levine_feizi_2020.model_spec import FixedMasksSpec
+from studies.levine_feizi_2020.models import CERTIFY
+from studies.levine_feizi_2020.study import Study
+
+BY_BLOCKS = 1_000
+
+
+@dataclass(frozen=True)
+class FixedRow:
+    """One model: its set of masks, and what is certified by each rule."""
+
+    choice: SchemeSpec
+    found: Records
+
+    @cached_property
+    def scheme(self) -> FixedMasks:
+        """The masks."""
+        scheme = from_config(self.found.header.run["scheme"])
+        assert isinstance(scheme, FixedMasks)
+        return scheme
+
+    @cached_property
+    def run_off(self) -> Summary:
+        """What is certified by the run-off."""
+        return summarise(self.found, rule="run-off")
+
+    @cached_property
+    def plurality(self) -> Summary:
+        """What is certified by plurality."""
+        return summarise(self.found, rule="plurality")
+
+    @property
+    def of(self) -> int:
+        """How many test images there are."""
+        return int(self.found.header.run["data"]["of"])
+
+    @property
+    def name(self) -> str:
+        """As a table shows it."""
+        return str(self.choice)
+
+    @property
+    def retained(self) -> str:
+        """How many pixels a mask retains: one number, or the least and the most."""
+        sizes = self.scheme.table.sum(axis=1)
+        return str(sizes.min()) if sizes.min() == sizes.max() else f"{sizes.min()}-{sizes.max()}"
+
+    @property
+    def masks(self) -> int:
+        """Forward passes per input."""
+        return len(self.scheme.table)
+
+
+def fixed_rows(study: Study, choices: Sequence[SchemeSpec]) -> list[FixedRow]:
+    """The rows of these sets of masks; missing models and records are made."""
+    specs = {choice: study.fixed_masks_spec(choice) for choice in choices}
+    lacking = [spec for spec in specs.values() if not _is_complete(study, spec)]
+    there = [_located(study, spec) for spec in specs.values()]
+    record_files.refuse_two_test_sets(study, there, making=bool(lacking))
+    _complete(study, lacking)
+    rows = []
+    with study.progress.rows(len(specs)) as on_progress:
+        for choice, spec in specs.items():
+            rows.append(FixedRow(choice, records.read(_located(study, spec))))
+            rows[-1].run_off  # noqa: B018  certified here, while the bar is shown; by plurality only if asked for
+            on_progress()
+    return rows
+
+
+def _complete(study: Study, specs: Sequence[FixedMasksSpec]) -> None:
+    """Trains and certifies these models; what cannot be done is refused before hours of work."""
+    for spec in specs:
+        Exact().adversary(spec.scheme(study.test.images.shape))
+        models.refuse_orphans(study, spec)
+    for together in models.batches(study, specs):
+        models.train(study, together)
+        for spec in together:
+            smoothed, limit = models.load(study, spec), _limit(study, spec)
+            assert isinstance(smoothed.scheme, FixedMasks)
+            inputs, masks = len(indices_of(study.test, limit)), len(smoothed.scheme.table)
+            source, out = study.folder(spec), _path(study, spec)
+            with study.progress.inputs(f"certifying {spec.folder}", inputs, masks) as on_progress:
+                certify_dataset(
+                    smoothed, source, study.test, out, procedure=Exact(), limit=limit, on_progress=on_progress
+                )
+
+
+def _limit(study: Study, spec: FixedMasksSpec) -> int | None:
+    """How many test images are certified, if not all."""
+    usual = BY_BLOCKS if spec.choice.kind == "blocks" else None
+    return usual if study.limit is None else study.limit
+
+
+def _path(study: Study, spec: FixedMasksSpec) -> Path:
+    """The records file, named after the number of test images unless it is all."""
+    limit = _limit(study, spec)
+    return study.folder(spec) / f"{CERTIFY}{'' if limit is None else f'-{limit}'}.jsonl"
+
+
+def _located(study: Study, spec: FixedMasksSpec) -> Path:
+    path = _path(study, spec)
+    return find_records(path) or path
+
+
+def _is_complete(study: Study, spec: FixedMasksSpec) -> bool:
+    """Whether the records are there with every input; refuses those of other settings or of another model."""
+    path = _located(study, spec)
+    finished = record_files.is_finished(path, lambda header: _wanted(study, spec, header))
+    record_files.refuse_other_model(study, spec, path)
+    return finished
+
+
+def _wanted(study: Study, spec: FixedMasksSpec, header: Header) -> record_files.Settings:
+    """The settings that the study would have written into this file."""
+    of, asked = int(header.run["data"]["of"]), _limit(study, spec)
+    return {
+        **spec.settings,
+        "rule": "run-off",
+        "data name": study.data,
+        "split": "test",
+        "limit": of if asked is None else min(asked, of),
+        "chosen": None,
+        **record_files.wanted_precision(study),
+    }
+
+
+def subset_notes(rows: Sequence[FixedRow]) -> list[str]:
+    """How uncertain the numbers are where only some of the test images were certified."""
+    some = dict.fromkeys((row.run_off.inputs, row.of) for row in rows if row.run_off.inputs < row.of)
+    return [
+        f"{inputs} of the {of} test images, evenly spaced: a share near one half is uncertain by "
+        f"{50 / inputs**0.5:.1f} points (one standard error)"
+        for inputs, of in some
+    ]

@@ -1,0 +1,155 @@
+"""The plain classifiers of a study, which Table 2 attacks beside the smoothed one.
+
+    OUT/mnist/plain/cnn/model.safetensors   a network, trained where it is missing
+    OUT/mnist/attacks/plain.json            how often each is right on all test images
+
+With the second file a table is printed again without networks and data.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import torch
+
+from sparsecert.errors import InputError
+from sparsecert.files import write_atomically
+from sparsecert.modelfile import MODEL_NAME, fingerprint
+from sparsecert.plain import NEAREST_NEIGHBOUR, PlainRecipe, defender_for, load, plain_recipe, train_plain
+from sparsecert.runs.inputs import groups, pixels
+from studies.levine_feizi_2020.study import Study
+
+FACTS_NAME = "plain.json"
+AT_ONCE = 1_000  # test images that the nearest neighbour is asked about
+
+
+@dataclass(frozen=True)
+class PlainFacts:
+    """A plain classifier: the hash of its file or training set, and its accuracy on all `images` of the test set.
+
+    seed and epochs are those of a network's training; under_attack is the accuracy of an adversarially trained one
+    under the ascent that it was trained with.
+    """
+
+    sha256: str
+    images: int
+    accuracy: float
+    seed: int | None = None
+    epochs: int | None = None
+    under_attack: float | None = None
+
+
+def plain_folder(study: Study, kind: str) -> Path:
+    """Where the network of that kind is."""
+    return study.data_folder / "plain" / kind
+
+
+def plain_model(study: Study, kind: str) -> str:
+    """What `sparsecert attack` calls the classifier: its folder, which must hold it, or its name."""
+    if kind == NEAREST_NEIGHBOUR:
+        return kind
+    folder = plain_folder(study, kind)
+    if not _is_there(study, kind):
+        raise InputError(f"{facts_path(study)} tells of a model that is not in {folder}; name another --out folder")
+    return str(folder)
+
+
+def _is_there(study: Study, kind: str) -> bool:
+    return kind == NEAREST_NEIGHBOUR or (plain_folder(study, kind) / MODEL_NAME).is_file()
+
+
+def plain_facts(study: Study, kind: str, attacked: Path | None = None) -> PlainFacts:
+    """The facts of the classifier; a missing network is trained first.
+
+    Unless the records file `attacked` is of it: trained anew, it would be another network.
+    """
+    known = _kept(study)
+    if kind in known:
+        _check(study, kind, known[kind])
+        return known[kind]
+    if attacked is not None and not _is_there(study, kind):
+        raise InputError(
+            f"{attacked} is of a model that is not in {plain_folder(study, kind)}; name another --out folder"
+        )
+    found = _nearest_neighbour(study) if kind == NEAREST_NEIGHBOUR else _network(study, kind)
+    text = json.dumps({name: asdict(facts) for name, facts in {**_kept(study), kind: found}.items()}, indent=1)
+    write_atomically(facts_path(study), f"{text}\n".encode())
+    return found
+
+
+def facts_path(study: Study) -> Path:
+    """The file of the facts."""
+    return study.data_folder / "attacks" / FACTS_NAME
+
+
+def _kept(study: Study) -> dict[str, PlainFacts]:
+    path = facts_path(study)
+    if not path.is_file():
+        return {}
+    try:
+        known = {name: PlainFacts(**facts) for name, facts in json.loads(path.read_text()).items()}
+        for facts in known.values():
+            if facts.images < 1 or not 0 <= facts.accuracy <= 1:
+                raise ValueError(f"accuracy {facts.accuracy} on {facts.images} images")
+    except (ValueError, TypeError, AttributeError) as error:
+        raise InputError(f"{path} is damaged ({error}); delete it and run the command again") from error
+    return known
+
+
+def _check(study: Study, kind: str, facts: PlainFacts) -> None:
+    """Refuses facts of a network trained by other settings, or of another one than its folder holds."""
+    if kind == NEAREST_NEIGHBOUR:
+        return
+
+    path = facts_path(study)
+    wanted = {"seed": study.seed, "epochs": _recipe(study, kind).epochs}
+    for name, value in wanted.items():
+        if getattr(facts, name) != value:
+            raise InputError(
+                f"{path} has a {kind} of {name} {getattr(facts, name)}, not {value}; name another --out folder"
+            )
+    folder = plain_folder(study, kind)
+    if _is_there(study, kind) and fingerprint(folder) != facts.sha256:
+        raise InputError(f"{path} is of another model than {folder}; name another --out folder")
+
+
+def _recipe(study: Study, kind: str) -> PlainRecipe:
+    recipe = plain_recipe(study.data, kind)
+    return recipe if study.epochs is None else replace(recipe, epochs=study.epochs)
+
+
+def _network(study: Study, kind: str) -> PlainFacts:
+    folder, recipe = plain_folder(study, kind), _recipe(study, kind)
+    with study.progress.training(f"training {kind}") as on_progress:
+        train_plain(
+            study.training,
+            study.test,
+            recipe,
+            folder,
+            seed=study.seed,
+            device=study.device,
+            checkpoint_seconds=study.checkpoint_seconds,
+            on_progress=on_progress,
+        )
+    test = load(folder)[1]["test"]
+    return PlainFacts(
+        sha256=fingerprint(folder),
+        images=test["images"],
+        accuracy=test["accuracy"],
+        seed=study.seed,
+        epochs=recipe.epochs,
+        under_attack=test.get("accuracy_under_attack"),
+    )
+
+
+def _nearest_neighbour(study: Study) -> PlainFacts:
+    test = study.test
+    defender, right = defender_for(NEAREST_NEIGHBOUR, test, study.device, study.data_dir), 0
+    with study.progress.images(f"classifying by {NEAREST_NEIGHBOUR}", len(test)) as on_progress:
+        for examples in groups(test.spaced_indices(None), AT_ONCE):
+            labels = torch.from_numpy(test.labels[examples])
+            right += int((defender.answers(pixels(test, examples)).labels == labels).sum())
+            on_progress(len(examples), len(examples))
+    return PlainFacts(sha256=study.training.fingerprint(), images=len(test), accuracy=right / len(test))

@@ -1,0 +1,234 @@
+"""The records of a study: found, checked against the study's settings, and made where they are missing.
+
+A records file that is there is used, one that was begun is continued, one that is missing is made. Files may be
+compressed (.gz, .xz); complete ones need neither model nor data. Unless a number of inputs is asked for, records of
+more inputs than the default are preferred.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from sparsecert import datasets, records
+from sparsecert.errors import InputError
+from sparsecert.procedures import check_settings
+from sparsecert.records import Header, Records, find_records
+from sparsecert.runs import Drawn, certify_dataset, predict_dataset
+from sparsecert.runs.inputs import choice, indices_of
+from studies.levine_feizi_2020 import models
+from studies.levine_feizi_2020.model_spec import ModelSpec
+from studies.levine_feizi_2020.models import CERTIFY, PREDICT
+from studies.levine_feizi_2020.published import Sampling
+from studies.levine_feizi_2020.study import Study
+
+FINGERPRINT = "data fingerprint"
+
+Settings = dict[str, Any]
+
+
+def settings_in(header: Header) -> Settings:
+    """The settings that a records file states, under the names that refusals use."""
+    run, data, scheme = header.run, header.run["data"], header.run.get("scheme", {})
+    return {
+        **scheme,
+        **run,
+        "kind": header.kind,
+        "scheme": scheme.get("kind"),
+        "encoding": run.get("encoding", {}).get("kind"),
+        "model": run.get("model", {}).get("sha256"),
+        "data name": data.get("name"),
+        "split": data.get("split"),
+        FINGERPRINT: data.get("fingerprint"),
+        "limit": inputs_in(header),
+    }
+
+
+def inputs_in(header: Header) -> int:
+    """How many inputs the run of a records file has."""
+    return int(header.run["data"]["inputs"])
+
+
+def difference(there: Settings, wanted: Settings) -> str | None:
+    """The first setting that is not as wanted, in words."""
+    differing = (name for name, value in wanted.items() if there.get(name) != value)
+    return next((f"{name} {there.get(name)}, not {wanted[name]}" for name in differing), None)
+
+
+def refuse_difference(path: Path, there: Settings, wanted: Settings) -> None:
+    """Refuses a file that was made with other settings."""
+    if differing := difference(there, wanted):
+        raise InputError(f"{path} was made with {differing}; name another --out folder")
+
+
+def is_finished(path: Path, wanted: Callable[[Header], Settings]) -> bool:
+    """Whether the records file is there with every input; refuses one of other settings than `wanted`."""
+    seen = records.read_header(path) if path.is_file() else None
+    if seen is None:
+        return False
+    header, lines = seen
+    refuse_difference(path, settings_in(header), wanted(header))
+    return lines == inputs_in(header)
+
+
+def refuse_other_model(study: Study, spec: ModelSpec, path: Path) -> None:
+    """Refuses records of another model than the one in the folder."""
+    seen = records.read_header(path) if path.is_file() else None
+    if seen is None:
+        return
+    model = models.fingerprint(study, spec)
+    if model is not None and settings_in(seen[0])["model"] != model:
+        raise InputError(f"{path} was made with another model than {study.folder(spec)}; name another --out folder")
+
+
+def refuse_two_test_sets(study: Study, paths: Iterable[Path], making: bool) -> None:
+    """Refuses records of different test sets in one table; `making`: more are to be made of the one that is loaded.
+
+    A data set's name does not say it all: a second folder may hold the same photographs in another size.
+    """
+    seen = [(path, records.read_header(path)) for path in paths if path.is_file()]
+    found = {one[0].run["data"].get("fingerprint"): str(path) for path, one in seen if one is not None}
+    found.pop(None, None)
+    if making and found:
+        found.setdefault(study.test.fingerprint(), f"the {study.test.name} that is here")
+    if len(found) > 1:
+        first, second, *_ = found.values()
+        raise InputError(f"{first} is of other test images than {second}; name another --out folder")
+
+
+def complete(study: Study, specs: Sequence[ModelSpec], sampling: Sampling) -> None:
+    """Trains, certifies and predicts what these models lack, model by model, so that finished rows stay finished.
+
+    Small models are trained together on a GPU, all of them before the first is certified.
+    """
+    lacking = {
+        spec: [kind for kind in _kinds(sampling) if not is_complete(study, spec, kind, sampling)]
+        for spec in dict.fromkeys(specs)
+    }
+    lacking = {spec: missing for spec, missing in lacking.items() if missing}
+    there = [locate(study, spec, kind, sampling) for spec in specs for kind in _kinds(sampling)]
+    refuse_two_test_sets(study, there, making=bool(lacking))
+    for spec in lacking:  # what cannot be done is refused before hours of work
+        scheme = spec.scheme(study.test.images.shape)
+        check_settings(scheme, study.seed, sampling.alpha, n0=sampling.n0, n=sampling.n)
+        models.refuse_orphans(study, spec)
+    for together in models.batches(study, list(lacking)):
+        models.train(study, together)
+        for spec in together:
+            for kind in lacking[spec]:
+                make(study, spec, kind, sampling)
+
+
+def has(study: Study, spec: ModelSpec, sampling: Sampling) -> bool:
+    """Whether the model's records are there, complete and of the study's settings."""
+    try:
+        return all(is_complete(study, spec, kind, sampling) for kind in _kinds(sampling))
+    except InputError:
+        return False
+
+
+def read(study: Study, spec: ModelSpec, sampling: Sampling) -> tuple[Records, Records | None]:
+    """The model's records of certify and, where the sampling predicts, of predict."""
+    certified = records.read(locate(study, spec, CERTIFY, sampling))
+    predicts = sampling.predict_n is not None
+    return certified, records.read(locate(study, spec, PREDICT, sampling)) if predicts else None
+
+
+def make(study: Study, spec: ModelSpec, kind: str, sampling: Sampling) -> None:
+    """Makes the model's records of this kind, or what is missing of them."""
+    smoothed, path = models.load(study, spec), _path(study, spec, kind, sampling)
+    common: Settings = {"alpha": sampling.alpha, "seed": study.seed, "limit": study.inputs}
+    inputs, folder = len(indices_of(study.test, study.inputs)), study.folder(spec)
+    if kind == CERTIFY:
+        copies = sampling.n0 + sampling.n
+        with study.progress.inputs(f"certifying {spec.folder}", inputs, copies) as on_progress:
+            common |= {"n0": sampling.n0, "n": sampling.n}
+            certify_dataset(smoothed, folder, study.test, path, on_progress=on_progress, **common)
+    else:
+        assert sampling.predict_n is not None
+        with study.progress.inputs(f"predicting {spec.folder}", inputs, sampling.predict_n) as on_progress:
+            common |= {"n": sampling.predict_n}
+            predict_dataset(smoothed, folder, study.test, path, on_progress=on_progress, **common)
+
+
+def is_complete(study: Study, spec: ModelSpec, kind: str, sampling: Sampling) -> bool:
+    """Whether the records are there with every input; refuses those of other settings or of another model."""
+    path = locate(study, spec, kind, sampling)
+    finished = is_finished(path, lambda header: _wanted(study, spec, kind, sampling, header))
+    refuse_other_model(study, spec, path)
+    return finished
+
+
+def locate(study: Study, spec: ModelSpec, kind: str, sampling: Sampling) -> Path:
+    """The model's records file: unless a number of inputs is asked for, the largest that is complete."""
+    path = _path(study, spec, kind, sampling)
+    larger = _larger(study, path) if study.limit is None and study.defaults.limit is not None else []
+    whole = (other for other in larger if _is_whole(study, other, spec, kind, sampling))
+    return next(whole, find_records(path) or path)
+
+
+def _kinds(sampling: Sampling) -> list[str]:
+    """The kinds of records that a sampling needs."""
+    return [CERTIFY] if sampling.predict_n is None else [CERTIFY, PREDICT]
+
+
+def _path(study: Study, spec: ModelSpec, kind: str, sampling: Sampling) -> Path:
+    """The file is named after its kind, and after alpha and the number of inputs where they are not the default."""
+    alpha = "" if sampling.alpha == 0.05 else f"-alpha-{sampling.alpha}"
+    usual = study.limit is None or study.defaults.limit in (None, study.limit)
+    return study.folder(spec) / f"{kind}{alpha}{'' if usual else f'-{study.limit}'}.jsonl"
+
+
+def _is_whole(study: Study, path: Path, spec: ModelSpec, kind: str, sampling: Sampling) -> bool:
+    """Whether the file has every input of a run of the study's settings."""
+    try:
+        return is_finished(path, lambda header: _wanted(study, spec, kind, sampling, header))
+    except InputError:
+        return False
+
+
+def _larger(study: Study, path: Path) -> list[Path]:
+    """Files beside this one that name a number of inputs above the default, the largest first."""
+    found: dict[int, Path] = {}
+    for other in sorted(path.parent.glob(f"{path.stem}-*.jsonl*"), reverse=True):
+        named = re.fullmatch(rf"{re.escape(path.stem)}-(\d+)\.jsonl(\.gz|\.xz)?", other.name)
+        if named and int(named[1]) > (study.defaults.limit or 0):
+            found[int(named[1])] = other
+    return [found[inputs] for inputs in sorted(found, reverse=True)]
+
+
+def _wanted(study: Study, spec: ModelSpec, kind: str, sampling: Sampling, header: Header) -> Settings:
+    """The settings that the study would have written into this file."""
+    of, number = int(header.run["data"]["of"]), study.inputs
+    number = number.limit if isinstance(number, Drawn) else number
+    limit = of if number is None else min(number, of)
+    if study.limit is None:
+        limit = max(limit, inputs_in(header))  # more than the default is as good
+    chosen = choice(Drawn(limit, study.seed), of) if study.defaults.random else {}
+    samples = {"n0": sampling.n0, "n": sampling.n} if kind == CERTIFY else {"n": sampling.predict_n}
+    return {
+        **spec.settings,
+        "seed": study.seed,
+        "alpha": sampling.alpha,
+        **samples,
+        "sampling": None,
+        **_wanted_data(study),
+        "limit": limit,
+        "chosen": chosen.get("chosen"),
+        **wanted_precision(study),
+    }
+
+
+def wanted_precision(study: Study) -> Settings:
+    """The precision, if the study asks for one."""
+    return {} if study.precision is None else {"precision": study.precision}
+
+
+def _wanted_data(study: Study) -> Settings:
+    """Which data set it must be; folders may share a name, so theirs is told by what they hold."""
+    if study.data in datasets.DATASETS:
+        return {"data name": study.data, "split": "test"}
+    at_hand = Path(study.data).expanduser().is_dir()
+    return {"split": "test", **({FINGERPRINT: study.test.fingerprint()} if at_hand else {})}
