@@ -487,7 +487,7 @@ def test_attacks_that_say_nothing_of_a_certificate_are_refused(
             (sampled, attacked["lattice"]),
             "attacks the vote of a fixed set of masks: they cannot be compared",
         ),
-        ((exact, attacked["lattice"], "--rule", "plurality"), "attacks the vote by run-off: they say nothing of each"),
+        ((exact, attacked["lattice"], "--rule", "plurality"), "attacks the vote by run-off: they cannot be compared"),
         ((patches, attacked["bands"]), "certified against patches, whose radius is the side of a square"),
         ((patches, attacked["lattice"]), "does not belong to"),
         ((exact, attacked["bands"]), "does not belong to"),
