@@ -25,7 +25,7 @@ import PIL
 from PIL import Image
 
 from sparsecert import datasets
-from sparsecert.datasets.bad_files import bad_files
+from sparsecert.datasets.bad_files import find_bad_files
 from sparsecert.datasets.folder import FolderImages
 from sparsecert.datasets.stream import Request, Stream
 from sparsecert.datasets.views import CentreCrop, RandomCrop, View
@@ -50,7 +50,7 @@ def main() -> None:
     data = datasets.load(options.data, "train", options.data_dir)
     if not isinstance(data.images, FolderImages):
         raise InputError(f"{options.data} is no image folder")
-    chosen = FolderImages(data.images.root, tuple(data.images.files[i] for i in data.spaced(FILES)))
+    chosen = FolderImages(data.images.root, tuple(data.images.files[i] for i in data.spaced_indices(FILES)))
     with enlarged(chosen, options.enlarged) as images:
         print(f"{platform.machine()}, {default_workers()} CPUs to use of {os.cpu_count()}, Pillow {PIL.__version__}")
         print(described(options.data, images))
@@ -104,7 +104,7 @@ def sought(images: FolderImages, workers: int) -> tuple[float, float]:
     """Files a second after the first ones, and the seconds until those."""
     seen: list[tuple[int, float]] = []
     began = time.perf_counter()
-    bad_files(images, workers, lambda done, files: seen.append((done, time.perf_counter())))
+    find_bad_files(images, workers, lambda done, files: seen.append((done, time.perf_counter())))
     (early, first), (late, last) = seen[0], seen[-1]
     return (late - early) / (last - first), first - began
 

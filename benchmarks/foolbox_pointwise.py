@@ -84,7 +84,7 @@ def main() -> None:
     with torch.no_grad():
         right = (model(everything.to(device)).argmax(dim=1).cpu() == labels).double().mean()
     print(f"plain MNIST network, {options.epochs} epochs: clean accuracy {right:.2%} of {len(test):,} images")
-    images, labels = part(test, test.spaced(options.images))
+    images, labels = part(test, test.spaced_indices(options.images))
     print(f"n = {len(images)} evenly spaced test images; one already misclassified is at distance 0", flush=True)
     compare(model, images, labels, options.restarts, options.seed, device)
 

@@ -21,9 +21,9 @@ from typing import Any
 from sparsecert import records
 from sparsecert.errors import InputError
 from sparsecert.records import ATTACK, Records, is_exact, kind_of
-from sparsecert.reports.classification import answers
-from sparsecert.reports.exact import elected, exactly_of
-from sparsecert.reports.run_info import facts_of
+from sparsecert.reports.classification import predicted_labels
+from sparsecert.reports.exact import exact_certificates, exact_procedure
+from sparsecert.reports.run_info import read_run_info
 from sparsecert.reports.summary import certificates_of
 from sparsecert.schemes import from_config
 
@@ -62,11 +62,11 @@ def main() -> int:
 
 def digests(path: Path) -> dict[str, str]:
     """For each question that the file answers, how many answers there are and their digest, or why there are none."""
-    first = json.loads(records.contents(path).partition(b"\n")[0])
+    first = json.loads(records.read_bytes(path).partition(b"\n")[0])
     if "sparsecert" not in first or first["sparsecert"] != "records":
         return {}  # a training log
     if kind_of(path) == ATTACK:
-        lines = records.read_findings(path).lines
+        lines = records.read_attack(path).lines
         return {"findings": digest((line.example, line.true, line.distance) for line in lines)}
     found = records.read(path)
     return {question: digest(known) for question, known in questions(found)}
@@ -95,12 +95,12 @@ def questions(found: Records) -> Iterator[tuple[str, Iterable[Answer]]]:
 
 def exact_answers(found: Records, rule: str, against: str) -> Iterator[Answer]:
     scheme = from_config(found.header.run["scheme"])
-    for line, certificate in elected(found, scheme, exactly_of(found, scheme, rule, against)):
+    for line, certificate in exact_certificates(found, scheme, exact_procedure(found, scheme, rule, against)):
         yield line.example, certificate.label, certificate.radius
 
 
 def sampled_answers(found: Records, bound: str, alpha: float) -> Iterator[Answer]:
-    facts = facts_of(found, alpha, bound)
+    facts = read_run_info(found, alpha, bound)
     scheme = from_config(facts["scheme"])
     for line, certificate in certificates_of(found, scheme, facts["alpha"], facts["bound"]):
         yield line.example, certificate.label, certificate.radius
@@ -108,7 +108,7 @@ def sampled_answers(found: Records, bound: str, alpha: float) -> Iterator[Answer
 
 def predictions(found: Records, alpha: float) -> Iterator[Answer]:
     scheme = from_config(found.header.run["scheme"])
-    for line, label in answers(found, scheme, alpha):
+    for line, label in predicted_labels(found, scheme, alpha):
         yield line.example, label
 
 

@@ -25,8 +25,8 @@ from sparsecert.datasets.dataset import ArrayImages, Dataset
 from sparsecert.devices import native_precision
 from sparsecert.schemes import ESTIMATION, Uniform
 from sparsecert.smoothed import Smoothed
-from sparsecert.training import Run, default_encoding
-from sparsecert.training.cuda_graph import stepper
+from sparsecert.training import TrainingRun, default_encoding
+from sparsecert.training.cuda_graph import step_function
 from sparsecert.training.recipes import RECIPES, Recipe
 
 HELD_OUT, VOTES, SEED = 5_000, 200, 0
@@ -77,7 +77,7 @@ def compare(
     encoding = default_encoding(fit, recipe, encoding_name)
     scheme = Uniform(encoding.units(fit.images.shape), recipe.keep)
     began = time.perf_counter()
-    run = Run(fit, recipe, scheme, encoding, SEED, device)
+    run = TrainingRun(fit, recipe, scheme, encoding, SEED, device)
     with closing(run):
         accuracy = trained(run)
     synchronise(device)
@@ -91,10 +91,10 @@ def compare(
     print(f"{name:40} {taken:8.1f} {accuracy:9.2%} {true.mean():9.2%} {certified}", flush=True)
 
 
-def trained(run: Run) -> float:
+def trained(run: TrainingRun) -> float:
     """Takes all steps; the accuracy of the last epoch."""
     run.model.train()
-    take_step, accuracy = stepper([run]), 0.0
+    take_step, accuracy = step_function([run]), 0.0
     while run.step < run.steps:
         take_step([run])
         if run.step % run.epoch_steps == 0:

@@ -160,7 +160,7 @@ def by_spending(world: World, bound: str, sampling: Sequential) -> Outcome:
     others = selection.counts.votes.copy()
     others[np.arange(len(label)), label] = -1
     second = others.argmax(axis=1)
-    looks = spaced(sampling.most)
+    looks = look_sizes(sampling.most)
     levels = parts(looks) * float(corrected_alpha(world.alpha, world.scheme, sampling.most))
     voter, rows = world.voter(2), np.arange(len(label))
     votes, taken = np.zeros(world.shares.shape, dtype=np.int64), np.zeros(len(label), dtype=np.int64)
@@ -202,7 +202,7 @@ def selected(world: World, sampling: Sequential) -> StagedVotes:
     return votes
 
 
-def spaced(most: int) -> list[int]:
+def look_sizes(most: int) -> list[int]:
     """Looks that grow geometrically and end with `most`."""
     looks = [most]
     while looks[0] / GROWTH >= FIRST:
@@ -287,7 +287,7 @@ def compare(world: World, bound: str, sampling: Sequential, repeats: int) -> Non
     base = np.mean(curves, axis=0)
     noise = max(float(np.abs(single - base).max()) for single in curves)
     budget = f"at most {sampling.max_samples:,} samples, tolerance {sampling.tolerance} per 1,000"
-    print(f"\n{bound}, {budget}, {len(spaced(sampling.most))} looks where alpha is spent", flush=True)
+    print(f"\n{bound}, {budget}, {len(look_sizes(sampling.most))} looks where alpha is spent", flush=True)
     print(f"{'':<36}{'samples':>8}{'median':>8}  certified accuracy at rho = 0, 1, ...")
     row(f"fixed {N0:,} + {N:,}, mean of {repeats}", simulated[0], world, base)
     wealth = by_wealth(world, bound, sampling)
@@ -316,7 +316,10 @@ def ask(world: World, bound: str, sampling: Sequential) -> None:
     )
     print(f"{'':<36}{'samples':>8}{'yes':>9}{'no':>9}{'undecided':>11}")
     print(f"{'by the shares themselves':<36}{'':>8}{truly:>9.2%}{1 - truly:>9.2%}")
-    for name, method in (("wealth", by_wealth), (f"spent alpha, {len(spaced(sampling.most))} looks", by_spending)):
+    for name, method in (
+        ("wealth", by_wealth),
+        (f"spent alpha, {len(look_sizes(sampling.most))} looks", by_spending),
+    ):
         outcome = method(world, bound, sampling)
         yes, no, undecided = (outcome.answers.count(answer) / len(outcome.answers) for answer in records.ANSWERS)
         print(f"{name:<36}{outcome.samples.mean():>8,.0f}{yes:>9.2%}{no:>9.2%}{undecided:>11.2%}", flush=True)

@@ -27,9 +27,9 @@ from sparsecert.encodings import NullChannels
 from sparsecert.runs import certify_dataset, load_batch
 from sparsecert.schemes import ESTIMATION, Uniform
 from sparsecert.smoothed import Smoothed
-from sparsecert.training import Run
+from sparsecert.training import TrainingRun
 from sparsecert.training.batches import Batches
-from sparsecert.training.cuda_graph import stepper
+from sparsecert.training.cuda_graph import step_function
 from sparsecert.training.recipes import RECIPES
 from sparsecert.votes.engine import FusedScorer
 from sparsecert.votes.precision import PRECISIONS
@@ -114,10 +114,10 @@ def training(device: torch.device, several: int) -> None:
     steps = 400 if device.type == "cuda" else 10
     for count in dict.fromkeys((1, several)):
         runs = [
-            Run(data, recipe, Uniform(784, 5 + 5 * i % 100), NullChannels(), SEED, device, batches)
+            TrainingRun(data, recipe, Uniform(784, 5 + 5 * i % 100), NullChannels(), SEED, device, batches)
             for i in range(count)
         ]
-        take_step = stepper(runs)
+        take_step = step_function(runs)
         for _ in range(5):
             take_step(runs)
         per_step = seconds(lambda take=take_step, runs=runs: take(runs), device, steps)  # type: ignore[misc]

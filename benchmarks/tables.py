@@ -21,7 +21,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sparsecert.results import Certifications
 from sparsecert.tabular import AblatedClassifier, Altered, greedy_attack
 from sparsecert.tabular.tables import held_out
-from sparsecert.tabular.uci import SOURCES, Table, load_table
+from sparsecert.tabular.uci import SOURCES, UciTable, load_table
 
 KEEPS = {"spambase": (5, 10, 20), "adult": (3, 5, 7), "credit-default": (3, 8), "phishing": (3, 10)}
 RADII = range(6)
@@ -67,7 +67,7 @@ def row_of(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def study(table: Table, options: argparse.Namespace) -> list[str]:
+def study(table: UciTable, options: argparse.Namespace) -> list[str]:
     """Prints what is certified, and returns what the attack achieved."""
     outside = held_out(len(table.rows), 0.25, options.seed)
     rows, labels = table.rows[~outside], table.labels[~outside]
@@ -107,7 +107,7 @@ def attack(classifier: Any, x: Any, y: Any, rows: Any, labels: Any, options: arg
 
 
 def certified(
-    table: Table, keep: int, others: list[float], answers: Any, certificates: Certifications, y: Any, taken: float
+    table: UciTable, keep: int, others: list[float], answers: Any, certificates: Certifications, y: Any, taken: float
 ) -> str:
     abstained = float(np.mean([answer is None for answer in answers]))
     cells = [
@@ -118,7 +118,7 @@ def certified(
     return row_of(cells)
 
 
-def standing(table: Table, keep: str, defender: str, attacked: Sequence[Altered]) -> str:
+def standing(table: UciTable, keep: str, defender: str, attacked: Sequence[Altered]) -> str:
     """The shares answered rightly for which the attack found no change of so many features that alters this."""
     shares = [np.mean([one.fooled_at is None or one.fooled_at > radius for one in attacked]) for radius in RADII]
     return row_of([table.name, keep, defender, *(f"{share:.0%}" for share in shares)])

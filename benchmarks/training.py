@@ -24,8 +24,8 @@ from sparsecert import datasets
 from sparsecert.datasets.dataset import ArrayImages, Dataset
 from sparsecert.errors import InputError
 from sparsecert.schemes import Uniform
-from sparsecert.training import Run, default_encoding
-from sparsecert.training.cuda_graph import stepper
+from sparsecert.training import TrainingRun, default_encoding
+from sparsecert.training.cuda_graph import step_function
 from sparsecert.training.recipes import RECIPES, Recipe
 
 SEED = 0
@@ -112,11 +112,11 @@ def from_files(recipe: Recipe, device: torch.device, steps: int, from_memory: fl
 def trained(data: Dataset, recipe: Recipe, device: torch.device, steps: int) -> tuple[float, int]:
     """Ablated images a second, and the floating-point operations of a forward pass of one."""
     scheme = Uniform(int(np.prod(data.images.shape[1:])), recipe.keep)
-    run = Run(data, recipe, scheme, default_encoding(data, recipe), SEED, device)
+    run = TrainingRun(data, recipe, scheme, default_encoding(data, recipe), SEED, device)
     with closing(run):
         flops = operations(run)
         run.model.train()
-        take_step = stepper([run])
+        take_step = step_function([run])
         warm = warm_up(run, steps) if device.type == "cuda" else 1
         shown: list[int] = []
 
@@ -128,7 +128,7 @@ def trained(data: Dataset, recipe: Recipe, device: torch.device, steps: int) -> 
     return sum(shown[warm:]) * recipe.copies / (steps * taken), flops
 
 
-def warm_up(run: Run, steps: int) -> int:
+def warm_up(run: TrainingRun, steps: int) -> int:
     """Steps before the first that is timed: an epoch's last batch, if smaller, is readied in the first two epochs.
 
     A whole data set ends so rarely that this does not count; some thousand images would end within the steps timed.
@@ -137,7 +137,7 @@ def warm_up(run: Run, steps: int) -> int:
     return 2 * run.epoch_steps + WARM if ends_within else WARM
 
 
-def operations(run: Run) -> int:
+def operations(run: TrainingRun) -> int:
     """Floating-point operations of the network for one input, by torch's own count."""
     channels = run.encoding.channels(run.data.images.shape[0])
     copy = torch.zeros(1, channels, *run.data.images.shape[1:], device=run.device)

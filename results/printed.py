@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from results.markdown import markdown
-from sparsecert.training.plans import Rates, duration, plan_text, planned
+from sparsecert.training.plans import Rates, find_plan, format_duration, format_plan
 
 RESULTS = Path(__file__).resolve().parent
 NETWORKS = {
@@ -118,7 +118,7 @@ def hundred_million() -> str:
     rows = []
     for name, known in engines("h200").items():
         seconds = 1e8 * SAMPLES / number(known["engine, bf16"])
-        rows.append((name, f"{seconds / 3_600:,.1f}", *(duration(seconds / gpus) for gpus in (64, 1_024))))
+        rows.append((name, f"{seconds / 3_600:,.1f}", *(format_duration(seconds / gpus) for gpus in (64, 1_024))))
     return markdown(("", "GPU hours", "on 64 such GPUs", "on 1,024"), rows)
 
 
@@ -223,7 +223,7 @@ def plan() -> str:
     known = Rates(number(training), number(engines("h200")[NETWORKS["resnet50"]]["engine, bf16"]))
     options = f"--training-rate {known.training:.0f} --certifying-rate {known.certifying:.0f}"
     command = f"```console\n$ sparsecert info --plan imagenet {options}\n```"
-    return f"{command}\n\n```text\n{plan_text(planned('imagenet'), known)}\n```"
+    return f"{command}\n\n```text\n{format_plan(find_plan('imagenet'), known)}\n```"
 
 
 COPIES = r"+([\d,]+) copies/s"

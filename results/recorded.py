@@ -12,9 +12,9 @@ from results.markdown import markdown, rows_of, shown
 from results.printed import RESULTS, speeds
 from sparsecert import records
 from sparsecert.demo import Demo
-from sparsecert.reports import Gap, Summary, gap_of, summarise
-from sparsecert.reports.attack_tables import magnitude
-from sparsecert.reports.comparison import Table, median, percent
+from sparsecert.reports import Gap, Summary, compute_gap, summarise
+from sparsecert.reports.attack_tables import format_magnitude
+from sparsecert.reports.comparison import Table, format_median, format_percent
 from sparsecert.schemes import SchemeSpec
 from studies.levine_feizi_2020 import Study
 from studies.levine_feizi_2020.attacked import PUBLISHED, Attacked
@@ -91,13 +91,13 @@ def gap() -> Gap:
     findings = found.findings(found.ours, PUBLISHED)
     certificates, reason = found.certificates(findings)
     assert certificates is not None, reason
-    return gap_of(certificates, findings, summarise(certificates, bound="two-sided"))
+    return compute_gap(certificates, findings, summarise(certificates, bound="two-sided"))
 
 
 def attack_gap() -> str:
     """How far the attack stays from the certificates."""
     headers = "certified", "misclassified within the radius", "median certified radius", "median attacked"
-    medians = median(gap().median_certified), magnitude(gap().median_attacked)
+    medians = format_median(gap().median_certified), format_magnitude(gap().median_attacked)
     return markdown(headers, [(str(gap().certified), str(len(gap().broken)), *medians)])
 
 
@@ -119,7 +119,12 @@ def fewer_samples() -> str:
     rhos = range(max(len(run.certified_accuracy) for run in runs.values()))
     headers = "bound", "sampling", "samples an image", "median", "rho = 0", *map(str, rhos[1:])
     rows = (
-        (*of, f"{run.mean_samples:,.0f}", median(run.median), *(f"{100 * x:.2f}" for x in run.certified_accuracy))
+        (
+            *of,
+            f"{run.mean_samples:,.0f}",
+            format_median(run.median),
+            *(f"{100 * x:.2f}" for x in run.certified_accuracy),
+        )
         for of, run in runs.items()
     )
     return markdown(headers, rows)
@@ -129,7 +134,7 @@ def at_least_8() -> str:
     """Is the radius 8 or more?"""
     asked = summary("certify-at-least-8")
     assert asked.answers is not None
-    shares = (percent(count / asked.inputs) for count in asked.answers.values())
+    shares = (format_percent(count / asked.inputs) for count in asked.answers.values())
     return markdown(("samples an image", *asked.answers), [(f"{asked.mean_samples:,.0f}", *shares)])
 
 
@@ -148,7 +153,7 @@ def beyond() -> str:
 
     def by_lattice(data: str, parts: int) -> tuple[str, str]:
         row = fixed_row(data, SchemeSpec.parse(f"lattice-{parts}x1"), FIXED_EPOCHS[data])
-        return median(row.run_off.median), str(published_medians("partitions").of(data))
+        return format_median(row.run_off.median), str(published_medians("partitions").of(data))
 
     bands = fixed_row("cifar10", SchemeSpec.parse("bands-4"), PATCH_EPOCHS["cifar10"]).run_off
     (patch,) = published_patches("patches").rows
@@ -162,7 +167,7 @@ def beyond() -> str:
         (
             f"certified against every patch of {patch.side} x {patch.side} pixels, bands of 4 columns",
             "CIFAR-10",
-            percent(bands.certified_accuracy_at(patch.side) or 0.0),
+            format_percent(bands.certified_accuracy_at(patch.side) or 0.0),
             f"{patch.certified:.1f}%",
         ),
         ("median that the Pointwise attack needs, k = 45", "MNIST", ours["median measured"], ours["median published"]),

@@ -18,9 +18,9 @@ import sparsecert as sc
 from sparsecert import datasets, devices, models
 from sparsecert.cli import cli
 from sparsecert.devices import Support
-from sparsecert.modelfile import precision_of, read, read_header, write
+from sparsecert.modelfile import read, read_header, saved_precision, write
 from sparsecert.runs import certify_dataset
-from sparsecert.training import Run
+from sparsecert.training import TrainingRun
 from sparsecert.training.recipes import RECIPES
 from tests.reference import Reference
 
@@ -153,7 +153,7 @@ def test_a_file_keeps_a_precision_that_was_chosen_and_an_old_default_is_auto(tmp
     for saved, expected in (("fp32", "auto"), ("bf16", "bf16")):
         tensors, header = read(path)
         write(path, tensors, {**header, "format": 1, "precision": saved})
-        assert precision_of(read_header(path)) == expected
+        assert saved_precision(read_header(path)) == expected
         assert sc.Smoothed.load(path).requested_precision == expected
 
 
@@ -216,7 +216,7 @@ def test_training_says_that_its_precision_is_emulated(become: Become) -> None:
     data, recipe = datasets.load("digits", "train"), replace(RECIPES["digits"], precision="bf16")
     become("AVX2 only")
     with pytest.warns(UserWarning, match=r"^bf16 is emulated on this device \(cpu\): fp32 is faster$"):
-        run = Run(data, recipe, sc.Uniform(64, 9), sc.NullChannels(), 0, CPU)
+        run = TrainingRun(data, recipe, sc.Uniform(64, 9), sc.NullChannels(), 0, CPU)
     assert run.recipe.precision == "bf16"  # it is trained as asked all the same
 
 

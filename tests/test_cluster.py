@@ -203,7 +203,7 @@ def test_a_random_subset_is_the_same_on_both(trained: Path, tmp_path: Path) -> N
     digits, smoothed = datasets.load("digits"), Smoothed.load(trained, rows=ROWS)
     record_all(FIXED, smoothed, trained, digits, tmp_path / "local.jsonl", Drawn(6, 1))
     record_on_cluster(Cluster(), FIXED, smoothed, trained, digits, tmp_path / "cluster.jsonl", Drawn(6, 1))
-    assert [line.example for line in read(tmp_path / "local.jsonl").lines] == digits.drawn(6, 1).tolist()
+    assert [line.example for line in read(tmp_path / "local.jsonl").lines] == digits.random_indices(6, 1).tolist()
     assert _content(tmp_path / "cluster.jsonl") == _content(tmp_path / "local.jsonl")
 
 
@@ -211,7 +211,7 @@ def test_inputs_that_kill_their_workers_end_the_run_and_are_named(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(crews, "DEATHS", 2)
-    first, last = datasets.load("digits").spaced(48)[40:42].tolist()  # a group
+    first, last = datasets.load("digits").spaced_indices(48)[40:42].tolist()  # a group
     poisoned = Watched(FIXED, partial(_die_over, last))
     out = tmp_path / "c.jsonl"
     with (

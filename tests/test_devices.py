@@ -18,9 +18,9 @@ from sparsecert.encodings import MeanFill, NullChannels, ReplacedValues
 from sparsecert.procedures import Exact
 from sparsecert.schemes import ESTIMATION, MAX_DRAWS, TRAINING, Lattice, RandomValues, Scheme, Uniform
 from sparsecert.smoothed import Smoothed
-from sparsecert.training import Run
-from sparsecert.training.cuda_graph import Captured, one_by_one, stepper
-from sparsecert.training.objective import Compiled, objective
+from sparsecert.training import TrainingRun
+from sparsecert.training.cuda_graph import GraphedSteps, step_each, step_function
+from sparsecert.training.objective import CompiledObjective, objective
 from sparsecert.training.recipes import RECIPES
 from tests.attacks.means import nearest_mean
 from tests.contracts import SCHEMES
@@ -45,11 +45,11 @@ def test_replaced_values_are_the_same_on_cpu_and_gpu() -> None:
 def test_captured_steps_of_random_values_are_the_steps_taken_one_by_one(masks: str) -> None:
     data, recipe = datasets.load("digits", "train"), replace(RECIPES["digits"].shortened(2), masks=masks)
     scheme, encoding = RandomValues(64, "0.5", 17), ReplacedValues(17)
-    one, other = (Run(data, recipe, scheme, encoding, 0, torch.device("cuda")) for _ in range(2))
-    captured = Captured(torch.device("cuda"))
+    one, other = (TrainingRun(data, recipe, scheme, encoding, 0, torch.device("cuda")) for _ in range(2))
+    captured = GraphedSteps(torch.device("cuda"))
     for _ in range(6):
         captured([one])
-        one_by_one([other])
+        step_each([other])
     for a, b in zip(one.model.parameters(), other.model.parameters(), strict=True):
         torch.testing.assert_close(a, b, rtol=0.05, atol=0.01)
 
@@ -62,7 +62,7 @@ def test_the_kernel_draws_what_the_tensor_operations_draw(seed: int, units: int,
     examples = torch.tensor([0, 1, 77, (1 << 32) - 1], device="cuda").repeat(100)
     draws = torch.tensor([TRAINING, 3, ESTIMATION + 5, MAX_DRAWS - 1], device="cuda").repeat_interleave(100)
     arguments = (seed, examples, draws, units, keep)
-    assert torch.equal(subsets_triton.subsets(*arguments), subsets.drawn(*arguments))
+    assert torch.equal(subsets_triton.subsets(*arguments), subsets.random_indices(*arguments))
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
@@ -91,20 +91,20 @@ def test_captured_steps_are_the_steps_taken_one_by_one() -> None:
     for masks in ("minibatch", "sample"):
         pairs = [
             [
-                Run(data, replace(recipe, masks=masks), Uniform(64, keep), encoding, 0, device)
+                TrainingRun(data, replace(recipe, masks=masks), Uniform(64, keep), encoding, 0, device)
                 for keep, encoding in ((10, NullChannels()), (20, MeanFill(data.mean)))
             ]
             for _ in range(2)
         ]
-        take_step = stepper(pairs[0])
-        assert isinstance(take_step, Captured)
+        take_step = step_function(pairs[0])
+        assert isinstance(take_step, GraphedSteps)
         for _ in range(pairs[0][0].steps):
             take_step(pairs[0])
-            one_by_one(pairs[1])
+            step_each(pairs[1])
         assert sum(graph is not None for graph in take_step.graphs.values()) == 2  # full minibatches, and the last
         for captured, plain in zip(*pairs, strict=True):
-            assert captured.step == plain.step == int(captured.clock)
-            assert captured.seen() == pytest.approx(plain.seen(), rel=0.05)
+            assert captured.step == plain.step == int(captured.device_step)
+            assert captured.metrics() == pytest.approx(plain.metrics(), rel=0.05)
             for one, other in zip(captured.model.parameters(), plain.model.parameters(), strict=True):
                 torch.testing.assert_close(one, other, rtol=0.05, atol=0.01)
 
@@ -123,20 +123,20 @@ def photographs(tmp_path_factory: pytest.TempPathFactory) -> datasets.Dataset:
 def test_a_captured_step_sees_the_photographs_that_were_decoded_for_it(photographs: datasets.Dataset) -> None:
     """Not those of the step before, nor half of the next: by the sum of all its pixels, over three epochs."""
     recipe = replace(RECIPES["paper-imagenet"], model="resnet18-cifar", epochs=3, batch=16, keep=200)
-    run = Run(photographs, recipe, Uniform(1024, 200), NullChannels(), 0, torch.device("cuda"), workers=2)
+    run = TrainingRun(photographs, recipe, Uniform(1024, 200), NullChannels(), 0, torch.device("cuda"), workers=2)
     sums = torch.zeros(1, dtype=torch.float64, device="cuda")
     inner = run._copies
 
     def copies(chosen: torch.Tensor) -> torch.Tensor:
-        assert run.staging is not None
-        sums.add_(run.staging.pixels[: len(chosen)].double().sum())
+        assert run.prefetcher is not None
+        sums.add_(run.prefetcher.pixels[: len(chosen)].double().sum())
         return inner(chosen)
 
     run._copies = copies  # type: ignore[method-assign]
     assert isinstance(photographs.images, folder.FolderImages)
     with closing(run):
-        take_step = stepper([run])
-        assert isinstance(take_step, Captured)
+        take_step = step_function([run])
+        assert isinstance(take_step, GraphedSteps)
         run.model.train()
         while run.step < run.steps:
             take_step([run])
@@ -148,13 +148,13 @@ def test_training_that_is_stopped_on_a_gpu_goes_on_with_its_momentum(tmp_path: P
     """In the layout that its weights have there."""
     data, device = datasets.load("digits", "train"), torch.device("cuda")
     recipe = replace(RECIPES["digits"].shortened(2), model="resnet18-cifar", precision="bf16", nesterov=True)
-    before = Run(data, recipe, Uniform(64, 10), NullChannels(), 0, device)
+    before = TrainingRun(data, recipe, Uniform(64, 10), NullChannels(), 0, device)
     before.model.train()
-    take_step = stepper([before])
+    take_step = step_function([before])
     for _ in range(4):
         take_step([before])
     before.save_checkpoint(tmp_path)
-    after = Run(data, recipe, Uniform(64, 10), NullChannels(), 0, device)
+    after = TrainingRun(data, recipe, Uniform(64, 10), NullChannels(), 0, device)
     after.resume(tmp_path / "checkpoint.safetensors")
     assert after.step == 4
     for one, other in zip(before.model.parameters(), after.model.parameters(), strict=True):
@@ -163,15 +163,15 @@ def test_training_that_is_stopped_on_a_gpu_goes_on_with_its_momentum(tmp_path: P
         assert torch.equal(*momenta)
         assert momenta[1].stride() == other.stride()
     after.model.train()
-    stepper([after])([after])
-    assert np.isfinite(after.seen()[0])
+    step_function([after])([after])
+    assert np.isfinite(after.metrics()[0])
 
 
 def test_the_compiled_objective_is_the_plain_one() -> None:
     device = torch.device("cuda")
     for copies, consistency in ((1, 0.0), (2, 3.0)):
         compiled = objective(device, "bf16", copies, consistency)
-        assert isinstance(compiled, Compiled)
+        assert isinstance(compiled, CompiledObjective)
         model = torch.nn.Sequential(torch.nn.Conv2d(6, 8, 3), torch.nn.Flatten(), torch.nn.Linear(8 * 36, 10)).cuda()
         rows, labels = torch.rand(32, 6, 8, 8, device="cuda"), torch.arange(32 // copies, device="cuda") % 10
         loss, right = compiled(model, rows, labels)

@@ -18,8 +18,8 @@ from torch import nn
 from sparsecert import modelfile
 from sparsecert.errors import InputError
 from sparsecert.models.resnet import resnet18_cifar
-from sparsecert.training import Team, joined
-from sparsecert.training.synchronised import SynchronisedBatchNorm, synchronise
+from sparsecert.training import ProcessGroup, join_process_group
+from sparsecert.training.sync_batch_norm import SyncBatchNorm, synchronise_batch_norm
 
 pytestmark = pytest.mark.check
 
@@ -43,7 +43,7 @@ def _run(count: int, *command: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize(("batch", "size"), [(1, 1), (7, 2), (256, 8), (1000, 3)])
 def test_the_parts_of_a_batch_are_the_batch(batch: int, size: int) -> None:
-    parts = [Team(rank, size).part(batch) for rank in range(size)]
+    parts = [ProcessGroup(rank, size).shard(batch) for rank in range(size)]
     assert [place for part in parts for place in part] == list(range(batch))
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
 
@@ -80,7 +80,7 @@ from sparsecert.datasets.dataset import ArrayImages
 from sparsecert.encodings import NullChannels
 from sparsecert.training.recipes import RECIPES
 from sparsecert.schemes import Uniform
-from sparsecert.training import Run, joined, leave, train_together
+from sparsecert.training import TrainingRun, join_process_group, exit_process, train_many
 
 torch.set_default_dtype(torch.float64)
 as_trained = Run._copies
@@ -88,10 +88,10 @@ Run._copies = lambda run, chosen: as_trained(run, chosen).double()
 data = datasets.load("digits", "train")
 data = replace(data, images=ArrayImages(data.images.pixels[:115]), labels=data.labels[:115])
 recipe = replace(RECIPES["digits"].shortened(2), model="resnet18-cifar", batch=50, augment="crop-flip", nesterov=True)
-with joined("cpu") as (team, device):
-    run = Run(data, recipe, Uniform(64, 20), NullChannels(), 0, torch.device(device), team=team)
-    train_together([(run, sys.argv[1])])
-leave()
+with join_process_group("cpu") as (processes, device):
+    run = TrainingRun(data, recipe, Uniform(64, 20), NullChannels(), 0, torch.device(device), processes=processes)
+    train_many([(run, sys.argv[1])])
+exit_process()
 """
     )
     for count, name in ((1, "one"), (2, "two")):
@@ -141,7 +141,7 @@ def test_processes_with_other_settings_or_nothing_to_do_are_refused(tmp_path: Pa
     )
     done = _run(2, str(script))
     assert done.returncode != 0
-    assert "process 1 has another seed than process 0" in done.stderr
+    assert "seed of process 1 differs from that of process 0" in done.stderr
     done = _run(2, "-m", "sparsecert", *TRAIN, "--batch", "1", "--epochs", "1", "--out", str(tmp_path / "few"))
     assert done.returncode != 0
     assert "the smallest batch has 1 inputs, fewer than the 2 processes" in done.stderr
@@ -153,7 +153,7 @@ def test_processes_with_other_settings_or_nothing_to_do_are_refused(tmp_path: Pa
         ({}, "cpu", "WORLD_SIZE is 2 but RANK is not set; start by torchrun, or unset WORLD_SIZE"),
         ({"WORLD_SIZE": "two"}, "cpu", "WORLD_SIZE must be a whole number, as torchrun sets it, got 'two'; unset it"),
         ({"RANK": "1", "MASTER_ADDR": "127.0.0.1"}, "cpu", "MASTER_PORT is not set"),
-        ({**PLACE, "LOCAL_WORLD_SIZE": "2"}, "cuda:0", "device must be cuda where 2 processes .*, got cuda:0"),
+        ({**PLACE, "LOCAL_WORLD_SIZE": "2"}, "cuda:0", "device must be cuda for 2 processes .*, got cuda:0"),
         ({**PLACE, "LOCAL_WORLD_SIZE": "2"}, "cuda", "2 processes need a GPU each, there are 1; start fewer"),
     ],
 )
@@ -165,7 +165,7 @@ def test_a_place_that_a_process_cannot_take_is_refused(
     for name, value in {"WORLD_SIZE": "2", **environment}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    with pytest.raises(InputError, match=message), joined(device):
+    with pytest.raises(InputError, match=message), join_process_group(device):
         pass
 
 
@@ -173,12 +173,12 @@ def test_a_synchronised_model_keeps_its_parameters_and_answers() -> None:
     model = resnet18_cifar(6, 10).eval()
     names, images = list(model.state_dict()), torch.rand(2, 6, 8, 8)
     expected, parameters = model(images), list(model.parameters())
-    same = synchronise(model)
+    same = synchronise_batch_norm(model)
     assert list(same.state_dict()) == names
     assert all(one is other for one, other in zip(parameters, same.parameters(), strict=True))
     norms = [part for part in same.modules() if isinstance(part, nn.BatchNorm2d)]
     assert len(norms) == 20
-    assert all(isinstance(norm, SynchronisedBatchNorm) for norm in norms)
+    assert all(isinstance(norm, SyncBatchNorm) for norm in norms)
     assert torch.equal(same(images), expected)
 
 
@@ -189,7 +189,7 @@ def test_batch_norm_over_two_processes_is_batch_norm_over_the_whole_batch(tmp_pa
         """
 import json, sys, torch, torch.distributed as dist
 from torch import nn
-from sparsecert.training.synchronised import synchronise
+from sparsecert.training.sync_batch_norm import synchronise_batch_norm
 dist.init_process_group("gloo")
 torch.manual_seed(0)
 x, weights = torch.randn(7, 3, 4, 5).double().float() * 2 + 30, torch.randn(7, 3, 4, 5)
@@ -207,7 +207,7 @@ def outcome(norm, part):
     return outputs.detach(), inputs.grad, norm.weight.grad, norm.bias.grad, norm.running_mean, norm.running_var
 whole = outcome(made(), slice(0, 7))
 part = slice(0, 3) if dist.get_rank() == 0 else slice(3, 7)
-mine = outcome(synchronise(made()), part)
+mine = outcome(synchronise_batch_norm(made()), part)
 for grad in mine[2:4]:
     dist.all_reduce(grad)
 wanted = (whole[0][part], whole[1][part], *whole[2:])

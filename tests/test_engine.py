@@ -405,7 +405,7 @@ def test_residual_networks_score_as_the_model_on_a_gpu(name: str, size: int, pre
 @needs_cuda
 @pytest.mark.parametrize(("channels", "out"), [(64, 256), (16, 64), (32, 128)])
 def test_the_pointwise_kernel_is_convolution_sum_and_relu(channels: int, out: int) -> None:
-    from sparsecert.votes.engine.pointwise_triton import Pointwise
+    from sparsecert.votes.engine.pointwise_triton import PointwiseConv
 
     with torch.random.fork_rng(["cuda"]):
         torch.manual_seed(0)
@@ -413,7 +413,7 @@ def test_the_pointwise_kernel_is_convolution_sum_and_relu(channels: int, out: in
         weight = torch.randn(out, channels, 1, 1, device="cuda").bfloat16()
         bias = torch.randn(out, device="cuda").bfloat16()
     expected = torch.relu(nn.functional.conv2d(x.float(), weight.float(), bias.float()) + summand.float())
-    found = Pointwise(weight, bias)(x, summand)
+    found = PointwiseConv(weight, bias)(x, summand)
     torch.testing.assert_close(found.float(), expected, rtol=0.02, atol=0.02 * float(expected.max()))
 
 

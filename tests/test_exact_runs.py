@@ -65,7 +65,7 @@ def _read(folder: Path) -> records.Records:
 
 
 def _ranks(found: records.Records) -> np.ndarray[Any, np.dtype[np.int16]]:
-    return np.stack([rankings.read(line.rankings or "", found.header.run["classes"]) for line in found.lines])
+    return np.stack([rankings.from_text(line.rankings or "", found.header.run["classes"]) for line in found.lines])
 
 
 @pytest.mark.parametrize("name", SCHEMES)
@@ -79,7 +79,7 @@ def test_records_are_what_smoothed_returns(folders: dict[str, Path], name: str) 
     assert not {"n0", "n", "alpha", "seed", "bound"} & run.keys()
     data = datasets.load("digits", "test")
     examples = [line.example for line in found.lines]
-    assert examples == data.spaced(LIMIT).tolist()
+    assert examples == data.spaced_indices(LIMIT).tolist()
     pixels = np.stack([data.images.batch([example])[0] for example in examples])
     import torch
 
@@ -142,7 +142,7 @@ def test_every_format_says_exact_and_patch_side(folders: dict[str, Path], tmp_pa
         assert "exact" in alone
         both = " ".join(FORMATS[form]([lattice, summarise(_read(folders["lattice"]), rule="plurality")]).split())
         assert "passes per" in both
-        assert "derived again from the recorded rankings" in both
+        assert "recomputed from the recorded rankings" in both
         assert "patch side" not in both
         assert "rho or patch side" in " ".join(FORMATS[form]([bands, lattice]).split())
     reported = json.loads(FORMATS["json"]([bands]))
@@ -326,13 +326,13 @@ def test_copies_without_finite_scores_are_kept_and_told(folders: dict[str, Path]
     line = json.loads(first)
     ranked = line["rankings"].split(" ")
     line["rankings"] = " ".join(["-", *ranked[1:]])
-    ranks = rankings.read(line["rankings"], 10)
+    ranks = rankings.from_text(line["rankings"], 10)
     line["label"] = elected(ranks, "run-off")
     path = tmp_path / "invalid.jsonl"
     path.write_text(f"{header}\n{json.dumps(line)}\n")
     summary = summarise(records.read(path))
     assert summary.invalid_votes == 1
-    assert "1 ablated copies gave scores that are not finite" in FORMATS["markdown"]([summary])
+    assert "1 ablated copies had non-finite scores" in FORMATS["markdown"]([summary])
 
 
 @pytest.mark.parametrize("name", SCHEMES)
@@ -361,19 +361,19 @@ def test_what_linear_programs_added_is_proved_again(folders: dict[str, Path], tm
         if more.radius > plain.radius:
             break
     assert more.radius > plain.radius
-    found = {"rankings": rankings.written(ranks), "label": more.label, "true": more.label}
+    found = {"rankings": rankings.to_text(ranks), "label": more.label, "true": more.label}
 
-    def median(radius: int) -> int | None:
+    def format_median(radius: int) -> int | None:
         line = {**json.loads(first), **found, "radius": radius}
         path.write_text(f"{json.dumps(facts)}\n{json.dumps(line)}\n")
         return summarise(records.read(path)).median
 
-    assert median(more.radius) == more.radius
+    assert format_median(more.radius) == more.radius
     with pytest.raises(InputError, match=f"not {more.radius + 1}"):
-        median(more.radius + 1)
+        format_median(more.radius + 1)
     facts["run"]["seconds"] = 0.0
     with pytest.raises(InputError, match=f"prove radius {plain.radius}, not {more.radius}"):
-        median(more.radius)
+        format_median(more.radius)
 
 
 def test_linear_programs_only_enlarge_and_are_told(folders: dict[str, Path], tmp_path: Path) -> None:
@@ -405,14 +405,14 @@ def attacked(folders: dict[str, Path]) -> dict[str, Path]:
 @pytest.mark.parametrize("name", ["lattice", "bands"])
 def test_an_attack_is_on_the_vote_of_all_masks(folders: dict[str, Path], attacked: dict[str, Path], name: str) -> None:
     """What was found changes that vote's winner, at the cost of few copies, and there is no chance in its facts."""
-    found, smoothed = records.read_findings(attacked[name]), Smoothed.load(folders[name], rows=ROWS)
+    found, smoothed = records.read_attack(attacked[name]), Smoothed.load(folders[name], rows=ROWS)
     run = found.header.run
     assert (run["rule"], run["masks"], run["scheme"]) == ("run-off", 8, smoothed.scheme.config())
     assert not {"n", "alpha", "error"} & run.keys()
     images = adversarial_images(found, datasets.load("digits", "test"))
     said = smoothed.certify(images, Exact()).labels.tolist()
     for line, label in zip(found.lines, said, strict=True):
-        assert label == (line.true if line.distance is None else line.said)
+        assert label == (line.true if line.distance is None else line.answer)
         assert (label == line.true) == (line.distance is None)
         assert 8 <= line.evaluations <= 8 * line.queries
     summary = summarise_attack(found)
@@ -427,7 +427,7 @@ def test_an_attack_goes_on_to_the_same_findings(
     out.write_bytes(b"".join(whole.splitlines(keepends=True)[:30]))
     common = ("--data", "digits", "--limit", LIMIT, "--device", "cpu", "--restarts", 1, "--rounds", 1)
     assert _cli("attack", folders["lattice"], *common, "--rule", "run-off", "--out", out) == 0
-    first, again = records.read_findings(attacked["lattice"]), records.read_findings(out)
+    first, again = records.read_attack(attacked["lattice"]), records.read_attack(out)
     assert [replace(line, seconds=0.0) for line in first.lines] == [replace(line, seconds=0.0) for line in again.lines]
 
 
@@ -459,12 +459,12 @@ def test_one_broken_exact_certificate_is_told_loudly(
     folders: dict[str, Path], attacked: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Findings as if the answer to an image were another than the certified one."""
-    found = records.read_findings(attacked["lattice"])
+    found = records.read_attack(attacked["lattice"])
     sure = {line.example: line for line in _read(folders["lattice"]).lines}
     line = next(line for line in found.lines if line.example in sure)
     said = next(label for label in range(10) if label not in (line.true, sure[line.example].label))
     with records.Writer(tmp_path / "attack.jsonl", found.header) as writer:
-        writer.append([replace(line, distance=0, said=said, pixels=(), values=())])
+        writer.append([replace(line, distance=0, answer=said, pixels=(), values=())])
     assert _cli("report", folders["lattice"] / "certify.jsonl", tmp_path / "attack.jsonl") == 1
     reported = capsys.readouterr().err
     assert reported.startswith(f"NOT SOUND: {tmp_path}/attack.jsonl changes the answer to 1 of 1 certified images")
@@ -482,12 +482,12 @@ def test_attacks_that_say_nothing_of_a_certificate_are_refused(
     exact, patches = folder / "certify.jsonl", folders["bands"] / "certify.jsonl"
     capsys.readouterr()
     for arguments, message in (
-        ((exact, by_chance), "attacks a vote by masks drawn at random: they say nothing of each other"),
+        ((exact, by_chance), "attacks a vote of random masks: they cannot be compared"),
         (
             (sampled, attacked["lattice"]),
-            "attacks the vote of all masks of a fixed set: they say nothing of each other",
+            "attacks the vote of a fixed set of masks: they cannot be compared",
         ),
-        ((exact, attacked["lattice"], "--rule", "plurality"), "attacks the vote by run-off: they say nothing of each"),
+        ((exact, attacked["lattice"], "--rule", "plurality"), "attacks the vote by run-off: they cannot be compared"),
         ((patches, attacked["bands"]), "certified against patches, whose radius is the side of a square"),
         ((patches, attacked["lattice"]), "does not belong to"),
         ((exact, attacked["bands"]), "does not belong to"),

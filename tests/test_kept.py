@@ -17,7 +17,7 @@ import sparsecert as sc
 from sparsecert import datasets, modelfile
 from sparsecert.cli import cli
 from sparsecert.procedures.exact import Exact, certified
-from sparsecert.records import ATTACK, FORMAT, Records, is_exact, kind_of, rankings, read, read_findings
+from sparsecert.records import ATTACK, FORMAT, Records, is_exact, kind_of, rankings, read, read_attack
 from sparsecert.reports.summary import certificates_of
 from sparsecert.schemes import FixedMasks
 from sparsecert.schemes import from_config as scheme_from_config
@@ -60,7 +60,7 @@ def _again(records: Records) -> list[tuple[int, int | None]]:
     if is_exact(records.header):
         assert isinstance(scheme, FixedMasks)
         adversary = Exact(run["rule"], run["against"], run["seconds"]).adversary(scheme)
-        lines = [rankings.read(line.rankings or "", run["classes"]) for line in records.lines]
+        lines = [rankings.from_text(line.rankings or "", run["classes"]) for line in records.lines]
         return [(one.label, one.radius) for ranks in lines for one in certified(ranks[None], run["rule"], adversary)]
     found = certificates_of(records, scheme, run["alpha"], run["bound"])
     return [(certificate.interval.label, certificate.radius) for _, certificate in found]
@@ -74,7 +74,7 @@ def test_votes_give_the_certificates_that_they_gave(name: str) -> None:
 
 
 def test_findings_are_whole() -> None:
-    findings = read_findings(KEPT / "attack.jsonl")
+    findings = read_attack(KEPT / "attack.jsonl")
     assert findings.header.kind == ATTACK
     assert len(findings.lines) == 3
 

@@ -72,10 +72,10 @@ def test_shards_of_a_random_subset_are_that_subset(trained: Path, tmp_path: Path
     for index, path in enumerate(paths, start=1):
         predict_dataset(smoothed, trained, data, path, n=10, limit=Drawn(30, 2), shard=Shard(index, 2))
     merged = merge(paths, tmp_path / "merged.jsonl")
-    assert [line.example for line in merged.lines] == data.drawn(30, 2).tolist()
+    assert [line.example for line in merged.lines] == data.random_indices(30, 2).tolist()
     assert merged.header.run["chosen"] == {"kind": "random", "seed": 2}
     predict_dataset(smoothed, trained, data, tmp_path / "spaced.jsonl", n=10, limit=30, shard=Shard(2, 2))
-    with pytest.raises(InputError, match="is of another run: chosen is"):
+    with pytest.raises(InputError, match="belongs to another run: chosen is"):
         merge([paths[0], tmp_path / "spaced.jsonl"], tmp_path / "mixed.jsonl")
 
 
@@ -145,8 +145,11 @@ def test_environments_that_differ_are_all_kept(first: Path, tmp_path: Path) -> N
 
 
 REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
-    "another run": ({"seed": 1}, "b.jsonl is of another run: seed is 1 there, 0 in {tmp}/a.jsonl; merge the shards of"),
-    "another kind": ({"kind": "predict"}, 'b.jsonl is of another run: kind is "predict" there, "certify" in'),
+    "another run": (
+        {"seed": 1},
+        "b.jsonl belongs to another run: seed is 1 there, 0 in {tmp}/a.jsonl; merge the shards of",
+    ),
+    "another kind": ({"kind": "predict"}, 'b.jsonl belongs to another run: kind is "predict" there, "certify" in'),
     "another model": ({"model": {"sha256": "cd"}}, 'model.sha256 is "cd" there, "ab" in'),
     "another cut": ({"of": 3}, "a.jsonl is one of 2 shards, {tmp}/b.jsonl one of 3; merge the shards of one run"),
     "the same shard": ({"index": 1}, "a.jsonl and {tmp}/b.jsonl are both shard 1/2; give each shard once"),
@@ -182,7 +185,9 @@ def test_missing_shards_are_named(tmp_path: Path) -> None:
 def test_a_file_that_is_no_shard_is_refused(first: Path, tmp_path: Path) -> None:
     with Writer(tmp_path / "whole.jsonl", Header("certify", RUN, {})):
         pass
-    with pytest.raises(InputError, match=r"whole.jsonl is not a shard but a whole run; merge joins what --shard I/N"):
+    with pytest.raises(
+        InputError, match=r"whole.jsonl is a whole run, not a shard; merge joins the files that --shard I/N"
+    ):
         merge([first, tmp_path / "whole.jsonl"], tmp_path / "out.jsonl")
     (tmp_path / "notes").write_text("notes")
     with pytest.raises(InputError, match="notes is not a records file"):

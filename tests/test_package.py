@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import resource
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -72,6 +74,15 @@ def test_help_imports_neither_torch_nor_anything_slow(arguments: list[str]) -> N
     assert "click" in modules
     heavy = {"torch", "scipy", "matplotlib", "rich", "PIL", "safetensors", "ray", "fastapi", "jinja2"}
     assert not modules & {*heavy, "prometheus_client"}
+
+
+def test_class_names_are_unique() -> None:
+    found: dict[str, list[str]] = defaultdict(list)
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                found[node.name].append(path.name)
+    assert {name: files for name, files in found.items() if len(files) > 1} == {}
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["attack", "--help"], ["certify", "--help"]])

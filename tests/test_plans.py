@@ -6,7 +6,7 @@ import pytest
 
 from sparsecert.cli import main
 from sparsecert.errors import InputError
-from sparsecert.training.plans import PLANS, Rates, duration, plan_text, planned
+from sparsecert.training.plans import PLANS, Rates, find_plan, format_duration, format_plan
 
 
 def test_imagenet_is_36_epochs_of_its_images_and_11_000_copies_of_400() -> None:
@@ -16,7 +16,7 @@ def test_imagenet_is_36_epochs_of_its_images_and_11_000_copies_of_400() -> None:
 
 
 def test_eight_gpus_take_an_eighth() -> None:
-    lines = plan_text(PLANS["imagenet"], Rates(1_000, 10_000)).splitlines()
+    lines = format_plan(PLANS["imagenet"], Rates(1_000, 10_000)).splitlines()
     assert lines[3].split() == ["1", "GPU", "8", "GPUs"]
     (certifying,) = (line for line in lines if line.startswith("certifying 400"))
     assert certifying.split()[-4:] == ["7.3", "min", "55.0", "s"]
@@ -27,24 +27,24 @@ def test_eight_gpus_take_an_eighth() -> None:
     [(0.04, "0.0 s"), (119, "119.0 s"), (120, "2.0 min"), (7_200, "2.0 h"), (172_800, "2.0 d"), (8_640_000, "100.0 d")],
 )
 def test_durations_are_told_in_a_unit_that_suits(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
+    assert format_duration(seconds) == text
 
 
 def test_what_cannot_be_planned_is_refused() -> None:
     with pytest.raises(InputError, match="plan must be one of imagenet"):
-        planned("mars")
+        find_plan("mars")
     for wrong in (0.0, -1.0, float("nan"), float("inf")):
         with pytest.raises(InputError, match="the rate of certifying must be a number above 0"):
             Rates(1.0, wrong)
     with pytest.raises(InputError, match="numbers of GPUs"):
-        plan_text(PLANS["imagenet"], Rates(1, 1), [0])
+        format_plan(PLANS["imagenet"], Rates(1, 1), [0])
 
 
 def test_the_command_prints_the_plan_and_asks_for_both_rates(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["info", "--plan", "imagenet", "--training-rate", "1000"]
     with pytest.raises(SystemExit, match="0"):
         main([*arguments, "--certifying-rate", "10000"])
-    assert capsys.readouterr().out.rstrip() == plan_text(PLANS["imagenet"], Rates(1_000, 10_000))
+    assert capsys.readouterr().out.rstrip() == format_plan(PLANS["imagenet"], Rates(1_000, 10_000))
     with pytest.raises(SystemExit, match="2"):
         main(arguments)
     assert "go together" in capsys.readouterr().err

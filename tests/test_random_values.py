@@ -28,7 +28,7 @@ from sparsecert.reports import summarise
 from sparsecert.runs import certify_dataset
 from sparsecert.schemes import ATTACK
 from sparsecert.smoothed import Smoothed
-from sparsecert.training import Progress, Run, Stop, train
+from sparsecert.training import Stop, TrainingProgress, TrainingRun, train
 from sparsecert.training.recipes import RECIPES
 
 NOISE = "--scheme", "random-values"
@@ -90,9 +90,9 @@ def test_the_command_line_trains_the_usual_network_on_one_channel(g: sc.Smoothed
 def test_a_run_that_was_stopped_ends_in_the_same_weights(few: Dataset, tmp_path: Path, masks: str) -> None:
     scheme, encoding = sc.RandomValues(64, "0.5", 17), sc.ReplacedValues(17)
     recipe = replace(QUICK, masks=masks)
-    reported: list[Progress] = []
+    reported: list[TrainingProgress] = []
 
-    def stop(progress: Progress) -> None:
+    def stop(progress: TrainingProgress) -> None:
         reported.append(progress)
         if progress.epoch == 1 and progress.step * 2 >= progress.steps:
             raise Stop
@@ -109,7 +109,7 @@ def test_a_run_that_was_stopped_ends_in_the_same_weights(few: Dataset, tmp_path:
 
 def test_training_refuses_an_encoding_that_means_something_else(few: Dataset) -> None:
     scheme = sc.RandomValues(64, "0.5", 17)
-    run = Run(few, QUICK, scheme, sc.NullChannels(), 0, torch.device("cpu"))
+    run = TrainingRun(few, QUICK, scheme, sc.NullChannels(), 0, torch.device("cpu"))
     with pytest.raises(InputError, match="must be ReplacedValues"):
         run.check_fit()
 

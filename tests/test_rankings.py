@@ -12,14 +12,14 @@ from sparsecert.records import rankings
 def test_what_is_written_is_read(classes: int) -> None:
     ranks = np.random.default_rng(classes).random((7, classes)).argsort(axis=1).astype(np.int16)
     ranks[[2, 6]] = 0
-    text = rankings.written(ranks)
-    assert np.array_equal(rankings.read(text, classes), ranks)
+    text = rankings.to_text(ranks)
+    assert np.array_equal(rankings.from_text(text, classes), ranks)
     assert text.split(" ")[2] == rankings.NO_OPINION
 
 
 def test_classes_stand_from_first_to_last() -> None:
-    assert rankings.written(np.array([[2, 0, 1], [0, 0, 0], [0, 1, 2]], dtype=np.int16)) == "120 - 012"
-    assert np.array_equal(rankings.read("- -", 4), np.zeros((2, 4)))
+    assert rankings.to_text(np.array([[2, 0, 1], [0, 0, 0], [0, 1, 2]], dtype=np.int16)) == "120 - 012"
+    assert np.array_equal(rankings.from_text("- -", 4), np.zeros((2, 4)))
 
 
 @pytest.mark.parametrize(
@@ -27,12 +27,12 @@ def test_classes_stand_from_first_to_last() -> None:
 )
 def test_what_is_no_ranking_of_three_classes_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"ranking|codec"):
-        rankings.read(text, 3)
+        rankings.from_text(text, 3)
 
 
 @pytest.mark.parametrize("change", ["", ",0", ",40", ",x", ",-1", ",999999"])
 def test_numbers_that_are_no_ranking_are_refused(change: str) -> None:
     whole = ",".join(map(str, range(39)))
-    assert rankings.read(whole + ",39", 40)[0, 39] == 39
+    assert rankings.from_text(whole + ",39", 40)[0, 39] == 39
     with pytest.raises(ValueError, match="ranking"):
-        rankings.read(whole + change, 40)
+        rankings.from_text(whole + change, 40)

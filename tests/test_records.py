@@ -14,7 +14,7 @@ import pytest
 
 from sparsecert.counts import Tally
 from sparsecert.errors import InputError
-from sparsecert.records import Header, Record, Writer, compressed, glance, read
+from sparsecert.records import Header, Record, Writer, find_records, read, read_header
 
 RUN = {
     "model": {"sha256": "ab"},
@@ -63,28 +63,28 @@ def test_compressed_records_are_read(tmp_path: Path, suffix: str, compress: Call
     packed = path.with_name(path.name + suffix)
     packed.write_bytes(compress(_written(path)))
     assert list(read(packed).lines) == RECORDS
-    assert compressed(path) == path
+    assert find_records(path) == path
     path.unlink()
-    assert compressed(path) == packed
+    assert find_records(path) == packed
     packed.write_bytes(packed.read_bytes()[:-9])
     with pytest.raises(InputError, match="cannot be read"):
         read(packed)
     packed.unlink()
-    assert compressed(path) is None
+    assert find_records(path) is None
 
 
 def test_a_glance_gives_the_header_and_counts_the_lines(tmp_path: Path) -> None:
     path = tmp_path / "c.jsonl"
     whole = _written(path)
-    assert glance(path) == (read(path).header, len(RECORDS))
+    assert read_header(path) == (read(path).header, len(RECORDS))
     path.write_bytes(whole + b'{"example": 5')
-    assert glance(path)[1] == len(RECORDS)
+    assert read_header(path)[1] == len(RECORDS)
     for begun in (b"", b'{"spar', b'{"sparsecert": "rec'):
         path.write_bytes(begun)
-        assert glance(path) is None
+        assert read_header(path) is None
     path.write_bytes(b"notes\n")
     with pytest.raises(InputError, match="is not a records file"):
-        glance(path)
+        read_header(path)
 
 
 @pytest.mark.parametrize("cut", [1, 20, 100])
@@ -165,7 +165,7 @@ def test_a_file_that_is_not_ours_is_refused_and_untouched(tmp_path: Path, conten
         (b'"estimation": {"2": 2, "3": 8}', b'"estimation": {"2": -2, "3": 12}', "line 2 is damaged"),
         (b'"estimation": {"2": 2, "3": 8}', b'"estimation": [0, 0, 2, 8]', "line 2 is damaged"),
         (b'"selection": {"3": 5}', b'"selection": {"3": 6}', "line 2 is damaged"),
-        (b'"example": 5', b'"example": 0', r"line 3 is damaged \(input 0 is there twice\)"),
+        (b'"example": 5', b'"example": 0', r"line 3 is damaged \(input 0 occurs twice\)"),
         (b'"n": 10', b'"n": "ten"', "damaged header"),
         (b'"inputs": 3', b'"inputs": "x"', "damaged header"),
         (b'"inputs": 3', b'"inputs": 2', "holds 3 inputs, more than the run has"),

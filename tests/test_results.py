@@ -38,7 +38,7 @@ KEEPS = [row.keep for row in published("table-1").rows]
 
 
 def _glanced(path: Path) -> tuple[records.Header, int]:
-    seen = records.glance(path)
+    seen = records.read_header(path)
     assert seen is not None
     return seen
 
@@ -208,7 +208,7 @@ def test_no_attack_broke_a_certificate_and_ours_withstands_most(tmp_path: Path) 
     (spared,) = (note for note in shown.notes if "for which nothing was found" in note)
     noted = re.findall(r" (\d+) \(true class 8; median of the others (\d+)\)", spared)
     for model, settings in zip(("cnn", "binarized"), noted, strict=True):
-        lines = records.read_findings(STUDY / "mnist" / "attacks" / f"{model}-pointwise.jsonl.xz").lines
+        lines = records.read_attack(STUDY / "mnist" / "attacks" / f"{model}-pointwise.jsonl.xz").lines
         distances = [line.distance for line in lines if line.distance is not None]
         assert settings == (str(len(lines) - len(distances)), f"{statistics.median(distances):g}")
     (watched,) = (note for note in shown.notes if "within the certified radius, pointwise" in note)

@@ -47,7 +47,7 @@ def test_records_are_what_smoothed_returns(trained: Path, tmp_path: Path) -> Non
     data, g = datasets.load("digits"), Smoothed.load(trained)
     _certify(trained, tmp_path / "c.jsonl", seed=3)
     predict_dataset(g, trained, data, tmp_path / "p.jsonl", n=100, seed=3, limit=12)
-    indices = data.spaced(12).tolist()
+    indices = data.spaced_indices(12).tolist()
     c = Smoothed.load(trained).certify(load_batch(data, indices), n0=20, n=100, seed=3, examples=indices)
     p = Smoothed.load(trained).predict(load_batch(data, indices), n=100, seed=3, examples=indices)
     found = read(tmp_path / "c.jsonl")
@@ -67,7 +67,11 @@ def test_a_random_subset_is_drawn_once_and_for_all(trained: Path, tmp_path: Path
     data, out = datasets.load("digits"), tmp_path / "c.jsonl"
     _certify(trained, out, limit=Drawn(12, seed=3))
     found = read(out)
-    assert [line.example for line in found.lines] == data.drawn(12, 3).tolist() != data.spaced(12).tolist()
+    assert (
+        [line.example for line in found.lines]
+        == data.random_indices(12, 3).tolist()
+        != data.spaced_indices(12).tolist()
+    )
     assert found.header.run["chosen"] == {"kind": "random", "seed": 3}
     assert (found.header.run["data"]["inputs"], found.header.run["data"]["of"]) == (12, 500)
     whole = Smoothed.load(trained).certify(load_batch(data, range(500)), n0=20, n=100)
@@ -264,7 +268,7 @@ def test_a_folder_with_bad_files_skipped_is_certified_as_one_that_never_had_them
     from PIL import Image
 
     from sparsecert.datasets import folder
-    from sparsecert.datasets.bad_files import without_bad
+    from sparsecert.datasets.bad_files import drop_bad_files
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for i in range(6):
@@ -280,7 +284,7 @@ def test_a_folder_with_bad_files_skipped_is_certified_as_one_that_never_had_them
     settings: dict[str, Any] = {"n0": 20, "n": 100}
     found = {}
     for name in ("skipped", "removed"):
-        data = without_bad(folder.load(tmp_path / "photos", "test", size=8))
+        data = drop_bad_files(folder.load(tmp_path / "photos", "test", size=8))
         certify_dataset(smoothed, tmp_path / "model.safetensors", data, tmp_path / f"{name}.jsonl", **settings)
         found[name] = _content(tmp_path / f"{name}.jsonl")
         bad.unlink(missing_ok=True)

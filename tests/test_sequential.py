@@ -589,7 +589,7 @@ def answered(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_records_are_what_smoothed_returns(trained: Path, recorded: Path, answered: Path) -> None:
     data = datasets.load("digits")
-    indices = data.spaced(14).tolist()
+    indices = data.spaced_indices(14).tolist()
     for path, sampling in ((recorded, SHORT), (answered, replace(SHORT, at_least=1))):
         c = Smoothed.load(trained).certify(load_batch(data, indices), procedure=sampling, seed=3, examples=indices)
         found = read(path)

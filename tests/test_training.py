@@ -24,10 +24,10 @@ from sparsecert.errors import InputError
 from sparsecert.registry import MODELS
 from sparsecert.schemes import TRAINING, Uniform
 from sparsecert.smoothed import Smoothed
-from sparsecert.training import Progress, Run, Stop, default_encoding, train, train_together
-from sparsecert.training.augment import moved, moves
-from sparsecert.training.cuda_graph import one_by_one
-from sparsecert.training.objective import Compiled, Objective, divergence, objective
+from sparsecert.training import Stop, TrainingProgress, TrainingRun, default_encoding, train, train_many
+from sparsecert.training.augment import random_shifts, shift_and_flip
+from sparsecert.training.cuda_graph import step_each
+from sparsecert.training.objective import CompiledObjective, Objective, divergence, objective
 from sparsecert.training.recipes import RECIPES, Recipe, recipe_for
 from tests.commands import command, sparsecert
 
@@ -42,9 +42,9 @@ def few() -> Dataset:
     return replace(data, images=ArrayImages(data.images.pixels[:150]), labels=data.labels[:150])
 
 
-def _run(data: Dataset, recipe: Recipe, **changes: Any) -> Run:
+def _run(data: Dataset, recipe: Recipe, **changes: Any) -> TrainingRun:
     settings = {"scheme": Uniform(64, 10), "encoding": NullChannels(), "seed": 0, "device": torch.device("cpu")}
-    return Run(data, recipe, **{**settings, **changes})
+    return TrainingRun(data, recipe, **{**settings, **changes})
 
 
 def _log(folder: Path) -> list[dict[str, Any]]:
@@ -107,9 +107,9 @@ def test_a_network_that_cannot_be_compiled_is_trained_as_it_is(monkeypatch: pyte
 
     monkeypatch.setattr(torch, "compile", compile_badly)
     plain = objective(torch.device("cpu"), "bf16")
-    compiled = Compiled(plain)
+    compiled = CompiledObjective(plain)
     model, copies, labels = torch.nn.Linear(5, 3), torch.rand(7, 5), torch.arange(7) % 3
-    with pytest.warns(UserWarning, match=r"cannot be compiled here \(no C compiler\); training goes on slower"):
+    with pytest.warns(UserWarning, match=r"cannot be compiled here \(no C compiler\); training continues, more slowly"):
         loss, right = compiled(model, copies, labels)
     assert torch.equal(loss, plain(model, copies, labels)[0])
     assert int(right) == int((model(copies).argmax(1) == labels).sum())
@@ -157,7 +157,7 @@ def test_copies_of_an_input_have_masks_of_their_own(few: Dataset, tmp_path: Path
     for c in range(2):
         part = masks[32 * c :][:32].view(32, 1, 8, 8)
         assert torch.equal(copies[32 * c :][:32, :1], torch.where(part, torch.from_numpy(shown), 0))
-    run.clock.fill_(run.epoch_steps)
+    run.device_step.fill_(run.epoch_steps)
     assert torch.equal(run._masks(chosen)[:32], run.scheme.masks(0, chosen.tolist(), [TRAINING + 2])[:, 0])
     train(few, recipe, tmp_path)
     assert all(0 <= line["accuracy"] <= 1 for line in _log(tmp_path))
@@ -236,12 +236,12 @@ def test_masks_are_one_per_minibatch_or_one_per_sample(few: Dataset, masks: str)
         assert len(drawn.unique(dim=0)) == 30
         assert torch.equal(drawn, run.scheme.masks(0, range(30), [TRAINING])[:, 0])
         assert torch.equal(again.flip(0), drawn)
-        run.clock.fill_(run.epoch_steps)
+        run.device_step.fill_(run.epoch_steps)
         assert not torch.equal(run._masks(torch.arange(30)), drawn)
     else:
         steps = []
         for run.step in (0, 1, 63, 64, 200, 1):
-            run.clock.fill_(run.step)
+            run.device_step.fill_(run.step)
             run.prepare()
             steps.append(run._masks(torch.arange(30))[0])
             assert torch.equal(steps[-1], run.scheme.masks(0, [0], [TRAINING + run.step])[0, 0])
@@ -256,22 +256,24 @@ def test_every_epoch_takes_every_input_once_in_its_own_order(few: Dataset) -> No
     assert not torch.equal(orders[0], orders[1])
 
 
-def test_images_are_only_moved_and_mirrored() -> None:
+def test_images_are_only_shifted_and_flipped() -> None:
     images = torch.randint(1, 256, (64, 3, 8, 8), dtype=torch.uint8)
     chosen = torch.arange(64).flip(0)
-    by = moves(0, chosen, epoch=3, padding=2)
+    by = random_shifts(0, chosen, epoch=3, padding=2)
     assert set(by[:, 0].tolist()) == set(by[:, 1].tolist()) == {-2, -1, 0, 1, 2}
     assert set(by[:, 2].tolist()) == {0, 1}
-    for image, index, (down, right, mirrored) in zip(moved(images, chosen, by), chosen, by.tolist(), strict=True):
+    for image, index, (down, right, mirrored) in zip(
+        shift_and_flip(images, chosen, by), chosen, by.tolist(), strict=True
+    ):
         frame = torch.nn.functional.pad(images[index].flip(2) if mirrored else images[index], (2,) * 4)
         assert torch.equal(image, frame[:, 2 - down : 10 - down, 2 - right : 10 - right])
 
 
-def test_moves_are_a_pure_function_of_seed_image_and_epoch() -> None:
-    by = moves(0, torch.arange(20_000), epoch=1)
-    assert torch.equal(by[5:9], moves(0, torch.arange(5, 9), epoch=1))
-    assert not torch.equal(by, moves(0, torch.arange(20_000), epoch=2))
-    assert not torch.equal(by, moves(1, torch.arange(20_000), epoch=1))
+def test_shifts_are_a_pure_function_of_seed_image_and_epoch() -> None:
+    by = random_shifts(0, torch.arange(20_000), epoch=1)
+    assert torch.equal(by[5:9], random_shifts(0, torch.arange(5, 9), epoch=1))
+    assert not torch.equal(by, random_shifts(0, torch.arange(20_000), epoch=2))
+    assert not torch.equal(by, random_shifts(1, torch.arange(20_000), epoch=1))
     kinds, counts = by.unique(dim=0, return_counts=True)
     assert len(kinds) == 9 * 9 * 2
     expected = 20_000 / len(kinds)
@@ -293,7 +295,7 @@ def test_the_default_encodings() -> None:
 
 
 def test_progress_reports_the_truth(few: Dataset, tmp_path: Path) -> None:
-    reported: list[Progress] = []
+    reported: list[TrainingProgress] = []
     train(few, QUICK, tmp_path, on_progress=reported.append)
     steps = 2 * -(-150 // QUICK.batch)
     assert reported[-1].step == reported[-1].steps == steps
@@ -332,7 +334,7 @@ def test_a_run_stopped_at_any_step_resumes_to_the_same_weights(
             run.resume(out / "checkpoint.safetensors")
             while run.step < stop:
                 run.model.train()
-                one_by_one([run])
+                step_each([run])
                 if run.step % run.epoch_steps == 0:
                     run.end_epoch()
             run.save_checkpoint(out)
@@ -355,14 +357,14 @@ def test_runs_trained_together_end_in_the_weights_of_runs_trained_alone(
     ]
     half_way = _run(few, recipe, **settings[0])
     while half_way.step < half_way.epoch_steps + 1:
-        one_by_one([half_way])
+        step_each([half_way])
         if half_way.step == half_way.epoch_steps:
             half_way.end_epoch()
     half_way.save_checkpoint(tmp_path / "together-0")
     train(few, recipe, tmp_path / "together-1", scheme=Uniform(64, 10))
     runs = [_run(few, recipe, **changes) for changes in settings]
-    reported: list[Progress] = []
-    together = train_together(
+    reported: list[TrainingProgress] = []
+    together = train_many(
         [(run, tmp_path / f"together-{i}") for i, run in enumerate(runs)], on_progress=reported.append
     )
     for one, other in zip(alone, together, strict=True):
@@ -379,21 +381,21 @@ def test_a_finished_run_is_left_alone_and_another_refused(few: Dataset, tmp_path
     before = path.stat().st_mtime_ns
     assert train(few, QUICK, tmp_path) == path
     assert path.stat().st_mtime_ns == before
-    with pytest.raises(InputError, match=r"model.safetensors is of another run \(seed differs\)"):
+    with pytest.raises(InputError, match=r"model.safetensors belongs to another run \(seed differs\)"):
         train(few, QUICK, tmp_path, seed=5)
     assert isinstance(few.images, ArrayImages)
     pixels = few.images.pixels.copy()
     pixels[7, 0, 3, 3] ^= 1
-    with pytest.raises(InputError, match=r"is of another run \(data differs\)"):
+    with pytest.raises(InputError, match=r"belongs to another run \(data differs\)"):
         train(replace(few, images=ArrayImages(pixels)), QUICK, tmp_path)
     run = _run(few, QUICK)
     run.save_checkpoint(tmp_path / "half")
-    with pytest.raises(InputError, match=r"checkpoint.safetensors is of another run \(recipe differs\)"):
+    with pytest.raises(InputError, match=r"checkpoint.safetensors belongs to another run \(recipe differs\)"):
         train(few, replace(QUICK, batch=32), tmp_path / "half", scheme=Uniform(64, 10))
 
 
 def test_a_run_stopped_between_two_steps_is_checkpointed(few: Dataset, tmp_path: Path) -> None:
-    def reported(progress: Progress) -> None:
+    def reported(progress: TrainingProgress) -> None:
         if progress.epoch == 1:
             raise Stop
 
@@ -441,7 +443,7 @@ def test_foreign_files_in_the_folder_are_left_alone_and_named(few: Dataset, tmp_
     with pytest.raises(InputError, match=r"checkpoint.safetensors is not a checkpoint"):
         train(few, QUICK, tmp_path)
     modelfile.write(path, {}, {})
-    with pytest.raises(InputError, match="is of another run"):
+    with pytest.raises(InputError, match="belongs to another run"):
         train(few, QUICK, tmp_path)
 
 
@@ -530,11 +532,11 @@ def test_a_step_sees_the_random_crops_of_its_epoch(photographs: Dataset) -> None
     with closing(run):
         for step in range(run.steps):
             run.prepare()
-            run.clock.fill_(step)
+            run.device_step.fill_(step)
             chosen = run._chosen(run.batch)
             expected = photographs.images.random_crops(chosen.tolist(), 0, run.epoch)
-            assert run.staging is not None
-            assert (run.staging.pixels[: len(chosen)].numpy() == expected).all()
+            assert run.prefetcher is not None
+            assert (run.prefetcher.pixels[: len(chosen)].numpy() == expected).all()
             run.step += 1
 
 
@@ -543,8 +545,8 @@ def test_a_batch_beyond_the_data_takes_no_more_memory_than_the_data(photographs:
     run = _run(photographs, recipe, scheme=Uniform(256, 100), workers=0)
     with closing(run):
         run.prepare()
-        assert run.staging is not None
-        assert len(run.staging.pixels) == run.batch == len(photographs)
+        assert run.prefetcher is not None
+        assert len(run.prefetcher.pixels) == run.batch == len(photographs)
 
 
 def test_training_on_a_folder_is_the_same_with_any_workers_and_after_a_stop(
@@ -553,11 +555,11 @@ def test_training_on_a_folder_is_the_same_with_any_workers_and_after_a_stop(
     """In the midst of an epoch."""
     recipe = replace(RECIPES["paper-imagenet"], model="resnet18-cifar", epochs=2, batch=4, keep=100)
 
-    def reported(progress: Progress) -> None:
+    def reported(progress: TrainingProgress) -> None:
         if progress.step == 4:
             raise Stop
 
-    monkeypatch.setattr("sparsecert.training.multi_run.TOLD_EVERY", 0.0)
+    monkeypatch.setattr("sparsecert.training.multi_run.PROGRESS_SECONDS", 0.0)
     with pytest.raises(Stop):
         train(photographs, recipe, tmp_path / "stopped", on_progress=reported)
     paths = [train(photographs, recipe, tmp_path / name, workers=n) for name, n in (("stopped", 2), ("straight", 0))]

@@ -1,4 +1,4 @@
-"""Whole numbers from a caller, checked once and in the same words everywhere."""
+"""Checking integer arguments."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sparsecert.errors import InputError
 
 
 def whole(name: str, value: Any, least: int, most: int, most_is: str | None = None) -> int:
-    """`value` as an int between `least` and `most`; numpy's and torch's integers are taken, floats and bools not."""
+    """`value` as an int between `least` and `most`; accepts numpy and torch integers, refuses floats and bools."""
     try:
         if isinstance(value, bool):
             raise TypeError

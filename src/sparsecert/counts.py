@@ -1,4 +1,4 @@
-"""Votes counted: where tensors end and exact arithmetic on integers begins."""
+"""Vote counts: where tensors end and exact integer arithmetic begins."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Int64 = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Tally:
-    """How one input's ablated copies were classified: `votes[c]` for class c, `invalid` for nobody (NaN or inf logits).
+    """How one input's ablated copies were classified: `votes[c]` for class c, `invalid` for none (NaN or inf logits).
 
-    `total` is the number of copies, so nothing is ever dropped: votes and invalid add up to it.
+    votes and invalid add up to `total`, the number of copies: nothing is dropped.
     """
 
     votes: tuple[int, ...]
@@ -26,13 +26,13 @@ class Tally:
         return sum(self.votes) + self.invalid
 
     def leader(self) -> int:
-        """The class with most votes; the lowest-numbered one on a tie."""
+        """The class with the most votes; the lowest on a tie."""
         return self.votes.index(max(self.votes))
 
     def rival(self, label: int) -> int:
-        """The most votes any class but `label` can have had: the best other class, and every invalid one.
+        """An upper bound on the votes of any class but `label`: the best other class plus all invalid copies.
 
-        Invalid copies voted for nobody. Counting them for the rival is right whatever class they are taken to mean.
+        Counting invalid copies for the rival is conservative, whatever class they are taken to mean.
         """
         return max((*self.votes[:label], *self.votes[label + 1 :])) + self.invalid
 

@@ -18,12 +18,19 @@ from sparsecert import datasets, records
 from sparsecert.cli.progress import inputs_bar
 from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
-from sparsecert.modelfile import shipped
+from sparsecert.modelfile import shipped_models
 from sparsecert.procedures.exact import Exact
 from sparsecert.procedures.sequential import Sequential
-from sparsecert.records import Record, Records, compressed
+from sparsecert.records import Record, Records, find_records
 from sparsecert.reports import Summary, summarise, write_curves
-from sparsecert.reports.comparison import NOT_APPLICABLE, Table, facts, median, percent, sentence
+from sparsecert.reports.comparison import (
+    NOT_APPLICABLE,
+    Table,
+    format_median,
+    format_percent,
+    run_settings,
+    settings_line,
+)
 from sparsecert.reports.drawing import write_figure
 from sparsecert.reports.pictures import image, retained, show, with_null
 from sparsecert.runs import certify_dataset
@@ -103,14 +110,16 @@ class Demo:
     def _certified(self, name: str, file: str, copies: int | None, **how: Any) -> Records:
         """The records of a shipped model: read if they are compressed, else made, or what is missing of them."""
         path = self.out / DATA / file
-        there = compressed(path)
+        there = find_records(path)
         if there is not None and there != path:
             found = records.read(there)
             self._check(found)
             return found
-        model = shipped()[name]
+        model = shipped_models()[name]
         smoothed = Smoothed.load(model, device=self.device, precision=self.precision)
-        with inputs_bar(f"certifying {path.parent.name}", len(self.data.spaced(self.limit)), copies) as on_progress:
+        with inputs_bar(
+            f"certifying {path.parent.name}", len(self.data.spaced_indices(self.limit)), copies
+        ) as on_progress:
             certify_dataset(smoothed, model, self.data, path, limit=self.limit, on_progress=on_progress, **how)
         return records.read(path)
 
@@ -118,7 +127,7 @@ class Demo:
         """Refuses records that were made with other settings."""
         there = {**found.header.run, "inputs": found.header.run["data"]["inputs"]}
         wanted = {"seed": self.seed, "precision": self.precision, "n0": self.n0, "n": self.n}
-        wanted["inputs"] = len(self.data.spaced(self.limit))
+        wanted["inputs"] = len(self.data.spaced_indices(self.limit))
         for key, value in wanted.items():
             if key in there and value is not None and there[key] != value:
                 raise InputError(
@@ -129,8 +138,8 @@ class Demo:
 def _exact_table(found: Records, exact: Summary) -> Table:
     digits = [f"{line.label} ({line.radius})" for line in _first(found)]
     rows = (
-        (ACCURACY, percent(exact.accuracy), PARTITIONS.accuracy),
-        (MEDIAN, median(exact.median), median(PARTITIONS.median)),
+        (ACCURACY, format_percent(exact.accuracy), PARTITIONS.accuracy),
+        (MEDIAN, format_median(exact.median), format_median(PARTITIONS.median)),
         *_certified_rows(exact),
     )
     notes = (
@@ -145,14 +154,14 @@ def _exact_table(found: Records, exact: Summary) -> Table:
 
 def _sampled_table(found: Records, sampled: Summary) -> Table:
     rows = [
-        (ACCURACY, f"{percent(sampled.accuracy)} ({percent(sampled.abstained)})", PAPER.accuracy),
-        (MEDIAN, median(sampled.median), median(PAPER.median)),
+        (ACCURACY, f"{format_percent(sampled.accuracy)} ({format_percent(sampled.abstained)})", PAPER.accuracy),
+        (MEDIAN, format_median(sampled.median), format_median(PAPER.median)),
         *_certified_rows(sampled),
     ]
     fixed = found.header.run.get("sampling") is None
     if fixed:
-        by_corollary_1 = median(summarise(found, bound="one-sided").median)
-        rows.insert(2, (f"{MEDIAN} by Corollary 1", by_corollary_1, median(PAPER.median)))
+        by_corollary_1 = format_median(summarise(found, bound="one-sided").median)
+        rows.insert(2, (f"{MEDIAN} by Corollary 1", by_corollary_1, format_median(PAPER.median)))
     notes = (
         _settings(sampled),
         _uncertain(sampled),
@@ -164,12 +173,12 @@ def _sampled_table(found: Records, sampled: Summary) -> Table:
 
 def _certified_rows(summary: Summary) -> Iterator[tuple[str, str, str]]:
     for rho in RHOS:
-        share = percent(summary.certified_accuracy_at(rho) or 0.0)
+        share = format_percent(summary.certified_accuracy_at(rho) or 0.0)
         yield f"certified against {_pixels(rho)}", share, NOT_APPLICABLE
 
 
 def _settings(summary: Summary) -> str:
-    return sentence({name: text for name, text in facts(summary).items() if name != "bound"})
+    return settings_line({name: text for name, text in run_settings(summary).items() if name != "bound"})
 
 
 def _uncertain(summary: Summary) -> str:

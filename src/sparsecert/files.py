@@ -1,4 +1,4 @@
-"""Files that are whole or not there, and files with one writer."""
+"""Atomic writes, and files with a single writer."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from sparsecert.errors import InputError
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """After this, `path` holds all of `data`; if it fails, or the process is killed, `path` is what it was before."""
+    """Writes all of `data` to `path`; if it fails, or the process is killed, `path` is unchanged."""
     with writing_atomically(path) as file:
         file.write(data)
 
 
 @contextmanager
 def writing_atomically(path: Path) -> Iterator[IO[bytes]]:
-    """A file that takes the place of `path` once it is whole; if that fails, `path` is what it was before."""
+    """A file that replaces `path` once it is complete; on failure `path` is unchanged."""
     with unwritable(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f".{path.name}.{os.getpid()}.part")
@@ -37,7 +37,7 @@ def writing_atomically(path: Path) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def unwritable(path: Path, lost: str = "nothing was overwritten") -> Iterator[None]:
-    """Turns the system's refusal to write (no space, no permission, no such folder) into one clear line."""
+    """Turns an OSError on writing (no space, no permission, no such folder) into a one-line InputError."""
     try:
         yield
     except OSError as error:
@@ -45,7 +45,7 @@ def unwritable(path: Path, lost: str = "nothing was overwritten") -> Iterator[No
 
 
 def lock(file: IO[Any], path: Path) -> None:
-    """Makes this process the only writer until the file is closed or the process ends, however it ends."""
+    """Makes this process the only writer until the file is closed or the process ends."""
     try:
         if os.name == "nt":
             import msvcrt
@@ -61,9 +61,9 @@ def lock(file: IO[Any], path: Path) -> None:
 
 @contextmanager
 def sole_writer(folder: Path, names: Sequence[str]) -> Iterator[None]:
-    """Makes this process the only one that writes `names` into `folder`, which is made if it is not there.
+    """Makes this process the only writer of `names` in `folder`, which is created if missing.
 
-    What a process that was killed while it wrote one of them left behind is removed.
+    Removes temporary files that a killed process left behind.
     """
     path = folder / ".lock"
     with unwritable(folder):

@@ -1,4 +1,4 @@
-"""Model files: safetensors whose header says everything needed to use the model. No pickle is ever loaded."""
+"""Model files: safetensors whose header holds all that is needed to use the model. No pickle is ever loaded."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from sparsecert.files import write_atomically
 
 KEY = "sparsecert"
 FORMAT = 2
-READABLE = 1, 2  # of 1, every file says precision fp32, as it was the only default
+READABLE = 1, 2  # every file of format 1 has precision fp32, then the only default
 MODEL_NAME = "model.safetensors"
-PLAIN = "plain"  # the kind of a network that answers for itself; the file of a smoothed classifier names no kind
-TABLE = "table"  # the kind of one that was trained on a table
+PLAIN = "plain"  # the kind of an undefended network; the file of a smoothed classifier names no kind
+TABLE = "table"  # the kind of a model trained on a table
 SHIPPED = Path(__file__).parent / "shipped"
 NOT_WHOLE = "{} is not a whole model file ({}); copy it again or train the model anew"
 
@@ -27,7 +27,7 @@ Tensors = dict[str, torch.Tensor]
 
 
 def write(path: str | Path, tensors: Tensors, header: dict[str, Any]) -> None:
-    """Writes tensors and header as one file, whole or not at all."""
+    """Writes tensors and header to one file, atomically."""
     for name, tensor in tensors.items():
         if not isinstance(tensor, torch.Tensor) or tensor.is_quantized:
             raise InputError(f"{name} of the model is not a plain tensor; only plain tensors can be saved")
@@ -39,8 +39,8 @@ def write(path: str | Path, tensors: Tensors, header: dict[str, Any]) -> None:
     write_atomically(Path(path), save(plain, metadata=metadata))
 
 
-def halved(tensors: Tensors) -> Tensors:
-    """The 32-bit tensors rounded to 16 bits, the others as they are; refuses numbers that 16 bits cannot hold."""
+def to_half(tensors: Tensors) -> Tensors:
+    """Rounds fp32 tensors to fp16 and leaves the others; refuses values beyond fp16's range."""
     rounded = {name: t.half() if t.dtype == torch.float32 else t for name, t in tensors.items()}
     for name, tensor in rounded.items():
         if tensor.dtype == torch.float16 and not torch.equal(torch.isfinite(tensor), torch.isfinite(tensors[name])):
@@ -50,12 +50,11 @@ def halved(tensors: Tensors) -> Tensors:
 
 def read(path: str | Path) -> tuple[Tensors, dict[str, Any]]:
     """The tensors (on the CPU) and the header; a missing, truncated or foreign file is refused by name."""
-    return parse(contents(path), str(located(path)))
+    return parse(read_bytes(path), str(find_model(path)))
 
 
-def contents(path: str | Path) -> bytes:
-    """What the file holds."""
-    path = located(path)
+def read_bytes(path: str | Path) -> bytes:
+    path = find_model(path)
     try:
         return path.read_bytes()
     except OSError as error:
@@ -63,7 +62,7 @@ def contents(path: str | Path) -> bytes:
 
 
 def parse(data: bytes, name: str) -> tuple[Tensors, dict[str, Any]]:
-    """Tensors and header from what a file holds, also where the file is not seen; `name` is for refusals."""
+    """Tensors and header from a file's bytes; `name` is for error messages."""
     try:
         tensors = load(data)
         size = int.from_bytes(data[:8], "little")
@@ -75,7 +74,7 @@ def parse(data: bytes, name: str) -> tuple[Tensors, dict[str, Any]]:
 
 def read_header(path: str | Path) -> dict[str, Any]:
     """The header alone."""
-    path = located(path)
+    path = find_model(path)
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
@@ -85,7 +84,6 @@ def read_header(path: str | Path) -> dict[str, Any]:
 
 
 def _header(metadata: dict[str, str], name: str | Path) -> dict[str, Any]:
-    """What sparsecert wrote among a file's metadata."""
     if KEY not in metadata:
         raise InputError(f"{name} was not written by sparsecert: its header has no scheme and encoding")
     try:
@@ -98,20 +96,20 @@ def _header(metadata: dict[str, str], name: str | Path) -> dict[str, Any]:
     return header
 
 
-def precision_of(header: dict[str, Any]) -> str:
-    """The precision that the classifier was saved with; `auto` for fp32 in a file of format 1, which chose nothing."""
+def saved_precision(header: dict[str, Any]) -> str:
+    """The precision the classifier was saved with; `auto` for fp32 in a file of format 1, where it was not a choice."""
     saved: str = header["precision"]
     return "auto" if header["format"] == 1 and saved == "fp32" else saved
 
 
-def located(path: str | Path) -> Path:
-    """The model file itself, given it, the folder of the run that trained it, or the name of a shipped model."""
+def find_model(path: str | Path) -> Path:
+    """The model file, given its path, the folder of its training run, or the name of a shipped model."""
     path = Path(path)
     file = path / MODEL_NAME if path.is_dir() else path
-    if not path.exists() and str(path) in shipped():
-        return shipped()[str(path)]
+    if not path.exists() and str(path) in shipped_models():
+        return shipped_models()[str(path)]
     if not file.is_file():
-        names = ", ".join(shipped())
+        names = ", ".join(shipped_models())
         raise InputError(
             f"{file} does not exist; train a model first, for example: sparsecert train --data digits, "
             f"or name one that ships with the package: {names}"
@@ -119,13 +117,13 @@ def located(path: str | Path) -> Path:
     return file
 
 
-def shipped() -> dict[str, Path]:
+def shipped_models() -> dict[str, Path]:
     """The models that ship with the package, by name."""
     return {file.stem: file for file in sorted(SHIPPED.glob("*.safetensors"))}
 
 
 def refuse_plain(path: str | Path, header: dict[str, Any]) -> None:
-    """Says what to do with the file of a plain network where a smoothed classifier is needed."""
+    """Refuses an undefended network where a smoothed classifier is needed."""
     if header.get("kind") == PLAIN:
         raise InputError(
             f"{path} holds a plain network, which has no scheme and nothing to certify; train a base classifier on "
@@ -134,9 +132,9 @@ def refuse_plain(path: str | Path, header: dict[str, Any]) -> None:
 
 
 def fingerprint(path: str | Path) -> str:
-    """sha256 of the file: what records name the model by."""
+    """SHA-256 of the file, by which records name the model."""
     digest = hashlib.sha256()
-    with located(path).open("rb") as file:
+    with find_model(path).open("rb") as file:
         while block := file.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()

@@ -194,7 +194,7 @@ class Smoothed:
             "half": half,
         }
         tensors = self.model.state_dict()
-        modelfile.write(path, modelfile.halved(tensors) if half else tensors, header)
+        modelfile.write(path, modelfile.to_half(tensors) if half else tensors, header)
 
     @classmethod
     def load(
@@ -249,7 +249,7 @@ class Smoothed:
             tensors = {name: t.float() if t.dtype == torch.float16 else t for name, t in tensors.items()}
         try:
             architecture, classes = header["architecture"], header["classes"]
-            precision, facts = precision or modelfile.precision_of(header), dict(header["facts"])
+            precision, facts = precision or modelfile.saved_precision(header), dict(header["facts"])
             scheme, encoding = schemes.from_config(header["scheme"]), encodings.from_config(header["encoding"])
             if model is None and architecture is not None:
                 model = models.build(**architecture)

@@ -18,8 +18,8 @@ from sparsecert.attacks import Attack, attack_named
 from sparsecert.attacks.attack import config_of
 from sparsecert.errors import InputError
 from sparsecert.modelfile import MODEL_NAME, fingerprint
-from sparsecert.records import AttackRecords, Header, Records, compressed
-from sparsecert.reports.gap import difference
+from sparsecert.records import AttackRecords, Header, Records, find_records
+from sparsecert.reports.gap import first_difference
 from sparsecert.runs import Target, attack_dataset, target_of
 from sparsecert.runs.attacks import BYTES_PER_COPY, BYTES_PER_VALUE
 from studies.levine_feizi_2020 import record_files
@@ -85,7 +85,7 @@ class Attacked:
         if not self._is_complete(path, model, attack):
             self._make(model, attack)
             path = self._located(model, attack)
-        return records.read_findings(path)
+        return records.read_attack(path)
 
     def has(self, model: str, attack: str) -> bool:
         """Whether the records are there, complete and of these settings."""
@@ -108,11 +108,11 @@ class Attacked:
     def votes(self, kind: str, findings: AttackRecords) -> tuple[Records | None, str]:
         """The study's records of that kind of the attacked classifier, or None and the reason."""
         path = self.study.folder(self.spec) / f"{kind}.jsonl"
-        there = compressed(path)
+        there = find_records(path)
         if there is None:
             return None, f"there is no {path}"
         found = records.read(there)
-        differing = difference(found, findings)
+        differing = first_difference(found, findings)
         if differing is None:
             return found, ""
         name, attacked, voted = differing
@@ -151,7 +151,7 @@ class Attacked:
 
     def _located(self, model: str, attack: str) -> Path:
         path = self._path(model, attack)
-        return compressed(path) or path
+        return find_records(path) or path
 
     def _is_complete(self, path: Path, model: str, attack: str) -> bool:
         """Whether the records are there with every image; refuses those of other settings or of another model."""

@@ -118,7 +118,7 @@ def _check(study: Study, spec: ModelSpec, path: Path, base: BaseAccuracy) -> Non
 def _measured(study: Study, spec: ModelSpec, smoothed: Smoothed, model: str) -> BaseAccuracy:
     copies = study.n or COPIES
     sets = {"training": study.training, "test": study.test}
-    images = sum(len(data.spaced(study.limit)) for data in sets.values())
+    images = sum(len(data.spaced_indices(study.limit)) for data in sets.values())
     voter = smoothed.voter(load_batch(study.test, [0]), len(study.test.classes))
     with study.progress.inputs(f"classifying {spec.folder}", images, copies) as on_progress:
         shares = {name: _share(voter, data, study, copies, on_progress) for name, data in sets.items()}
@@ -135,7 +135,7 @@ def _share(
 ) -> Share:
     """Counts right classifications, by the masks of prediction, which training and certificates never draw."""
 
-    indices, correct = data.spaced(study.limit), 0
+    indices, correct = data.spaced_indices(study.limit), 0
     for examples in groups(indices, MOST_IMAGES):
         draws = range(PREDICTION, PREDICTION + copies)
         votes = voter.begin_count(load_batch(data, examples), examples, draws, study.seed, on_progress)().votes

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sparsecert.errors import InputError
-from sparsecert.reports.comparison import NOT_APPLICABLE, Table, percent
+from sparsecert.reports.comparison import NOT_APPLICABLE, Table, format_percent
 from studies.levine_feizi_2020.base_accuracy import BaseAccuracy, base_accuracy, kept_base_accuracy
 from studies.levine_feizi_2020.defaults import paper_recipe
 from studies.levine_feizi_2020.model_spec import ModelSpec
@@ -91,10 +91,10 @@ def _texts(row: BaseRow, recipes: bool) -> tuple[str, ...]:
     return (
         str(row.spec.keep),
         *((row.recipe,) if recipes else ()),
-        NOT_APPLICABLE if last is None else percent(last),
-        percent(fresh),
+        NOT_APPLICABLE if last is None else format_percent(last),
+        format_percent(fresh),
         NOT_APPLICABLE if printed is None else f"{printed.training:.2f}%",
-        percent(test),
+        format_percent(test),
         NOT_APPLICABLE if printed is None else f"{printed.test:.2f}%",
         NOT_APPLICABLE if last is None else f"{100 * (last - test):.2f}",
         f"{100 * (fresh - test):.2f}",

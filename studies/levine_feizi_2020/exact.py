@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 from sparsecert.records import Records
 from sparsecert.records.subsample import subsample
 from sparsecert.reports import Summary, summarise
-from sparsecert.reports.comparison import NOT_APPLICABLE, Table, median, percent, sentence, shared_facts
+from sparsecert.reports.comparison import (
+    NOT_APPLICABLE,
+    Table,
+    format_median,
+    format_percent,
+    settings_line,
+    shared_settings,
+)
 from sparsecert.reports.curves import COLOURS
 from sparsecert.reports.drawing import write_figure
 from sparsecert.schemes import SchemeSpec
@@ -61,7 +68,9 @@ def exact_table(study: Study, rows: Sequence[FixedRow]) -> Table:
         "always: there is no alpha",
         "median: the most altered pixels against which half of the images are certified for the true class",
         "difference: the larger of the two medians against the published one",
-        sentence({name: text for name, text in shared_facts([row.run_off for row in rows]).items() if name != "bound"}),
+        settings_line(
+            {name: text for name, text in shared_settings([row.run_off for row in rows]).items() if name != "bound"}
+        ),
         *subset_notes(rows),
         trained_by(study, [study.fixed_masks_spec(row.choice) for row in rows]),
         *([f"published: {known.source}"] if printed is not None else []),
@@ -78,9 +87,9 @@ def _texts(row: FixedRow, printed: int | None) -> tuple[str, ...]:
         row.name,
         str(row.masks),
         row.retained,
-        percent(row.run_off.accuracy),
-        percent(row.plurality.accuracy),
-        *map(median, medians),
+        format_percent(row.run_off.accuracy),
+        format_percent(row.plurality.accuracy),
+        *map(format_median, medians),
         NOT_APPLICABLE if printed is None else str(printed),
         apart,
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sparsecert import datasets
 from sparsecert.errors import InputError
 from sparsecert.files import write_atomically
-from sparsecert.reports.comparison import median, percent
+from sparsecert.reports.comparison import format_median, format_percent
 from sparsecert.reports.drawing import write_figure
 from sparsecert.reports.pictures import image, retained, show, with_null
 from sparsecert.runs import load_batch
@@ -88,5 +88,5 @@ def _figure(rows: Sequence[Row], labels: dict[int, list[int]], seed: int) -> Fig
 
 
 def _words(row: Row) -> str:
-    medians = f"{median(row.one_sided.median)} one-sided, {median(row.two_sided.median)} two-sided"
-    return f"k = {row.spec.keep}\naccuracy {percent(row.one_sided.accuracy)}\nmedian {medians}"
+    medians = f"{format_median(row.one_sided.median)} one-sided, {format_median(row.two_sided.median)} two-sided"
+    return f"k = {row.spec.keep}\naccuracy {format_percent(row.one_sided.accuracy)}\nmedian {medians}"

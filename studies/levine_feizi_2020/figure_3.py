@@ -11,9 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sparsecert.errors import InputError
-from sparsecert.records import AttackRecords
-from sparsecert.records.attack_records import AttackRecord
-from sparsecert.reports import gap_of, summarise
+from sparsecert.records import AttackRecord, AttackRecords
+from sparsecert.reports import compute_gap, summarise
 from sparsecert.reports.drawing import write_figure
 from sparsecert.reports.pictures import Pixels, image, show
 from sparsecert.runs import adversarial_images
@@ -107,7 +106,7 @@ def _examples(attacked: Attacked, findings: AttackRecords, chosen: Sequence[Atta
             original=image(data, line.example),
             adversarial=after[place],
             true=f"a {data.classes[line.true]}",
-            says="abstains" if line.said is None else f"answers {data.classes[line.said]}",
+            says="abstains" if line.answer is None else f"answers {data.classes[line.answer]}",
             radius=radii.get(line.example, UNKNOWN),
         )
         for place, line in enumerate(chosen)
@@ -119,7 +118,7 @@ def _radii(attacked: Attacked, findings: AttackRecords) -> dict[int, str]:
     certificates, _ = attacked.certificates(findings)
     if certificates is None:
         return {}
-    gap = gap_of(certificates, findings, summarise(certificates, bound="two-sided"))
+    gap = compute_gap(certificates, findings, summarise(certificates, bound="two-sided"))
     return {pair.example: "not certified" if pair.radius is None else f"certified {pair.radius}" for pair in gap.pairs}
 
 

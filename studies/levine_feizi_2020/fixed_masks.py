@@ -16,7 +16,7 @@ from pathlib import Path
 
 from sparsecert import records
 from sparsecert.procedures.exact import Exact
-from sparsecert.records import Header, Records, compressed
+from sparsecert.records import Header, Records, find_records
 from sparsecert.reports import Summary, summarise
 from sparsecert.runs import certify_dataset
 from sparsecert.runs.inputs import indices_of
@@ -123,7 +123,7 @@ def _path(study: Study, spec: FixedMasksSpec) -> Path:
 
 def _located(study: Study, spec: FixedMasksSpec) -> Path:
     path = _path(study, spec)
-    return compressed(path) or path
+    return find_records(path) or path
 
 
 def _is_complete(study: Study, spec: FixedMasksSpec) -> bool:

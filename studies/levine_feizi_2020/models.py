@@ -13,11 +13,11 @@ from sparsecert import modelfile, records
 from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
 from sparsecert.files import write_atomically
-from sparsecert.records import compressed
+from sparsecert.records import find_records
 from sparsecert.smoothed import Smoothed
-from sparsecert.training import Run, train_together
+from sparsecert.training import TrainingRun, train_many
 from sparsecert.training.batches import Batches
-from sparsecert.training.run import LOG_NAME, check_same
+from sparsecert.training.run import LOG_NAME, check_same_run
 from studies.levine_feizi_2020.model_spec import ModelSpec
 from studies.levine_feizi_2020.study import Study
 
@@ -42,14 +42,14 @@ def train(study: Study, specs: Sequence[ModelSpec]) -> None:
     data, device = study.training, torch.device(study.device)
     _note_training_set(study, data)
     shared = Batches(data, study.recipe_of(missing[0]), study.seed, device)
-    runs: list[tuple[Run, str | Path]] = []
+    runs: list[tuple[TrainingRun, str | Path]] = []
     for spec in missing:
         recipe = study.recipe_of(spec)
         scheme, encoding = spec.scheme(data.images.shape), spec.encoder(data, recipe)
-        runs.append((Run(data, recipe, scheme, encoding, study.seed, device, shared), study.folder(spec)))
+        runs.append((TrainingRun(data, recipe, scheme, encoding, study.seed, device, shared), study.folder(spec)))
     name = missing[0].folder if len(missing) == 1 else f"{len(missing)} models"
     with study.progress.training(f"training {name}") as on_progress:
-        train_together(runs, checkpoint_seconds=study.checkpoint_seconds, half=True, on_progress=on_progress)
+        train_many(runs, checkpoint_seconds=study.checkpoint_seconds, half=True, on_progress=on_progress)
 
 
 def load(study: Study, spec: ModelSpec) -> Smoothed:
@@ -62,13 +62,13 @@ def load(study: Study, spec: ModelSpec) -> Smoothed:
 def is_trained(study: Study, spec: ModelSpec) -> bool:
     """Whether the model file is there; refuses one trained by other settings, as far as its header or log says."""
     folder = study.folder(spec)
-    path, log = folder / modelfile.MODEL_NAME, compressed(folder / LOG_NAME)
+    path, log = folder / modelfile.MODEL_NAME, find_records(folder / LOG_NAME)
     if path.exists():
         found = modelfile.read_header(path).get("facts", {}).get("training", {}).get("settings", {})
-        check_same(path, found, {"recipe": study.recipe_of(spec).to_dict(), "seed": study.seed})
+        check_same_run(path, found, {"recipe": study.recipe_of(spec).to_dict(), "seed": study.seed})
         return True
     if log is not None and _has_records(folder):
-        epochs, wanted = records.contents(log).count(b"\n"), study.recipe_of(spec).epochs
+        epochs, wanted = records.read_bytes(log).count(b"\n"), study.recipe_of(spec).epochs
         if epochs != wanted:
             raise InputError(f"{log} is of {epochs} epochs, not {wanted}; name another --out folder")
     return False

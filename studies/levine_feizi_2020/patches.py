@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sparsecert.reports import write_curves
-from sparsecert.reports.comparison import NOT_APPLICABLE, Table, percent, sentence, shared_facts
+from sparsecert.reports.comparison import NOT_APPLICABLE, Table, format_percent, settings_line, shared_settings
 from sparsecert.schemes import SchemeSpec
 from studies.levine_feizi_2020.fixed_masks import FixedRow, fixed_rows, subset_notes
 from studies.levine_feizi_2020.output import Output
@@ -40,7 +40,9 @@ def patches_table(study: Study, rows: Sequence[FixedRow]) -> Table:
     notes = (
         "n x n: the share of images certified for the true class against every change of a square patch of so many "
         "pixels, wherever it is put, by the run-off; there is no alpha",
-        sentence({name: text for name, text in shared_facts([row.run_off for row in rows]).items() if name != "bound"}),
+        settings_line(
+            {name: text for name, text in shared_settings([row.run_off for row in rows]).items() if name != "bound"}
+        ),
         *subset_notes(rows),
         trained_by(study, [study.fixed_masks_spec(row.choice) for row in rows]),
         *([f"published: {known.source}; {known.about}"] if printed else []),
@@ -52,8 +54,8 @@ def patches_table(study: Study, rows: Sequence[FixedRow]) -> Table:
 
 
 def _measured(row: FixedRow) -> tuple[str, ...]:
-    shares = (percent(row.run_off.certified_accuracy_at(side) or 0.0) for side in SIDES)
-    inputs, accuracy = str(row.run_off.inputs), percent(row.run_off.accuracy)
+    shares = (format_percent(row.run_off.certified_accuracy_at(side) or 0.0) for side in SIDES)
+    inputs, accuracy = str(row.run_off.inputs), format_percent(row.run_off.accuracy)
     return row.name, inputs, str(row.masks), row.retained, accuracy, *shares
 
 

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 from sparsecert.cli.progress import attack_bar, inputs_bar, training_bar
-from sparsecert.training import Progress as TrainingProgress
+from sparsecert.training import TrainingProgress
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import Any
 from sparsecert import datasets, records
 from sparsecert.errors import InputError
 from sparsecert.procedures import check_settings
-from sparsecert.records import Header, Records, compressed
+from sparsecert.records import Header, Records, find_records
 from sparsecert.runs import Drawn, certify_dataset, predict_dataset
 from sparsecert.runs.inputs import choice, indices_of
 from studies.levine_feizi_2020 import models
@@ -65,7 +65,7 @@ def refuse_difference(path: Path, there: Settings, wanted: Settings) -> None:
 
 def is_finished(path: Path, wanted: Callable[[Header], Settings]) -> bool:
     """Whether the records file is there with every input; refuses one of other settings than `wanted`."""
-    seen = records.glance(path) if path.is_file() else None
+    seen = records.read_header(path) if path.is_file() else None
     if seen is None:
         return False
     header, lines = seen
@@ -75,7 +75,7 @@ def is_finished(path: Path, wanted: Callable[[Header], Settings]) -> bool:
 
 def refuse_other_model(study: Study, spec: ModelSpec, path: Path) -> None:
     """Refuses records of another model than the one in the folder."""
-    seen = records.glance(path) if path.is_file() else None
+    seen = records.read_header(path) if path.is_file() else None
     if seen is None:
         return
     model = models.fingerprint(study, spec)
@@ -88,7 +88,7 @@ def refuse_two_test_sets(study: Study, paths: Iterable[Path], making: bool) -> N
 
     A data set's name does not say it all: a second folder may hold the same photographs in another size.
     """
-    seen = [(path, records.glance(path)) for path in paths if path.is_file()]
+    seen = [(path, records.read_header(path)) for path in paths if path.is_file()]
     found = {one[0].run["data"].get("fingerprint"): str(path) for path, one in seen if one is not None}
     found.pop(None, None)
     if making and found:
@@ -166,7 +166,7 @@ def locate(study: Study, spec: ModelSpec, kind: str, sampling: Sampling) -> Path
     path = _path(study, spec, kind, sampling)
     larger = _larger(study, path) if study.limit is None and study.defaults.limit is not None else []
     whole = (other for other in larger if _is_whole(study, other, spec, kind, sampling))
-    return next(whole, compressed(path) or path)
+    return next(whole, find_records(path) or path)
 
 
 def _kinds(sampling: Sampling) -> list[str]:

@@ -6,11 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sparsecert.records import AttackRecords
-from sparsecert.reports import AttackSummary, Gap, alarm, gap_of, summarise, summarise_attack, write_gaps
-from sparsecert.reports.attack_tables import WATCHED, attack_facts, magnitude
+from sparsecert.reports import AttackSummary, Gap, alarm, compute_gap, summarise, summarise_attack, write_gaps
+from sparsecert.reports.attack_tables import BROKEN_LABEL, attack_settings, format_magnitude
 from sparsecert.reports.attacks import median_magnitude
 from sparsecert.reports.classification import classify
-from sparsecert.reports.comparison import NOT_APPLICABLE, Table, median, percent, sentence, shared
+from sparsecert.reports.comparison import (
+    NOT_APPLICABLE,
+    Table,
+    format_median,
+    format_percent,
+    settings_line,
+    shared_items,
+)
 from sparsecert.schemes import from_config
 from studies.levine_feizi_2020.attacked import ATTACKS, FRESH, PUBLISHED, Attacked
 from studies.levine_feizi_2020.output import Output
@@ -104,17 +111,20 @@ def _gap(attacked: Attacked, findings: AttackRecords) -> Gap | str:
     certificates, reason = attacked.certificates(findings)
     if certificates is None:
         return reason
-    return gap_of(certificates, findings, summarise(certificates, bound="two-sided"))
+    return compute_gap(certificates, findings, summarise(certificates, bound="two-sided"))
 
 
 def _watched(name: str, gap: Gap | str) -> str:
     """The result of checking an attack against the certificates, in words."""
     if isinstance(gap, str):
         return f"{name} is not checked against certificates: {gap}"
-    medians = f"medians certified {median(gap.median_certified)}, attacked {magnitude(gap.median_attacked)}"
+    medians = (
+        f"medians certified {format_median(gap.median_certified)}, attacked {format_magnitude(gap.median_attacked)}"
+    )
     abstentions = f"; abstentions within it, which a certificate does not rule out: {gap.abstained_within}"
     return (
-        f"{WATCHED}, {name}: {len(gap.broken)} of {gap.certified} certified (two-sided, {gap.certificates}; {medians})"
+        f"{BROKEN_LABEL}, {name}: {len(gap.broken)} of {gap.certified} certified "
+        f"(two-sided, {gap.certificates}; {medians})"
         f"{abstentions if gap.abstained_within else ''}"
     )
 
@@ -144,12 +154,12 @@ def _texts(printed: PublishedAttackedRow, row: Row | None) -> tuple[str, ...]:
     summary = row.summary
     return (
         printed.printed,
-        percent(row.accuracy),
+        format_percent(row.accuracy),
         published[0],
-        percent(summary.clean_accuracy),
-        magnitude(summary.median),
+        format_percent(summary.clean_accuracy),
+        format_magnitude(summary.median),
         published[1],
-        NOT_APPLICABLE if summary.abstained is None or summary.n is None else percent(summary.abstained),
+        NOT_APPLICABLE if summary.abstained is None or summary.n is None else format_percent(summary.abstained),
         f"{summary.mean_queries:,.0f}",
         f"{summary.mean_evaluations:,.0f}",
     )
@@ -182,17 +192,17 @@ def _without_findings(rows: Sequence[Row]) -> list[str]:
 
 def _settings(attacked: Attacked, rows: Sequence[Row]) -> list[str]:
     """The settings in words: those of all rows, those of our model, and how networks were trained."""
-    each = [attack_facts(row.summary) for row in rows]
-    common = shared(each)
+    each = [attack_settings(row.summary) for row in rows]
+    common = shared_items(each)
     of = rows[0].findings.header.run["data"]["of"]
     images = f"{rows[0].summary.expected_inputs} of the {of:,} test images, evenly spaced, the same for every model"
     ours = next(facts for row, facts in zip(rows, each, strict=True) if row.printed.keep is not None)
     own = {name: text for name, text in ours.items() if name not in common and name != "model"}
-    lines = [f"{sentence(common)}: {images}", f"our model: {sentence(own)}"]
+    lines = [f"{settings_line(common)}: {images}", f"our model: {settings_line(own)}"]
     trained = {model: plain_facts(attacked.study, model) for model in attacked.rows if model != attacked.ours}
     words = [f"{model} {facts.epochs} epochs" for model, facts in trained.items() if facts.epochs is not None]
     under = [
-        f"{model} is right on {percent(facts.under_attack)} under the L-infinity ascent that it was trained with"
+        f"{model} is right on {format_percent(facts.under_attack)} under the L-infinity ascent that it was trained with"
         for model, facts in trained.items()
         if facts.under_attack is not None
     ]
@@ -208,13 +218,13 @@ def bars(ours: float, others: dict[str, float], how: str = "") -> list[str]:
     'bar: our median of 23 is at least 25: MISSED'
     """
     best = max(others, key=others.__getitem__)
-    second = f"more than {TIMES_THE_BEST_OTHER} times the best of the others ({best}, {magnitude(others[best])})"
+    second = f"more than {TIMES_THE_BEST_OTHER} times the best of the others ({best}, {format_magnitude(others[best])})"
     reached = {
         f"at least {LEAST_MEDIAN}": ours >= LEAST_MEDIAN,
         second: ours > TIMES_THE_BEST_OTHER * others[best],
     }
     return [
-        f"bar: our median of {magnitude(ours)}{how} is {bar}: {'met' if met else 'MISSED'}"
+        f"bar: our median of {format_magnitude(ours)}{how} is {bar}: {'met' if met else 'MISSED'}"
         for bar, met in reached.items()
     ]
 
@@ -226,9 +236,11 @@ def _table_of_others(attacked: Attacked, rows: Sequence[Row], further: dict[str,
     for model, row in zip(attacked.rows, rows, strict=True):
         found = {PUBLISHED: row.findings, **further.get(model, {})}
         summaries = {name: summarise_attack(findings) for name, findings in found.items()}
-        config |= {name: attack_facts(summary)["attack"] for name, summary in summaries.items()}
-        medians = [magnitude(summaries[name].median) if name in summaries else NOT_APPLICABLE for name in names]
-        texts.append((row.printed.printed, *medians, magnitude(median_magnitude(_nearest(list(found.values()))))))
+        config |= {name: attack_settings(summary)["attack"] for name, summary in summaries.items()}
+        medians = [format_magnitude(summaries[name].median) if name in summaries else NOT_APPLICABLE for name in names]
+        texts.append(
+            (row.printed.printed, *medians, format_magnitude(median_magnitude(_nearest(list(found.values())))))
+        )
     notes = (
         "median of the pixels changed, on the same images as above; -: not measured, or of a model without gradients",
         "nearest of all: for each image, the fewest pixels by any of the attacks of its row",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sparsecert.reports.comparison import NOT_APPLICABLE, Table, median
+from sparsecert.reports.comparison import NOT_APPLICABLE, Table, format_median
 from studies.levine_feizi_2020 import models
 from studies.levine_feizi_2020.published import PublishedRow, published
 from studies.levine_feizi_2020.study import Study
@@ -75,11 +75,11 @@ def _measured(name: str, row: Row) -> tuple[str, ...]:
     one, two = row.one_sided, row.two_sided
     medians = (one.median, one.median_among_certified, two.median, two.median_among_certified)
     of = f"{name}, measured", f"{row.classes:,}", str(one.inputs), str(row.spec.keep)
-    return (*of, accuracy_text(one), *map(median, medians))
+    return (*of, accuracy_text(one), *map(format_median, medians))
 
 
 def _published(row: PublishedRow) -> tuple[str, ...]:
-    medians = median(row.median), median(row.median_among_certified)
+    medians = format_median(row.median), format_median(row.median_among_certified)
     unknown = NOT_APPLICABLE, NOT_APPLICABLE
     of = "ImageNet, published", f"{IMAGENET_CLASSES:,}", str(PUBLISHED_IMAGES), str(row.keep)
     return (*of, printed_accuracy(row), *medians, *unknown)

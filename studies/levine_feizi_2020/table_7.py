@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sparsecert.reports import Summary, summarise
-from sparsecert.reports.comparison import NOT_APPLICABLE, Table, median, sentence, shared_facts
+from sparsecert.reports.comparison import NOT_APPLICABLE, Table, format_median, settings_line, shared_settings
 from studies.levine_feizi_2020 import record_files
 from studies.levine_feizi_2020.model_spec import ModelSpec, RandomValuesSpec
 from studies.levine_feizi_2020.published import Sampling, published, published_schemes
@@ -48,7 +48,7 @@ def table_7(
     random = list({spec.folder: spec for spec in asked}.values())  # 0.1 and 1/10 are one
     rows = _measured(study, [*ablation, *random])
     of_ours, of_theirs = rows[: len(ablation)], rows[len(ablation) :]
-    samples = shared_facts([row.two_sided for row in rows])
+    samples = shared_settings([row.two_sided for row in rows])
     notes = (
         ACCURACY_NOTE + "; from the estimation votes",
         "median: certified for the true class by Corollary 1 or, for random values, by the certificate of Lee et al.; "
@@ -56,7 +56,7 @@ def table_7(
         f"all are {study.recipe_of(ablation[0]).model}, {trained_by(study, [*ablation, *random])}; for random values "
         "with one input channel instead of two, as they have no NULL, and with a draw for each sample",
         "values: an image is rounded to so many; 2 are black and white",
-        sentence({name: text for name, text in samples.items() if name != "bound"}),
+        settings_line({name: text for name, text in samples.items() if name != "bound"}),
         _largest("ablation", of_ours),
         _largest("random values", of_theirs),
         f"published: {known.source}: {known.about}",
@@ -120,7 +120,7 @@ def _texts(row: Measured) -> tuple[str, ...]:
     of = ("ablation", NOT_APPLICABLE, NOT_APPLICABLE, str(spec.keep))
     if isinstance(spec, RandomValuesSpec):
         of = ("random values", str(spec.values), spec.kappa, NOT_APPLICABLE)
-    return (*of, str(one.inputs), accuracy_text(one), median(one.median), median(two.median))
+    return (*of, str(one.inputs), accuracy_text(one), format_median(one.median), format_median(two.median))
 
 
 def _largest(name: str, rows: Sequence[Measured]) -> str:
@@ -132,4 +132,4 @@ def _largest(name: str, rows: Sequence[Measured]) -> str:
 def _where(summary: Summary) -> str:
     scheme = summary.scheme
     at = f"k = {scheme['keep']}" if "keep" in scheme else f"kappa = {scheme['kappa']} of {scheme['values']} values"
-    return f"{median(summary.median)} at {at}"
+    return f"{format_median(summary.median)} at {at}"

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 
 from sparsecert.errors import InputError
 from sparsecert.reports import Summary, summarise
-from sparsecert.reports.comparison import NOT_APPLICABLE, Table, facts, median, percent, sentence, shared_facts
+from sparsecert.reports.comparison import (
+    NOT_APPLICABLE,
+    Table,
+    format_median,
+    format_percent,
+    run_settings,
+    settings_line,
+    shared_settings,
+)
 from studies.levine_feizi_2020 import record_files
 from studies.levine_feizi_2020.defaults import paper_recipe
 from studies.levine_feizi_2020.model_spec import ModelSpec
@@ -130,8 +138,8 @@ def _columns(rows: Sequence[Row], training: bool) -> dict[str, Callable[[Row], s
         "encoding": lambda row: row.spec.encoding,
         "recipe": lambda row: row.recipe,
         "images": lambda row: str(row.one_sided.inputs),
-        "precision": lambda row: facts(row.one_sided)["precision"],
-        "device": lambda row: facts(row.one_sided)["device"],
+        "precision": lambda row: run_settings(row.one_sided)["precision"],
+        "device": lambda row: run_settings(row.one_sided)["device"],
     }
     time = {"training time": lambda row: duration(row.training.seconds if row.training else None)}
     return {
@@ -141,16 +149,18 @@ def _columns(rows: Sequence[Row], training: bool) -> dict[str, Callable[[Row], s
         "accuracy measured": lambda row: accuracy_text(row.one_sided),
         "accuracy published": lambda row: printed_accuracy(row.published),
         **({} if training else {"difference": _difference}),
-        "median strict": lambda row: median(row.one_sided.median),
-        "median reference": lambda row: median(row.one_sided.median_reference),
-        "median published": lambda row: NOT_APPLICABLE if row.published is None else median(row.published.median),
-        "median two-sided": lambda row: median(row.two_sided.median),
+        "median strict": lambda row: format_median(row.one_sided.median),
+        "median reference": lambda row: format_median(row.one_sided.median_reference),
+        "median published": lambda row: (
+            NOT_APPLICABLE if row.published is None else format_median(row.published.median)
+        ),
+        "median two-sided": lambda row: format_median(row.two_sided.median),
     }
 
 
 def accuracy_text(summary: Summary) -> str:
     """Accuracy and, in brackets, abstentions."""
-    return f"{percent(summary.accuracy)} ({percent(summary.abstained)})"
+    return f"{format_percent(summary.accuracy)} ({format_percent(summary.abstained)})"
 
 
 def printed_accuracy(printed: PublishedRow | None) -> str:
@@ -168,10 +178,12 @@ def _difference(row: Row) -> str:
 
 def settings(rows: Sequence[Row]) -> str:
     """What the measured rows share, and where their accuracy is from."""
-    shared = shared_facts([row.two_sided for row in rows])
+    shared = shared_settings([row.two_sided for row in rows])
     votes = rows[0].two_sided.classification
     predicted = "the same votes" if votes.source == "estimation votes" else f"{votes.n} other copies"
-    return f"{sentence({name: text for name, text in shared.items() if name != 'bound'})}; accuracy from {predicted}"
+    return (
+        f"{settings_line({name: text for name, text in shared.items() if name != 'bound'})}; accuracy from {predicted}"
+    )
 
 
 def same_votes_notes(rows: Sequence[Row], known: Published) -> list[str]:
@@ -204,8 +216,8 @@ def _largest_medians(rows: Sequence[Row]) -> list[str]:
         return []
     lines = []
     for summary in (best([row.one_sided for row in rows]), best([row.two_sided for row in rows])):
-        share = percent(summary.certified_accuracy_at(summary.median or 0) or 0.0)
-        where = f"{median(summary.median)} at k = {summary.scheme['keep']} ({share} certified there)"
+        share = format_percent(summary.certified_accuracy_at(summary.median or 0) or 0.0)
+        where = f"{format_median(summary.median)} at k = {summary.scheme['keep']} ({share} certified there)"
         lines.append(f"largest median, {summary.bound}: {where}")
     return lines
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sparsecert import records
 from sparsecert.errors import InputError
-from sparsecert.records import compressed
+from sparsecert.records import find_records
 from sparsecert.training.run import LOG_NAME
 from studies.levine_feizi_2020.model_spec import ModelSpec
 from studies.levine_feizi_2020.study import Study
@@ -28,11 +28,11 @@ class TrainingLog:
 
 def training_log(study: Study, spec: ModelSpec) -> TrainingLog | None:
     """The model's log, plain or compressed, if there is one."""
-    path = compressed(study.folder(spec) / LOG_NAME)
+    path = find_records(study.folder(spec) / LOG_NAME)
     if path is None:
         return None
     try:
-        lines = [json.loads(line) for line in records.contents(path).splitlines()]
+        lines = [json.loads(line) for line in records.read_bytes(path).splitlines()]
         seconds = [line.get("seconds") for line in lines]
         total = None if None in seconds else float(sum(seconds))
         return TrainingLog(len(lines), float(lines[-1]["accuracy"]), total)

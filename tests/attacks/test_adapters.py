@@ -16,7 +16,7 @@ import torch
 
 from benchmarks.foolbox_pointwise import by_foolbox, by_us
 from sparsecert.adapters.libraries import import_foolbox
-from sparsecert.adapters.scores import ABSTAINING, Scores
+from sparsecert.adapters.scores import ABSTAIN_SCORE, Scores
 from sparsecert.attacks import CommonMasks, SmoothedDefender
 from sparsecert.encodings import NullChannels
 from sparsecert.errors import InputError
@@ -83,7 +83,7 @@ def test_scores_are_shares_of_the_votes_and_an_abstention_is_the_largest() -> No
     assert scores[2].tolist() == [0, 1, 0, 0]
     assert float(scores[1, 0] + scores[1, 1]) == pytest.approx(1)
     assert float(scores[1, 0]) == pytest.approx(0.5, abs=0.1)
-    assert scores[1, 3] == ABSTAINING
+    assert scores[1, 3] == ABSTAIN_SCORE
     assert scores.argmax(dim=1).tolist() == [0, 3, 1]
     without = Scores(_coin(), n=400, abstains=False)(images)
     assert without.shape == (3, 3)
@@ -93,7 +93,7 @@ def test_scores_are_shares_of_the_votes_and_an_abstention_is_the_largest() -> No
 def test_an_abstention_outweighs_even_all_of_few_votes() -> None:
     """Three votes for one class do not decide at alpha = 0.05."""
     scores = Scores(_coin(), n=3)(torch.ones(1, 1, 2, 2))
-    assert scores.tolist() == [[0, 1, 0, ABSTAINING]]
+    assert scores.tolist() == [[0, 1, 0, ABSTAIN_SCORE]]
     assert scores.argmax() == 3
 
 

@@ -19,8 +19,7 @@ from sparsecert.attacks.attack import config_of
 from sparsecert.attacks.judge import NEVER, changed
 from sparsecert.datasets import ArrayImages, Dataset
 from sparsecert.errors import InputError
-from sparsecert.records import ATTACK, AttackRecords, Header, Writer, kind_of, read, read_findings
-from sparsecert.records.attack_records import AttackRecord
+from sparsecert.records import ATTACK, AttackRecord, AttackRecords, Header, Writer, kind_of, read, read_attack
 from sparsecert.reports import summarise_attack
 from sparsecert.runs import (
     AllMasksTarget,
@@ -29,7 +28,7 @@ from sparsecert.runs import (
     SmoothedTarget,
     adversarial_images,
     attack_dataset,
-    pixels,
+    load_batch,
 )
 from sparsecert.runs.attacks import group_size, seed_of
 from sparsecert.schemes import Lattice
@@ -67,7 +66,7 @@ def _attack(out: Path, attack: Attack | None = None, **changes: Any) -> AttackRe
     settings = {"group": 4, "seed": 3, **changes}
     target, data = settings.pop("target", _plain()), settings.pop("data", _data())
     attack_dataset(target, attack or UniformNoise(restarts=3), data, out, **settings)
-    return read_findings(out)
+    return read_attack(out)
 
 
 class Mine(Attack):
@@ -100,21 +99,21 @@ def test_records_are_what_the_attack_returns(tmp_path: Path) -> None:
     data, target = _data(), _plain()
     found = _attack(tmp_path / "a.jsonl", limit=10)
     assert kind_of(found.path) == "attack"
-    indices = data.spaced(10).tolist()
+    indices = data.spaced_indices(10).tolist()
     assert [line.example for line in found.lines] == indices
     rebuilt, lines = adversarial_images(found, data), list(found.lines)
     assert rebuilt.dtype == torch.float32
     for number, start in enumerate(range(0, 10, 4)):
         part = indices[start : start + 4]
-        images, labels = pixels(data, part), torch.from_numpy(data.labels[part])
+        images, labels = load_batch(data, part), torch.from_numpy(data.labels[part])
         outcome = UniformNoise(restarts=3)(target.defender, images, labels, seed=seed_of(3, number))
         assert torch.equal(rebuilt[start : start + 4].view(torch.int32), outcome.adversarial.view(torch.int32))
         for row, line in enumerate(lines[start : start + 4]):
             assert (NEVER if line.distance is None else line.distance) == int(outcome.distances[row])
             assert (line.queries, line.evaluations) == (int(outcome.queries[row]), int(outcome.evaluations[row]))
-            assert (line.true, line.said) == (int(labels[row]), int(outcome.said[row]))
+            assert (line.true, line.answer) == (int(labels[row]), int(outcome.said[row]))
     assert {line.distance is None for line in lines} == {True, False}
-    assert changed(rebuilt, pixels(data, indices)).sum(dim=1).tolist() == [line.distance or 0 for line in lines]
+    assert changed(rebuilt, load_batch(data, indices)).sum(dim=1).tolist() == [line.distance or 0 for line in lines]
     fooled = target.defender.answers(rebuilt).labels != torch.from_numpy(data.labels[indices])
     assert fooled.tolist() == [line.distance is not None for line in lines]
     run = found.header.run
@@ -214,7 +213,7 @@ def test_what_another_version_of_the_attack_began_is_read_but_not_continued(
     with pytest.raises(InputError, match=f"{message} is not mixed; name another file"):
         _attack(cut)
     assert cut.read_bytes() == before
-    assert summarise_attack(read_findings(cut)).attacked == 5
+    assert summarise_attack(read_attack(cut)).attacked == 5
     before = whole.read_bytes()
     assert len(_attack(whole).lines) == 12  # nothing is missing, so nothing is mixed
     assert whole.read_bytes() == before
@@ -224,13 +223,13 @@ def test_a_file_has_one_writer_and_votes_are_not_findings(tmp_path: Path) -> Non
     found = _attack(tmp_path / "a.jsonl", limit=4)
     with Writer(found.path, found.header), pytest.raises(InputError, match="is being written by another run"):
         _attack(found.path, limit=4)
-    with pytest.raises(InputError, match="holds what an attack found, not votes"):
+    with pytest.raises(InputError, match="holds attack records, not votes"):
         read(found.path)
     votes = Header("predict", {"classes": 2, "n": 5, "data": {"of": 1, "inputs": 1}}, {})
     with Writer(tmp_path / "p.jsonl", votes):
         pass
     with pytest.raises(InputError, match="holds predict records; name one of `sparsecert attack`"):
-        read_findings(tmp_path / "p.jsonl")
+        read_attack(tmp_path / "p.jsonl")
 
 
 def test_unusable_settings_are_refused_before_a_file_is_written(trained: Path, tmp_path: Path) -> None:
@@ -257,7 +256,7 @@ def test_unusable_settings_are_refused_before_a_file_is_written(trained: Path, t
 def test_an_image_that_the_model_fails_on_is_recorded_and_the_others_go_on(tmp_path: Path) -> None:
     """One image makes the model raise, another gives scores that are not finite; both are found out alone."""
     data = _data()
-    bad, odd = pixels(data, [5, 10])
+    bad, odd = load_batch(data, [5, 10])
 
     def brittle(images: torch.Tensor) -> torch.Tensor:
         if (images == bad).flatten(1).all(dim=1).any():
@@ -288,12 +287,12 @@ def test_a_fault_that_all_images_share_is_no_finding(tmp_path: Path) -> None:
     broken.looked = 0  # type: ignore[attr-defined]
     with pytest.raises(RuntimeError, match="always"):
         _attack(tmp_path / "a.jsonl", target=_plain(broken))
-    assert len(read_findings(tmp_path / "a.jsonl").lines) == 0
+    assert len(read_attack(tmp_path / "a.jsonl").lines) == 0
 
 
 def test_in_a_group_of_one_a_fault_of_the_model_is_told_from_one_of_the_image(tmp_path: Path) -> None:
     data = _data()
-    bad, asked = pixels(data, [5]), 0
+    bad, asked = load_batch(data, [5]), 0
 
     def brittle(images: torch.Tensor) -> torch.Tensor:
         if (images == bad).flatten(1).all(dim=1).any():
@@ -312,7 +311,7 @@ def test_in_a_group_of_one_a_fault_of_the_model_is_told_from_one_of_the_image(tm
 
     with pytest.raises(RuntimeError, match="the device is gone"):
         _attack(tmp_path / "b.jsonl", target=_plain(gone), group=1)
-    kept = read_findings(tmp_path / "b.jsonl").lines
+    kept = read_attack(tmp_path / "b.jsonl").lines
     assert 0 < len(kept) < 12
     assert all(line.failed is None for line in kept)
 
@@ -323,7 +322,7 @@ def test_in_a_group_of_one_a_fault_of_the_model_is_told_from_one_of_the_image(tm
 def test_a_header_without_what_findings_are_held_against_is_damaged(tmp_path: Path, changes: dict[str, Any]) -> None:
     (tmp_path / "a.jsonl").write_text(Header(ATTACK, {**RUN, **changes}, {}).to_json() + "\n")
     with pytest.raises(InputError, match="has a damaged header"):
-        read_findings(tmp_path / "a.jsonl")
+        read_attack(tmp_path / "a.jsonl")
 
 
 @pytest.mark.parametrize(("group", "remedy"), [(4, "4 images side by side; give a smaller group"), (1, "use the CPU")])
@@ -335,13 +334,13 @@ def test_too_little_memory_is_no_fault_of_an_image(tmp_path: Path, group: int, r
 
     with pytest.raises(InputError, match=f"the device has too little memory .*{remedy}"):
         _attack(tmp_path / "a.jsonl", target=_plain(large), group=group)
-    assert len(read_findings(tmp_path / "a.jsonl").lines) == 0
+    assert len(read_attack(tmp_path / "a.jsonl").lines) == 0
 
 
 def test_a_budget_is_kept(tmp_path: Path) -> None:
     lines = list(_attack(tmp_path / "a.jsonl", Pointwise(restarts=2), budget=2).lines)
     assert all(line.distance is None or line.distance <= 2 for line in lines)
-    assert {line.said == line.true for line in lines if line.distance is None} <= {True}
+    assert {line.answer == line.true for line in lines if line.distance is None} <= {True}
     assert all(line.pixels == () for line in lines if line.distance is None)
 
 
@@ -371,13 +370,13 @@ GOOD = AttackRecord(0, 1, 2, None, 7, 9, 0.5, (1, 4), ((0.1, 1.0), (0.0, 0.25)))
     [
         ({"distance": 1}, "2 changed pixels at distance 1"),
         ({"distance": None}, "2 changed pixels at distance None"),
-        ({"pixels": (4, 1)}, "in order"),
-        ({"pixels": (1, 6)}, "numbers of the image's"),
+        ({"pixels": (4, 1)}, "increasing indices"),
+        ({"pixels": (1, 6)}, "within the image"),
         ({"values": ((0.1, 1.0), (0.0, 1.25))}, "2 values each from 0.0 to 1.0"),
         ({"values": ((0.1, 1.0), (0.0,))}, "2 values each"),
         ({"values": ((0.1, 1.0),)}, "2 values each"),
-        ({"said": 3}, "said 3"),
-        ({"said": 1}, "says the true label 1"),
+        ({"answer": 3}, "said 3"),
+        ({"answer": 1}, "gets the true label 1"),
         ({"queries": 0}, "queries 0"),
         ({"evaluations": 1.5}, "evaluations 1.5"),
         ({"seconds": -1}, "seconds -1"),
@@ -389,12 +388,12 @@ GOOD = AttackRecord(0, 1, 2, None, 7, 9, 0.5, (1, 4), ((0.1, 1.0), (0.0, 0.25)))
 def test_a_line_that_does_not_fit_its_header_is_named(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     path = tmp_path / "a.jsonl"
     with Writer(path, Header(ATTACK, RUN, {})) as writer:
-        writer.append([GOOD, replace(GOOD, example=1, distance=0, said=2, pixels=(), values=())])
+        writer.append([GOOD, replace(GOOD, example=1, distance=0, answer=2, pixels=(), values=())])
         writer.append([AttackRecord(2, 0, None, None, 0, 0, 0.1, failed="for a reason")])
-    found = read_findings(path)
+    found = read_attack(path)
     assert next(iter(found.lines)) == GOOD
     assert [line.abstained for line in found.lines] == [True, False, False]
     with Writer(path, Header(ATTACK, RUN, {})) as writer:
         writer.append([replace(GOOD, **{"example": 3, **changes})])
     with pytest.raises(InputError, match=rf"line 5 is damaged \(.*{message}"):
-        read_findings(path)
+        read_attack(path)

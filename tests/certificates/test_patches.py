@@ -77,9 +77,9 @@ def test_costs_are_added_up_exactly_as_far_as_floats_can() -> None:
     for shape in ((), (4,), (2, 2), (3, 1, 2)):
         costs = random.integers(0, 1 << 21, (*shape, 3)) * 2 + 1
         pairs = np.maximum(costs[..., 0] + costs[..., 1], costs[..., 1] + costs[..., 2])
-        assert adversary.adversary(costs, 1).tolist() == costs.max(axis=-1).tolist()
-        np.testing.assert_array_equal(adversary.adversary(costs, 2), pairs)
-    assert adversary.adversary(np.array([1, (1 << 24) - 2, 1]), 2) == (1 << 24) - 1
+        assert adversary.damage(costs, 1).tolist() == costs.max(axis=-1).tolist()
+        np.testing.assert_array_equal(adversary.damage(costs, 2), pairs)
+    assert adversary.damage(np.array([1, (1 << 24) - 2, 1]), 2) == (1 << 24) - 1
     for wrong in ([1, 1 << 24, 0], [[0, 0, 1], [1, 1, (1 << 24) - 1]], [[[1 << 24, 1, 0]], [[0, 0, 0]]]):
         with pytest.raises(ValueError, match="costs must add up to at most 16777216"):
-            adversary.adversary(np.array(wrong), 1)
+            adversary.damage(np.array(wrong), 1)

@@ -183,7 +183,7 @@ def test_a_method_takes_the_theorem_of_its_scheme() -> None:
         assert found.radius == sharper[0](found.interval, scheme)
         assert method.theorem_for(scheme) == sharper
         assert method.theorem_for(Uniform(784, 45)) == (method.theorem, method.theorem_name)
-    with pytest.raises(InputError, match="this theorem is of random values, not of Uniform"):
+    with pytest.raises(InputError, match="this theorem is for random values, not Uniform"):
         majority(Interval(0, 0.9, 0.1), Uniform(784, 45))
 
 

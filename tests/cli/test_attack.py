@@ -14,8 +14,7 @@ import pytest
 
 from sparsecert import datasets
 from sparsecert.cli import main
-from sparsecert.records import Writer, read, read_findings
-from sparsecert.records.attack_records import AttackRecord
+from sparsecert.records import AttackRecord, Writer, read, read_attack
 from tests.commands import command, sparsecert
 
 SMALL = ["--data", "digits", "--limit", "6", "--samples", "60", "--device", "cpu"]
@@ -62,10 +61,10 @@ def test_a_stopped_attack_goes_on_where_it_was(run: Path, tmp_path: Path) -> Non
     assert process.returncode == 130
     assert said.splitlines()[-1].startswith("stopped; what was finished is kept")
     assert "Traceback" not in said
-    kept = [line.example for line in read_findings(out).lines]
+    kept = [line.example for line in read_attack(out).lines]
     assert 2 <= len(kept) < 20
     assert _called("attack", run, *settings, "--out", out) == 0
-    whole = [line.example for line in read_findings(out).lines]
+    whole = [line.example for line in read_attack(out).lines]
     assert (len(whole), len(set(whole))) == (20, 20)
     assert whole[: len(kept)] == kept
 
@@ -73,7 +72,7 @@ def test_a_stopped_attack_goes_on_where_it_was(run: Path, tmp_path: Path) -> Non
 def test_options_reach_the_header(run: Path, tmp_path: Path) -> None:
     settings = [*SMALL, "--attack", "saliency", "--budget", 3, "--limit", 2, "--random", "--seed", 4, "--full"]
     assert _called("attack", run, *settings, "--alpha", 0.1, "--out", tmp_path / "a.jsonl") == 0
-    facts = read_findings(tmp_path / "a.jsonl").header.run
+    facts = read_attack(tmp_path / "a.jsonl").header.run
     assert facts["attack"]["name"] == "saliency"
     assert (facts["budget"], facts["seed"], facts["alpha"], facts["n"]) == (3, 4, 0.1, 60)
     assert (facts["masks"], facts["error"], facts["chosen"]["kind"]) == ("fresh", None, "random")
@@ -92,7 +91,7 @@ def test_settings_of_the_attack_reach_the_header(
 ) -> None:
     arguments = [*SMALL, "--limit", 2, "--samples", 5, "--attack", name, *options]  # 5 votes abstain: no search
     assert _called("attack", run, *arguments, "--out", tmp_path / "a.jsonl") == 0
-    assert read_findings(tmp_path / "a.jsonl").header.run["attack"] == {"name": name, **settings}
+    assert read_attack(tmp_path / "a.jsonl").header.run["attack"] == {"name": name, **settings}
 
 
 def test_plain_models_are_attacked_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -114,10 +113,10 @@ def test_plain_models_are_attacked_too(tmp_path: Path, capsys: pytest.CaptureFix
     assert _called("report", cnn / "attack-pointwise.jsonl", neighbour) == 0
     text = capsys.readouterr().out
     assert "nearest-neighbour" in text
-    run = read_findings(neighbour).header.run
+    run = read_attack(neighbour).header.run
     assert run["model"] == {"sha256": train.fingerprint()}
     assert "n" not in run
-    assert all(line.said is not None for line in read_findings(neighbour).lines)
+    assert all(line.answer is not None for line in read_attack(neighbour).lines)
 
 
 def test_a_report_of_certificates_and_attack(run: Path, tmp_path: Path) -> None:
@@ -134,7 +133,7 @@ def test_a_report_of_an_attack_alone(run: Path, tmp_path: Path, capsys: pytest.C
     attack = run / "attack-noise.jsonl"
     assert _called("report", attack, "--format", "json", "--plot", tmp_path / "a.svg") == 0
     found = json.loads(capsys.readouterr().out)
-    lines = read_findings(attack).lines
+    lines = read_attack(attack).lines
     assert found["clean_accuracy"] == sum(line.distance != 0 for line in lines) / 6
     assert found["mean_queries"] == sum(line.queries for line in lines) / 6
     assert (tmp_path / "a.svg").exists()
@@ -145,7 +144,7 @@ def test_a_report_of_an_attack_alone(run: Path, tmp_path: Path, capsys: pytest.C
 
 def test_an_unsound_certificate_is_told_loudly(run: Path, tmp_path: Path) -> None:
     """Records of an attack that misclassifies a certified image without changing it."""
-    attack = read_findings(run / "attack-noise.jsonl")
+    attack = read_attack(run / "attack-noise.jsonl")
     certified = {line.example: line for line in read(run / "certify.jsonl").lines}
     target = next(
         certified[line.example]
@@ -204,12 +203,12 @@ def test_reports_refuse_what_does_not_fit(run: Path, tmp_path: Path, capsys: pyt
     other.write_text(attack.read_text().replace('"model": {"sha256": "', '"model": {"sha256": "00'))
     for arguments, message in (
         ([certify, other], "does not belong to"),
-        ([certify, attack, "--format", "csv"], "csv has one kind of rows"),
+        ([certify, attack, "--format", "csv"], "csv has one kind of row"),
         ([certify, "--rho", 3], "--rho is for records of attacks"),
         ([attack, "--alpha", 0.1], "--alpha is for records of votes"),
         ([attack, "--predictions", certify], "--predictions is for records of votes"),
         ([attack, "--plot", tmp_path / "a.gif"], "must end in one of .png"),
-        ([certify, "--predictions", attack], "holds what an attack found, not votes"),
+        ([certify, "--predictions", attack], "holds attack records, not votes"),
     ):
         assert _called("report", *arguments) == 2
         said = capsys.readouterr()

@@ -145,7 +145,7 @@ def test_a_random_subset_is_certified_and_reported(trained: Path, tmp_path: Path
         assert done.returncode == 0, done.stderr
         assert "chosen at random" in done.stdout
         chosen = [line.example for line in read(tmp_path / f"{verb}.jsonl").lines]
-        assert chosen == datasets.load("digits").drawn(5, 4).tolist()
+        assert chosen == datasets.load("digits").random_indices(5, 4).tolist()
     report = sparsecert("report", tmp_path / "certify.jsonl", "--format", "json")
     assert json.loads(report.stdout)["chosen"] == "random"
 
@@ -290,7 +290,7 @@ def test_bad_files_are_skipped_where_that_is_asked_for(photos: Path) -> None:
 def test_what_lies_beside_the_images_is_said_once(photos: Path) -> None:
     for name in (".hidden", "notes.txt", "labels.csv"):
         (photos / "train/only" / name).write_text("")
-    skipped = f"skipped 2 entries of {photos} train, such as only/labels.csv: an image"
+    skipped = f"skipped 2 entries of {photos} train, such as only/labels.csv: images"
     done = sparsecert("train", "--data", photos, "--skip-bad", "--keep", 60_000, "--out", photos / "run")
     assert done.stderr.count("entries of") == done.stderr.count(skipped) == 1
     assert "skipped 1 of 2 images" in done.stderr
@@ -397,7 +397,7 @@ MISTAKES = {
     "workers 0": ([*CERTIFY, "--ray", "auto", "--workers", "0", *OUT], "workers must be a whole number between 1"),
     "cpus": ([*CERTIFY, "--ray", "auto", "--cpus-per-worker", "0", *OUT], "cpus_per_worker must be above 0, got 0"),
     "gpus": ([*CERTIFY, "--gpus-per-worker", "1", *OUT], "--gpus-per-worker is for a cluster"),
-    "merge whole": (["records", "merge", "{certified}", *OUT], "is not a shard but a whole run"),
+    "merge whole": (["records", "merge", "{certified}", *OUT], "is a whole run, not a shard"),
     "merge over": (["records", "merge", "{certified}", "--out", "{notes}"], "exists and is not overwritten"),
     "no option": (["certify", "{trained}", *OUT], "Missing option '--data'"),
     "no command": (["certifi"], "No such command 'certifi'"),

@@ -48,26 +48,26 @@ def folder_images(root: Path, split: str = "train") -> FolderImages:
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_bad_files_are_found_with_their_reasons(mixed: Path, monkeypatch: pytest.MonkeyPatch, workers: int) -> None:
-    monkeypatch.setattr(bad_files, "FILES_A_CALL", 3)
+    monkeypatch.setattr(bad_files, "FILES_PER_CALL", 3)
     reported: list[tuple[int, int]] = []
-    found = bad_files.bad_files(folder_images(mixed), workers, lambda done, files: reported.append((done, files)))
+    found = bad_files.find_bad_files(folder_images(mixed), workers, lambda done, files: reported.append((done, files)))
     assert list(found) == list(BAD)
     assert all(reason in found[file] for file, reason in BAD.items())
     assert reported == [(3, 10), (6, 10), (9, 10), (10, 10)]
-    assert bad_files.bad_files(folder_images(mixed, "test"), workers) == {}
+    assert bad_files.find_bad_files(folder_images(mixed, "test"), workers) == {}
 
 
 def test_a_file_that_cannot_be_read_is_not_a_bad_one(mixed: Path) -> None:
     images = folder_images(mixed)
     (mixed / "train/dog/c.png").unlink()
     with pytest.raises(InputError, match=r"c\.png cannot be read \(No such file"):
-        bad_files.bad_files(images, 1)
+        bad_files.find_bad_files(images, 1)
 
 
 def test_skipping_gives_the_set_without_the_bad_files(mixed: Path) -> None:
     whole, left = load(str(mixed), "train"), load(str(mixed), "train", skip_bad=True)
     assert (len(whole), len(left), left.skipped) == (10, 5, tuple(BAD))
-    assert bad_files.skipped_line(left) == (
+    assert bad_files.describe_skipped(left) == (
         "skipped 5 of 10 images that cannot be decoded: cat/empty.jpg, cat/text.png, dog/cut.jpg, ..."
     )
     assert left.labels.tolist() == [0, 0, 1, 1, 1]
@@ -133,5 +133,5 @@ def test_sets_in_memory_have_nothing_to_skip() -> None:
 
 
 def test_another_image_size_is_kept(mixed: Path) -> None:
-    data = bad_files.without_bad(folder.load(mixed, "train", size=32))
+    data = bad_files.drop_bad_files(folder.load(mixed, "train", size=32))
     assert data.images.batch([0]).shape == (1, 3, 32, 32)

@@ -64,7 +64,7 @@ def test_real_sizes_and_constants(real_data: Callable[[str], Path]) -> None:
     assert np.bincount(test.labels).tolist() == [1_000] * 10
     assert [test.classes[k] for k in test.labels[:3]] == ["cat", "ship", "ship"]
     values = np.arange(256) / 255
-    pixels = train.images.batch(train.spaced(None))
+    pixels = train.images.batch(train.spaced_indices(None))
     for channel in range(3):
         counts = np.bincount(pixels[:, channel].ravel(), minlength=256)
         mean = np.average(values, weights=counts)

@@ -45,47 +45,47 @@ def test_indices_outside_are_refused(index: int) -> None:
 @pytest.mark.parametrize("n", [1, 7, 10, 97])
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 10, 96])
 def test_spaced_is_floor_of_i_n_over_limit(n: int, limit: int) -> None:
-    indices = dataset(n).spaced(limit)
+    indices = dataset(n).spaced_indices(limit)
     assert indices.dtype == np.int64
     assert indices.tolist() == (list(range(n)) if limit >= n else [i * n // limit for i in range(limit)])
 
 
 def test_spaced_none_is_everything() -> None:
-    assert dataset(10).spaced(None).tolist() == list(range(10))
+    assert dataset(10).spaced_indices(None).tolist() == list(range(10))
 
 
 @pytest.mark.parametrize("limit", [0, -3])
 def test_spaced_refuses_less_than_one(limit: int) -> None:
     with pytest.raises(InputError, match=f"limit must be at least 1.*got {limit}"):
-        dataset().spaced(limit)
+        dataset().spaced_indices(limit)
 
 
 @pytest.mark.parametrize("limit", [1, 4, 9, 10, 12])
 def test_drawn_is_a_subset_in_order_and_a_larger_one_holds_it(limit: int) -> None:
-    chosen = dataset(10).drawn(limit, seed=5)
+    chosen = dataset(10).random_indices(limit, seed=5)
     assert chosen.dtype == np.int64
     assert chosen.tolist() == sorted(set(chosen.tolist()))
     assert len(chosen) == min(limit, 10)
-    assert set(chosen) <= set(dataset(10).drawn(limit + 1, seed=5))
+    assert set(chosen) <= set(dataset(10).random_indices(limit + 1, seed=5))
 
 
 def test_drawn_takes_the_smallest_of_the_documented_numbers() -> None:
     key = int.from_bytes(hashlib.sha256(b"7/inputs").digest()[:16], "little")
     numbers = np.random.Philox(key=key).random_raw(97).tolist()
     smallest = sorted(range(97), key=numbers.__getitem__)[:20]
-    assert dataset(97).drawn(20, seed=7).tolist() == sorted(smallest)
+    assert dataset(97).random_indices(20, seed=7).tolist() == sorted(smallest)
 
 
 def test_drawn_subsets_are_equally_likely() -> None:
     """Chi-squared over the ten pairs out of five inputs; its 99.9 % quantile with nine degrees of freedom is 27.9."""
-    pairs = Counter(tuple(dataset(5).drawn(2, seed).tolist()) for seed in range(3_000))
+    pairs = Counter(tuple(dataset(5).random_indices(2, seed).tolist()) for seed in range(3_000))
     assert sorted(pairs) == list(combinations(range(5), 2))
     assert sum((count - 300) ** 2 / 300 for count in pairs.values()) < 27.9
 
 
 def test_drawn_refuses_less_than_one() -> None:
     with pytest.raises(InputError, match="limit must be at least 1, got 0"):
-        dataset().drawn(0, seed=0)
+        dataset().random_indices(0, seed=0)
 
 
 def test_fingerprint_is_the_documented_hash() -> None:

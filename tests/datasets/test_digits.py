@@ -24,7 +24,7 @@ def test_pixels_are_the_original_sixteenths() -> None:
 
 def test_constants_are_the_training_pixels() -> None:
     train = load("digits", "train")
-    pixels = train.images.batch(train.spaced(None)) / 255
+    pixels = train.images.batch(train.spaced_indices(None)) / 255
     assert abs(pixels.mean() - digits.MEAN[0]) < 1e-4
     assert abs(pixels.std() - digits.STD[0]) < 1e-4
 
@@ -32,6 +32,6 @@ def test_constants_are_the_training_pixels() -> None:
 def test_same_as_scikit_learn() -> None:
     original = pytest.importorskip("sklearn.datasets").load_digits()
     ours = [load("digits", split) for split in ("train", "test")]
-    pixels = np.concatenate([d.images.batch(d.spaced(None))[:, 0] for d in ours])
+    pixels = np.concatenate([d.images.batch(d.spaced_indices(None))[:, 0] for d in ours])
     assert np.array_equal(np.rint(pixels * (16 / 255)), original.images)
     assert np.array_equal(np.concatenate([d.labels for d in ours]), original.target)

@@ -16,7 +16,7 @@ import pytest
 from PIL import Image
 
 from sparsecert.datasets import DATASETS, load
-from sparsecert.datasets.download import Source, fetch, get
+from sparsecert.datasets.download import RemoteFile, fetch, get
 from sparsecert.errors import InputError
 
 from .made import idx_bytes
@@ -34,9 +34,9 @@ class Server:
         self.httpd = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, self))
         self.url = f"http://127.0.0.1:{self.httpd.server_port}"
 
-    def source(self, name: str, content: bytes, **fields: str) -> Source:
+    def source(self, name: str, content: bytes, **fields: str) -> RemoteFile:
         self.files[name] = content
-        return Source(f"{self.url}/{name}", md5(content), **{"path": name, **fields})
+        return RemoteFile(f"{self.url}/{name}", md5(content), **{"path": name, **fields})
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -98,7 +98,7 @@ def everything(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
-def refusal(source: Source, folder: Path) -> str:
+def refusal(source: RemoteFile, folder: Path) -> str:
     with pytest.raises(InputError) as caught:
         fetch(source, folder)
     assert "\n" not in str(caught.value)
@@ -133,7 +133,7 @@ def test_wrong_checksum_leaves_nothing(server: Server, tmp_path: Path) -> None:
 
 
 def test_http_error_says_how_to_fetch_by_hand(server: Server, tmp_path: Path) -> None:
-    message = refusal(Source(f"{server.url}/gone", md5(TEXT), "x/gone"), tmp_path)
+    message = refusal(RemoteFile(f"{server.url}/gone", md5(TEXT), "x/gone"), tmp_path)
     assert message == (
         f"cannot download {server.url}/gone (HTTP Error 404: Not Found); fetch it on another machine, "
         f"put it at {tmp_path}/x/gone and run this again"
@@ -142,7 +142,7 @@ def test_http_error_says_how_to_fetch_by_hand(server: Server, tmp_path: Path) ->
 
 def test_no_server_says_how_to_fetch_by_hand(server: Server, tmp_path: Path) -> None:
     server.httpd.server_close()
-    message = refusal(Source(f"{server.url}/a", md5(TEXT), "a"), tmp_path)
+    message = refusal(RemoteFile(f"{server.url}/a", md5(TEXT), "a"), tmp_path)
     assert message.startswith(f"cannot download {server.url}/a (")
     assert f"put it at {tmp_path}/a and run this again" in message
 
@@ -155,7 +155,7 @@ def test_a_cut_connection_leaves_nothing(server: Server, tmp_path: Path) -> None
 
 
 def test_an_unusable_address_is_refused(tmp_path: Path) -> None:
-    assert "cannot download nonsense (unknown url type" in refusal(Source("nonsense", md5(b""), "a"), tmp_path)
+    assert "cannot download nonsense (unknown url type" in refusal(RemoteFile("nonsense", md5(b""), "a"), tmp_path)
 
 
 def test_unwritable_folder_is_refused(server: Server, tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def small_imagenette() -> bytes:
     )
 
 
-def use(monkeypatch: pytest.MonkeyPatch, name: str, *sources: Source) -> None:
+def use(monkeypatch: pytest.MonkeyPatch, name: str, *sources: RemoteFile) -> None:
     monkeypatch.setitem(DATASETS._things, name, replace(DATASETS[name], sources=sources))
 
 
@@ -260,11 +260,11 @@ def test_get_makes_load_work_and_then_does_nothing(
         server.source("i.tgz", content, archive_root="imagenette2-320", unpacked="imagenette"),
     )
     first = get("imagenette", tmp_path)
-    assert first.placed == (tmp_path / "imagenette",)
+    assert first.added == (tmp_path / "imagenette",)
     assert first.message == f"imagenette is ready in {tmp_path}"
     assert len(load("imagenette", "test", tmp_path)) == 2
     again = get("imagenette", tmp_path)
-    assert again.placed == ()
+    assert again.added == ()
     assert again.message == f"imagenette is already complete in {tmp_path}; nothing to do"
     assert server.asked == ["i.tgz"]
 
@@ -278,7 +278,7 @@ def test_get_fetches_only_the_missing_files(server: Server, tmp_path: Path, monk
     ]
     use(monkeypatch, "mnist", *sources)
     fetch(sources[0], tmp_path)
-    assert len(get("mnist", tmp_path).placed) == 3
+    assert len(get("mnist", tmp_path).added) == 3
     assert load("mnist", "train", tmp_path).labels.tolist() == [0, 1, 2]
     assert len(server.asked) == 4
 
@@ -312,7 +312,7 @@ def test_addresses_and_checksums_are_well_formed() -> None:
 def test_what_cannot_be_downloaded(tmp_path: Path) -> None:
     for name in ("digits", "mnist-sample"):
         result = get(name, tmp_path)
-        assert (result.placed, result.message) == ((), f"{name} ships with the package; there is nothing to get")
+        assert (result.added, result.message) == ((), f"{name} ships with the package; there is nothing to get")
     with pytest.raises(InputError, match=r"imagenet cannot be downloaded: its licence .*imagenet/\{train,val\}/"):
         get("imagenet", tmp_path)
     with pytest.raises(InputError, match=r"data set must be one of cifar10, digits, imagenet, .*got 'svhn'"):

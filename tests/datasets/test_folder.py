@@ -13,7 +13,7 @@ from PIL import ExifTags, Image
 
 from sparsecert.datasets import folder, load
 from sparsecert.datasets.folder import FolderImages
-from sparsecert.datasets.photograph import BadImage, opened
+from sparsecert.datasets.image_file import BadImage, open_rgb
 from sparsecert.errors import InputError
 
 from .made import cmyk_jpeg, write_image
@@ -44,17 +44,17 @@ def test_layout_gives_sorted_classes_and_files(photos: Path) -> None:
 
 
 def test_what_lies_beside_the_images_is_named(photos: Path) -> None:
-    assert load(str(photos), "train").others == ()
+    assert load(str(photos), "train").non_images == ()
     for name in ("dog/z.txt", "dog/deeper/d.png", "cat/notes.txt", "cat/.hidden", ".hidden", "loose.png"):
         (photos / "train" / name).parent.mkdir(exist_ok=True)
         (photos / "train" / name).write_bytes(b"")
     train = load(str(photos), "train")
-    assert train.others == ("loose.png", "cat/notes.txt", "dog/deeper", "dog/z.txt")
+    assert train.non_images == ("loose.png", "cat/notes.txt", "dog/deeper", "dog/z.txt")
     assert images(train.images).files == ("cat/a.PNG", "cat/b.png", "dog/c.png")
-    line = folder.others_line(train)
-    assert line.startswith(f"skipped 4 entries of {photos} train, such as loose.png: an image lies in a")
-    assert line.endswith("and ends in .jpeg, .jpg, .png, .bmp, .ppm, .webp, .tif or .tiff")
-    assert load(str(photos), "test").others == ()
+    line = folder.describe_non_images(train)
+    assert line.startswith(f"skipped 4 entries of {photos} train, such as loose.png: images must be in a")
+    assert line.endswith("and end in .jpeg, .jpg, .png, .bmp, .ppm, .webp, .tif or .tiff")
+    assert load(str(photos), "test").non_images == ()
 
 
 def test_test_folder_is_a_synonym_and_train_may_be_missing(photos: Path) -> None:
@@ -223,7 +223,7 @@ def test_whatever_a_decoder_raises_names_the_file(
     write_image(tmp_path / "odd.png", constant(8, 8))
     monkeypatch.setattr(Image.Image, "convert", fail)
     with pytest.raises(MemoryError if isinstance(raised, MemoryError) else InputError) as caught:
-        opened(tmp_path / "odd.png")
+        open_rgb(tmp_path / "odd.png")
     assert isinstance(caught.value, BadImage) == bad
     assert "odd.png" in str(caught.value) or isinstance(raised, MemoryError)
 
@@ -236,17 +236,17 @@ def test_what_a_file_holds_decides_how_it_is_read(tmp_path: Path, kind: str, rea
     Image.fromarray(constant(8, 8)).save(tmp_path / "odd", kind)
     path = (tmp_path / "odd").rename(tmp_path / "odd.jpg")
     if read:
-        assert opened(path).size == (8, 8)
+        assert open_rgb(path).size == (8, 8)
         return
     with pytest.raises(BadImage, match=r"odd\.jpg cannot be decoded as an image"):
-        opened(path)
+        open_rgb(path)
 
 
 def test_a_turned_photograph_is_taken_as_it_is_stored(tmp_path: Path) -> None:
     turned = Image.Exif()
     turned[ExifTags.Base.Orientation] = 6
     Image.fromarray(constant(8, 16)).save(tmp_path / "turned.jpeg", exif=turned)
-    assert opened(tmp_path / "turned.jpeg").size == (16, 8)
+    assert open_rgb(tmp_path / "turned.jpeg").size == (16, 8)
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe", "dangling link"])
@@ -259,7 +259,7 @@ def test_what_is_no_file_is_refused_when_the_folder_is_loaded(photos: Path, kind
         os.mkfifo(path)
     else:
         path.symlink_to(photos / "nowhere.jpg")
-    with pytest.raises(InputError, match=r"val/cat/odd\.jpg is not a file, nor a link to one that is there; remove it"):
+    with pytest.raises(InputError, match=r"val/cat/odd\.jpg is neither a file nor a link to one; remove or"):
         load(str(photos), "test")
 
 
@@ -323,8 +323,8 @@ def test_fingerprint_sees_names_and_contents(photos: Path) -> None:
 def test_fingerprint_of_a_large_set_sees_every_name_and_length_and_the_bytes_of_some(
     photos: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folder, "HASHED_WHOLE", 2)  # of three: those at floor(3 i / 2), the first and the second
-    monkeypatch.setattr(folder, "LISTED_AT_ONCE", 2)
+    monkeypatch.setattr(folder, "MAX_HASHED", 2)  # of three: those at floor(3 i / 2), the first and the second
+    monkeypatch.setattr(folder, "FILES_PER_TASK", 2)
     files = [photos / "train" / name for name in ("cat/a.PNG", "cat/b.png", "dog/c.png")]
 
     def fingerprint() -> str:
@@ -367,7 +367,7 @@ def test_real_imagenette(real_data: Callable[[str], Path]) -> None:
     data = load("imagenette", "test", root)
     assert len(data.classes) == 10
     assert set(data.labels.tolist()) == set(range(10))
-    chosen = data.spaced(24)
+    chosen = data.spaced_indices(24)
     batch = data.images.batch(chosen)
     assert batch.shape == (24, 3, 224, 224)
     # Photographs: the channel means over a few dozen are near the usual constants.

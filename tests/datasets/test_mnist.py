@@ -57,7 +57,7 @@ def test_real_sizes_and_labels(real_data: Callable[[str], Path]) -> None:
     assert (len(train), len(test)) == (60_000, 10_000)
     assert test.labels[0] == 7
     assert np.bincount(test.labels).tolist() == [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
-    pixels = train.images.batch(train.spaced(None))
+    pixels = train.images.batch(train.spaced_indices(None))
     counts = np.bincount(pixels.ravel(), minlength=256)
     values = np.arange(256) / 255
     mean = np.average(values, weights=counts)

@@ -13,7 +13,7 @@ import pytest
 
 from sparsecert.datasets import load
 from sparsecert.datasets.folder import FolderImages
-from sparsecert.datasets.stream import IMAGES_A_CALL, Request, Stream
+from sparsecert.datasets.stream import IMAGES_PER_CALL, Request, Stream
 from sparsecert.datasets.views import CentreCrop, RandomCrop
 from sparsecert.datasets.workers import Workers, default_workers
 from sparsecert.errors import InputError
@@ -59,7 +59,7 @@ def test_batches_are_those_of_the_folder_in_the_order_asked_for(many: FolderImag
     assert len(batches) == len(requests)
     for batch, (indices, view) in zip(batches, requests, strict=True):
         assert batch.dtype == np.uint8
-        assert np.array_equal(batch, many.viewed(indices, view))
+        assert np.array_equal(batch, many.load_views(indices, view))
     assert np.array_equal(batches[3], many.random_crops(np.arange(40)[::-1], 8, 1))
     assert np.array_equal(batches[2], many.batch([39, 0, 0, 12]))
     assert all(np.array_equal(one, other) for one, other in zip(again, batches[1:3], strict=True))
@@ -196,7 +196,7 @@ def test_as_many_workers_as_cpus_at_most_sixteen(monkeypatch: pytest.MonkeyPatch
 def test_real_imagenette(real_data: Callable[[str], Path]) -> None:
     images = load("imagenette", "train", real_data("imagenette")).images
     assert isinstance(images, FolderImages)
-    requests: list[Request] = [(range(epoch, 5000, 500), RandomCrop(0, epoch)) for epoch in range(1, IMAGES_A_CALL)]
+    requests: list[Request] = [(range(epoch, 5000, 500), RandomCrop(0, epoch)) for epoch in range(1, IMAGES_PER_CALL)]
     with Stream(images, 2, ahead=2) as stream:
         for batch, (indices, view) in zip(stream.batches(requests), requests, strict=True):
-            assert np.array_equal(batch, images.viewed(indices, view))
+            assert np.array_equal(batch, images.load_views(indices, view))

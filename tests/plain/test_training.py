@@ -21,7 +21,7 @@ from sparsecert.errors import InputError
 from sparsecert.plain import PlainRecipe, PlainRun, networks, plain_recipe, train_plain
 from sparsecert.plain.evaluation import accuracy
 from sparsecert.plain.training import Stepper
-from sparsecert.training import Progress, Stop, train
+from sparsecert.training import Stop, TrainingProgress, train
 from sparsecert.training.recipes import RECIPES
 from tests.commands import sparsecert
 
@@ -131,8 +131,8 @@ def _short(kind: str) -> PlainRecipe:
     return replace(plain_recipe("digits", kind), epochs=2, batch=40, ramp=0.3 if kind == "robust" else 0.0)
 
 
-def _stop_after(last: int, heard: list[Progress]) -> Callable[[Progress], None]:
-    def reported(now: Progress) -> None:
+def _stop_after(last: int, heard: list[TrainingProgress]) -> Callable[[TrainingProgress], None]:
+    def reported(now: TrainingProgress) -> None:
         heard.append(now)
         if now.step >= last:
             raise Stop
@@ -145,10 +145,10 @@ def test_a_run_that_was_stopped_ends_in_the_same_weights(
     few: Dataset, unseen: Dataset, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is stopped in the middle of the first epoch of four batches, at its end, and in the second."""
-    monkeypatch.setattr("sparsecert.plain.training.TOLD_EVERY", 0.0)
-    wanted: list[Progress] = []
+    monkeypatch.setattr("sparsecert.plain.training.PROGRESS_SECONDS", 0.0)
+    wanted: list[TrainingProgress] = []
     train_plain(few, unseen, _short(kind), tmp_path / "whole", seed=4, on_progress=wanted.append)
-    heard: list[Progress] = []
+    heard: list[TrainingProgress] = []
     for last in (2, 4, 5):
         with pytest.raises(Stop):
             train_plain(few, unseen, _short(kind), tmp_path / "stopped", seed=4, on_progress=_stop_after(last, heard))
@@ -173,7 +173,7 @@ def test_networks_with_batch_norm_resume_too(tmp_path: Path) -> None:
     resumed.resume(tmp_path / "checkpoint.safetensors")
     for run in (whole, resumed):
         step(run)
-    assert resumed.seen() == whole.seen()
+    assert resumed.metrics() == whole.metrics()
     for name, tensor in whole.model.state_dict().items():
         assert torch.equal(resumed.model.state_dict()[name], tensor), name
 
@@ -184,7 +184,7 @@ def test_another_seed_gives_another_network_and_is_refused_in_the_same_folder(
     recipe = _short("cnn")
     train_plain(few, unseen, recipe, tmp_path / "a")
     before = (tmp_path / "a" / "model.safetensors").read_bytes()
-    with pytest.raises(InputError, match="is of another run \\(seed differs\\)"):
+    with pytest.raises(InputError, match="belongs to another run \\(seed differs\\)"):
         train_plain(few, unseen, recipe, tmp_path / "a", seed=1)
     train_plain(few, unseen, recipe, tmp_path / "a")  # finished already: left as it is
     assert (tmp_path / "a" / "model.safetensors").read_bytes() == before
@@ -192,7 +192,7 @@ def test_another_seed_gives_another_network_and_is_refused_in_the_same_folder(
     assert any(
         not torch.equal(tensor, _weights(tmp_path / "b")[name]) for name, tensor in _weights(tmp_path / "a").items()
     )
-    with pytest.raises(InputError, match="is of another run"):
+    with pytest.raises(InputError, match="belongs to another run"):
         train(few, RECIPES["digits"].shortened(1), tmp_path / "a")
 
 
@@ -211,7 +211,7 @@ def test_where_a_step_cannot_be_captured_training_goes_on(few: Dataset) -> None:
     fallen_back(runs[0])
     for _ in range(2):
         plainly(runs[1])
-    assert runs[0].step == runs[1].step == int(runs[0].clock) == 2
+    assert runs[0].step == runs[1].step == int(runs[0].device_step) == 2
     for one, other in zip(runs[0].model.parameters(), runs[1].model.parameters(), strict=True):
         assert torch.equal(one, other)
 

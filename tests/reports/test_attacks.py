@@ -20,20 +20,29 @@ from PIL import Image
 from sparsecert.certificates.adversary import PerturbedUnits
 from sparsecert.errors import InputError
 from sparsecert.procedures import exact
-from sparsecert.records import ATTACK, AttackRecords, Header, Record, Records, Writer, first_choices, rankings
-from sparsecert.records.attack_records import AttackRecord
+from sparsecert.records import (
+    ATTACK,
+    AttackRecord,
+    AttackRecords,
+    Header,
+    Record,
+    Records,
+    Writer,
+    first_choices,
+    rankings,
+)
 from sparsecert.reports import (
     alarm,
     attack_report,
     attacks,
-    gap_of,
-    gaps_of,
+    compute_gap,
+    compute_gaps,
     summarise,
     summarise_attack,
     write_attack_curves,
     write_gaps,
 )
-from sparsecert.reports.attack_curves import _attacks, _gaps
+from sparsecert.reports.attack_curves import _attack_figure, _gap_figure
 from sparsecert.reports.attack_tables import rho_table
 from sparsecert.reports.summary import certificates_of
 from sparsecert.schemes import FixedMasks
@@ -93,7 +102,7 @@ def test_the_median_counts_every_image() -> None:
     assert summarise_attack(made([(None, 0)])).to_dict()["median_adversarial_attack_magnitude"] is None
     with pytest.raises(InputError, match="holds no attacked images yet"):
         summarise_attack(made([], inputs=3))
-    with pytest.raises(InputError, match="only images that could not be attacked, the first for: a reason"):
+    with pytest.raises(InputError, match="only images that could not be attacked; the first: a reason"):
         summarise_attack(made([], failed=2))
     results = doctest.testmod(attacks)
     assert results.attempted >= 2
@@ -102,7 +111,7 @@ def test_the_median_counts_every_image() -> None:
 
 def test_certificates_against_an_attack_that_breaks_none() -> None:
     records = certified([AT_4, *VOTES[1:]])
-    gap = gap_of(records, made([(5, None), *FOUND[1:]]), summarise(records))
+    gap = compute_gap(records, made([(5, None), *FOUND[1:]]), summarise(records))
     assert [(pair.radius, pair.distance) for pair in gap.pairs] == [(4, 5), (6, 9), (12, 13), (6, 7), (None, None)]
     assert (gap.certified, gap.broken, gap.abstained_within) == (4, (), 0)
     assert alarm(gap) is None
@@ -129,7 +138,7 @@ def test_an_attack_within_the_certified_radius_is_flagged(
     found: tuple[int | None, int | None], broken: tuple[int, ...], abstained: int
 ) -> None:
     records = certified([AT_12, AT_6])
-    gap = gap_of(records, made([(20, 1), found]), summarise(records))
+    gap = compute_gap(records, made([(20, 1), found]), summarise(records))
     assert (gap.broken, gap.abstained_within) == (broken, abstained)
     reported = alarm(gap)
     assert (reported is not None) == bool(broken)
@@ -146,7 +155,7 @@ def test_a_certificate_for_a_wrong_class_is_held_against_other_answers_than_its_
 ) -> None:
     """Image 0 is of class 1 and certified for class 0 up to 12; it counts as not certified in the curves."""
     records = certified([AT_12, AT_12], [1, 0])
-    gap = gap_of(records, made([found, (20, 1)]), summarise(records))
+    gap = compute_gap(records, made([found, (20, 1)]), summarise(records))
     assert (gap.certified, gap.broken) == (2, broken)
     assert gap.certified_accuracy == (0.5,) * 13
 
@@ -164,8 +173,8 @@ def exactly(ranked: list[str], **changes: Any) -> Records:
     assert isinstance(scheme, FixedMasks)
     lines = []
     for place, text in enumerate(ranked):
-        (sure,) = exact.certified(rankings.read(text, 3)[None], run["rule"], PerturbedUnits(scheme.table))
-        votes_of = first_choices(rankings.read(text, 3))
+        (sure,) = exact.certified(rankings.from_text(text, 3)[None], run["rule"], PerturbedUnits(scheme.table))
+        votes_of = first_choices(rankings.from_text(text, 3))
         lines.append(Record(3 * place, 0, votes_of, sure.label, 0.1, radius=sure.radius, rankings=text))
     return Records(Path("runs/made/certify.jsonl"), Header("certify", run, head.environment), lines)
 
@@ -178,7 +187,7 @@ def test_exact_certificates_are_held_against_an_attack_on_all_masks(
     records = exactly([" ".join(["012"] * 5), " ".join(["012"] * 3 + ["102"] * 2)])
     assert [line.radius for line in records.lines] == [2, 0]
     findings = made([found, (1, 1)], n=None, alpha=None, **ALL_MASKS)
-    gap = gap_of(records, findings, summarise(records))
+    gap = compute_gap(records, findings, summarise(records))
     assert [pair.radius for pair in gap.pairs] == [2, 0]
     assert (gap.exact, gap.certified, gap.broken, gap.abstained_within) == (True, 2, broken, 0)
     reported = alarm(gap)
@@ -191,32 +200,34 @@ def test_exact_certificates_are_held_against_an_attack_on_all_masks(
 def test_an_exact_certificate_is_of_one_vote() -> None:
     records = exactly([" ".join(["012"] * 5)])
     by_run_off = made([(3, 1)], n=None, alpha=None, **{**ALL_MASKS, "rule": "run-off"})
-    with pytest.raises(InputError, match=r"attacks the vote by run-off: .*add --rule run-off, or report them apart"):
-        gap_of(records, by_run_off, summarise(records))
-    (gap,) = gaps_of([(records, summarise(records)), (records, summarise(records, rule="run-off"))], [by_run_off])
+    with pytest.raises(
+        InputError, match=r"attacks the vote by run-off: .*add --rule run-off, or report them separately"
+    ):
+        compute_gap(records, by_run_off, summarise(records))
+    (gap,) = compute_gaps([(records, summarise(records)), (records, summarise(records, rule="run-off"))], [by_run_off])
     assert gap.exact
-    with pytest.raises(InputError, match="attacks a vote by masks drawn at random: they say nothing of each other"):
-        gap_of(records, made([(3, 1)], scheme=LATTICE), summarise(records))
+    with pytest.raises(InputError, match="attacks a vote of random masks: they cannot be compared"):
+        compute_gap(records, made([(3, 1)], scheme=LATTICE), summarise(records))
     patches = summarise(records, against="patches")
     of_pixels = made([(3, 1)], n=None, alpha=None, **ALL_MASKS)
-    with pytest.raises(InputError, match=r"the side of a square, .*; add --against pixels, or report them apart"):
-        gap_of(records, of_pixels, patches)
+    with pytest.raises(InputError, match=r"the side of a square, .*; add --against pixels, or report them separately"):
+        compute_gap(records, of_pixels, patches)
 
 
 def test_only_images_of_both_runs_count() -> None:
     records = certified([AT_12] * 4)
-    gap = gap_of(records, made([(14, 1), (15, 1)], failed=1), summarise(records))
+    gap = compute_gap(records, made([(14, 1), (15, 1)], failed=1), summarise(records))
     assert [pair.example for pair in gap.pairs] == [0, 3]
     lone = certified([AT_12])
     none = AttackRecords(Path("a"), made([(5, 1)]).header, [AttackRecord(4, 0, None, 0, 1, 1, 0.1)])
     with pytest.raises(InputError, match="have no image in common"):
-        gap_of(lone, none, summarise(lone))
+        compute_gap(lone, none, summarise(lone))
 
 
 def test_another_alpha_moves_the_radii() -> None:
     records, findings = certified([AT_6]), made([(6, 1)])
-    assert gap_of(records, findings, summarise(records)).broken == (0,)
-    assert gap_of(records, findings, summarise(records, alpha=1e-12)).broken == ()
+    assert compute_gap(records, findings, summarise(records)).broken == (0,)
+    assert compute_gap(records, findings, summarise(records, alpha=1e-12)).broken == ()
 
 
 @pytest.mark.parametrize(
@@ -232,26 +243,26 @@ def test_another_alpha_moves_the_radii() -> None:
 def test_runs_of_other_models_and_data_are_refused(changes: dict[str, Any], message: str) -> None:
     records = certified([AT_12])
     with pytest.raises(InputError, match=f"attack.jsonl does not belong to runs/made/certify.jsonl: {message}"):
-        gaps_of([(records, summarise(records))], [made([(13, 1)], **changes)])
+        compute_gaps([(records, summarise(records))], [made([(13, 1)], **changes)])
 
 
 def test_each_attack_meets_the_certificates_of_its_own_model() -> None:
     model = {"model": {"sha256": "b" * 64}}
     pairs = [(records, summarise(records)) for records in (certified([AT_12]), certified([AT_6], path="b", **model))]
-    gaps = gaps_of(pairs, [made([(13, 1)], path="x"), made([(7, 1)], path="y", **model), made([(8, 1)], path="z")])
+    gaps = compute_gaps(pairs, [made([(13, 1)], path="x"), made([(7, 1)], path="y", **model), made([(8, 1)], path="z")])
     assert [(str(gap.certificates), str(gap.attack)) for gap in gaps] == [
         ("runs/made/certify.jsonl", "x"),
         ("b", "y"),
         ("runs/made/certify.jsonl", "z"),
     ]
-    assert gaps_of([], [made([(13, 1)])]) == []
+    assert compute_gaps([], [made([(13, 1)])]) == []
 
 
 @pytest.mark.parametrize("form", ["terminal", "markdown", "latex"])
 def test_every_form_tells_the_same(form: str) -> None:
     records, findings = certified(VOTES), made(FOUND)
     summary, attack = summarise(records), summarise_attack(findings)
-    gap = gap_of(records, findings, summary)
+    gap = compute_gap(records, findings, summary)
     alone = attack_report([], [attack], [], form, [7, 50])
     for text in ("80.00%", "median adversarial attack magnitude", "9", "pointwise restarts=10", "no budget", "60.00"):
         assert text.replace("%", "\\%" if form == "latex" else "%") in alone
@@ -279,7 +290,7 @@ def test_json_and_csv() -> None:
     one = json.loads(attack_report([], [attack], [], "json"))
     assert one == json.loads(json.dumps(attack.to_dict()))
     assert (one["kind"], one["clean_accuracy"], one["failed"]) == ("attack", 0.8, 1)
-    all_of_it = json.loads(attack_report([summary], [attack], [gap_of(records, findings, summary)], "json"))
+    all_of_it = json.loads(attack_report([summary], [attack], [compute_gap(records, findings, summary)], "json"))
     assert list(all_of_it) == ["certify", "attack", "gap"]
     assert all_of_it["gap"][0]["attacks_within_certified_radius"] == 1
     assert all_of_it["gap"][0]["broken_certificates"] == [0]
@@ -288,19 +299,19 @@ def test_json_and_csv() -> None:
     assert [row["attack_name"] for row in rows] == ["pointwise", "jsma"]
     assert float(rows[0]["accuracy_under_attack_7"]) == 0.6
     assert float(rows[1]["accuracy_under_attack_7"]) == 0
-    with pytest.raises(InputError, match="csv has one kind of rows"):
+    with pytest.raises(InputError, match="csv has one kind of row"):
         attack_report([summary], [attack], [], "csv")
 
 
 def test_what_is_drawn(tmp_path: Path) -> None:
     records, findings = certified([*VOTES]), made(FOUND)
-    attack, gap = summarise_attack(findings), gap_of(records, findings, summarise(records))
-    (axes,) = _attacks([attack, summarise_attack(made([(3, 1)], seed=9))]).axes
+    attack, gap = summarise_attack(findings), compute_gap(records, findings, summarise(records))
+    (axes,) = _attack_figure([attack, summarise_attack(made([(3, 1)], seed=9))]).axes
     steps = [line for line in axes.lines if line.get_drawstyle() == "steps-mid"]
     assert len(steps) == 2
     drawn = dict(zip(steps[0].get_xdata(), steps[0].get_ydata(), strict=True))
     assert all(drawn[rho] == 100 * attack.accuracy_at(rho) for rho in range(14))
-    left, right = _gaps([gap], [attack]).axes
+    left, right = _gap_figure([gap], [attack]).axes
     above, below = [line for line in left.lines if line.get_drawstyle() == "steps-mid"]
     heights = [dict(zip(line.get_xdata(), line.get_ydata(), strict=True)) for line in (above, below)]
     assert [heights[0][rho] for rho in (0, 7, 13)] == [80, 60, 20]
@@ -323,8 +334,8 @@ def test_a_report_of_attacks_needs_no_torch(tmp_path: Path) -> None:
         writer.append(findings.lines)
     program = (
         "import sys; from sparsecert.reports import attack_report, summarise_attack, write_attack_curves\n"
-        "from sparsecert.records import read_findings\n"
-        "attacks = [summarise_attack(read_findings(sys.argv[1]))]\n"
+        "from sparsecert.records import read_attack\n"
+        "attacks = [summarise_attack(read_attack(sys.argv[1]))]\n"
         "write_attack_curves(attacks, sys.argv[2]); attack_report([], attacks, [], 'terminal')\n"
         "print(sorted({'matplotlib.pyplot', 'torch'} & sys.modules.keys()))"
     )
@@ -343,11 +354,11 @@ def test_where_channels_are_units_a_certificate_covers_fewer_pixels() -> None:
     assert line.example == 0
     assert certificate.radius is not None
     assert certificate.radius >= 6
-    (pair,) = gap_of(records, colours, summarise(records)).pairs
+    (pair,) = compute_gap(records, colours, summarise(records)).pairs
     assert pair.proved == certificate.radius // 3
     grey = {**scheme, "units": 100}
     records, greys = certified([AT_12], scheme=grey), made([(2, 1)], scheme=grey)
-    (pair,) = gap_of(records, greys, summarise(records)).pairs
+    (pair,) = compute_gap(records, greys, summarise(records)).pairs
     assert pair.proved == certificate.radius
 
 
@@ -359,7 +370,7 @@ def test_where_groups_keep_channels_apart_a_pixel_may_alter_several() -> None:
     data = {**made([]).header.run["data"], "shape": [3, 10, 10]}
     for distance, broken in ((2, (0,)), (3, ())):
         findings = made([(distance, 1)], encoding=encoding, data=data)
-        assert gap_of(records, findings, summarise(records)).broken == broken
+        assert compute_gap(records, findings, summarise(records)).broken == broken
     together = {**encoding, "groups": np.arange(100).reshape(10, 10).tolist()}
     findings = made([(6, 1)], encoding=together, data=data)
-    assert gap_of(certified([AT_6], encoding=together), findings, summarise(records)).broken == (0,)
+    assert compute_gap(certified([AT_6], encoding=together), findings, summarise(records)).broken == (0,)

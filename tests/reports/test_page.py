@@ -22,14 +22,23 @@ from PIL import Image
 from sparsecert import Smoothed, datasets, records
 from sparsecert.counts import Tally
 from sparsecert.errors import InputError
-from sparsecert.records import ATTACK, AttackRecords, Header, Record, Records, Writer, first_choices, rankings
-from sparsecert.records.attack_records import AttackRecord
-from sparsecert.reports import gaps_of, summarise, summarise_attack
-from sparsecert.reports.comparison import median, percent
-from sparsecert.reports.page import Run, page, write_page
+from sparsecert.records import (
+    ATTACK,
+    AttackRecord,
+    AttackRecords,
+    Header,
+    Record,
+    Records,
+    Writer,
+    first_choices,
+    rankings,
+)
+from sparsecert.reports import compute_gaps, summarise, summarise_attack
+from sparsecert.reports.comparison import format_median, format_percent
+from sparsecert.reports.page import ReportedRun, render_page, write_page
 from sparsecert.reports.page.charts import whole_ticks
-from sparsecert.reports.page.examples import chosen
-from sparsecert.reports.page.outcomes import by_class, outcomes
+from sparsecert.reports.page.examples import select_examples
+from sparsecert.reports.page.input_results import by_class, input_results
 from sparsecert.reports.page.sections import radius_bars
 from sparsecert.runs import certify_dataset, predict_dataset
 from sparsecert.schemes import ESTIMATION, PREDICTION, Lattice, Uniform
@@ -82,19 +91,19 @@ class Read(HTMLParser):
         return [np.asarray(Image.open(io.BytesIO(base64.b64decode(file, validate=True)))) for file in files]
 
 
-def summarised(found: Records) -> Run:
-    return Run(found, summarise(found))
+def summarised(found: Records) -> ReportedRun:
+    return ReportedRun(found, summarise(found))
 
 
-def made(votes: list[Tally] = VOTES, true: list[int] = TRUE, **changes: Any) -> Run:
+def made(votes: list[Tally] = VOTES, true: list[int] = TRUE, **changes: Any) -> ReportedRun:
     return summarised(certified(votes, true, **changes))
 
 
-def read(*runs: Run, **more: Any) -> Read:
-    return Read(page(runs, **more))
+def read(*runs: ReportedRun, **more: Any) -> Read:
+    return Read(render_page(runs, **more))
 
 
-def sequential() -> Run:
+def sequential() -> ReportedRun:
     sampling = {"kind": "sequential", "max_samples": N0 + N, "n0": N0, "tolerance": 0.01, "at_least": None}
     lines = tuple(
         Record(example=i, true=0, votes=Tally((n, 2, 0)), label=0, seconds=0.1, selection=Tally((32, 0, 0)),
@@ -104,7 +113,7 @@ def sequential() -> Run:
     return summarised(Records(Path("runs/made/sequential.jsonl"), header(inputs=3, sampling=sampling), lines))
 
 
-def exact(kind: str = "certify", rule: str | None = None) -> Run:
+def exact(kind: str = "certify", rule: str | None = None) -> ReportedRun:
     """Votes of a lattice of four masks over 4 x 4 pixels, of three classes."""
     scheme = Lattice(height=4, width=4, parts=4)
     run = header(inputs=3, scheme=scheme.config(), masks=4, rule="run-off").run
@@ -113,7 +122,7 @@ def exact(kind: str = "certify", rule: str | None = None) -> Run:
     run |= {"against": "pixels", "seconds": 0.0} if kind == "certify" else {}
     lines = []
     for example, text in enumerate(("012 012 012 012", "012 012 021 102", "201 201 201 -")):
-        ranks = rankings.read(text, 3)
+        ranks = rankings.from_text(text, 3)
         label = 2 if example == 2 else 0
         radius = (2, 0, 1)[example] if kind == "certify" else None
         lines.append(
@@ -122,10 +131,10 @@ def exact(kind: str = "certify", rule: str | None = None) -> Run:
         )  # fmt: skip
     environment = {"model": "model.safetensors", "device_name": "slow"}
     found = Records(Path(f"runs/made/exact-{kind}.jsonl"), Header(kind, run, environment), tuple(lines))
-    return Run(found, summarise(found, rule=rule))
+    return ReportedRun(found, summarise(found, rule=rule))
 
 
-def only_predicted() -> Run:
+def only_predicted() -> ReportedRun:
     return summarised(predicted(VOTES, TRUE))
 
 
@@ -161,15 +170,15 @@ def test_every_kind_of_run_is_well_formed_and_fetches_nothing(kind: str) -> None
     _check_self_contained(found)
     summary = run.summary
     shown = found.pairs()
-    assert shown["accuracy"] == percent(summary.accuracy)
-    assert shown["abstained"] == percent(summary.abstained)
+    assert shown["accuracy"] == format_percent(summary.accuracy)
+    assert shown["abstained"] == format_percent(summary.abstained)
     assert ("Certified accuracy" in found.texts("h2")) == ("Certified radii" in found.texts("h2")) == run.certifies
     assert "Under attack" not in found.texts("h2")
     if run.certifies:
-        assert shown["median certified robustness"] == median(summary.median)
+        assert shown["median certified robustness"] == format_median(summary.median)
         at = {int(name.split()[-1]): text for name, text in shown.items() if name.startswith("certified accuracy at")}
         assert 0 in at
-        assert at == {rho: percent(summary.certified_accuracy_at(rho) or 0.0) for rho in at}
+        assert at == {rho: format_percent(summary.certified_accuracy_at(rho) or 0.0) for rho in at}
     assert shown["model SHA-256"] == summary.model_sha256
     assert shown["data fingerprint"] == "f" * 64
     assert shown["device"] == "cpu (slow)" or shown["device"] == "cpu (a_small & slow one)"
@@ -206,12 +215,12 @@ def _check_self_contained(found: Read) -> None:
     assert all(svg.get("role") == "img" and svg.get("aria-label") for svg in charts)
 
 
-def test_outcomes_add_up_to_the_summary() -> None:
+def test_input_results_add_up_to_the_summary() -> None:
     for kind in KINDS:
         run = KINDS[kind]()
-        every, summary = list(outcomes(run)), run.summary
+        every, summary = list(input_results(run)), run.summary
         classes = by_class(run, every)
-        assert sum(one.right for one in classes) / sum(one.answered for one in classes) == summary.accuracy
+        assert sum(one.right for one in classes) / sum(one.predicted for one in classes) == summary.accuracy
         assert sum(one.abstained for one in classes) / len(every) == summary.abstained
         if run.certifies:
             assert sum(one.right for one in every) == summary.certified
@@ -227,11 +236,11 @@ def test_outcomes_add_up_to_the_summary() -> None:
 
 def test_many_radii_share_bars() -> None:
     wide = made([AT_12] * 3, [0] * 3, scheme={"kind": "uniform", "units": 10_000, "keep": 5})
-    bars = radius_bars(list(outcomes(wide)))
+    bars = radius_bars(list(input_results(wide)))
     assert len(bars) <= 60
     (bar,) = [bar for bar in bars if bar.inputs]
     low, high = map(int, bar.label.split("-"))
-    (radius,) = {one.radius for one in outcomes(wide)}
+    (radius,) = {one.radius for one in input_results(wide)}
     assert radius is not None
     assert low <= radius <= high
     assert bar.right == 3
@@ -265,13 +274,13 @@ def test_several_runs_are_overlaid_and_what_they_share_is_said_once() -> None:
     found = read(only_predicted(), *runs, exact())
     _check_self_contained(found)
     said = " ".join(found.texts("p"))
-    assert said.count("This holds always.") == said.count("This fails with probability alpha at most") == 1
+    assert said.count("This is deterministic.") == said.count("For each input this fails") == 1
     curves = [one for one in found.all("polyline") if str(one["class"]).startswith("curve")]
     assert len(curves) == len({one["class"] for one in curves}) == 4
     cells = found.texts("td")
     for run in runs:
-        assert percent(run.summary.accuracy) in cells
-        assert median(run.summary.median) in cells
+        assert format_percent(run.summary.accuracy) in cells
+        assert format_median(run.summary.median) in cells
         assert str(run.records.path) in cells
     found = read(*runs)
     assert found.pairs()["alpha"] == "0.05"
@@ -291,36 +300,36 @@ def test_every_curve_looks_different() -> None:
 
 def test_predictions_give_the_accuracy_of_classes_too() -> None:
     certificates, predictions = certified(VOTES, TRUE), predicted([AT_12, ABSTAINED, AT_12], [0, 1, 2])
-    run = Run(certificates, summarise(certificates, predictions=predictions, alpha=0.01), predictions)
-    classes = by_class(run, list(outcomes(run)))
-    assert [(one.answered, one.right, one.abstained) for one in classes] == [(1, 1, 0), (1, 0, 1), (1, 0, 0)]
+    run = ReportedRun(certificates, summarise(certificates, predictions=predictions, alpha=0.01), predictions)
+    classes = by_class(run, list(input_results(run)))
+    assert [(one.predicted, one.right, one.abstained) for one in classes] == [(1, 1, 0), (1, 0, 1), (1, 0, 0)]
     found = read(run)
-    assert found.pairs()["accuracy"] == percent(1 / 3)
+    assert found.pairs()["accuracy"] == format_percent(1 / 3)
     assert found.pairs()["alpha"] == "0.01"
-    assert any("derived again from the recorded votes" in text for text in found.texts("p"))
+    assert any("recomputed from the recorded votes" in text for text in found.texts("p"))
 
 
 def test_attacks_beside_certificates_and_alone() -> None:
     run = made([AT_6, AT_6, AT_12], [0, 0, 0])
     findings = attack([(9, 1), (None, 0), (13, None)])
     summary = summarise_attack(findings)
-    gaps = gaps_of([(run.records, run.summary)], [findings])
+    gaps = compute_gaps([(run.records, run.summary)], [findings])
     found = read(run, attacks=[(findings, summary)], gaps=gaps)
     _check_self_contained(found)
     assert len(found.all("polygon")) == 1
     assert "0 of 3" in found.texts("td")
-    assert f"{percent(summary.accuracy_at(9))} ({percent(summary.success_at(9))})" in found.texts("td")
-    assert found.pairs()["clean accuracy"] == percent(summary.clean_accuracy)
+    assert f"{format_percent(summary.accuracy_at(9))} ({format_percent(summary.success_at(9))})" in found.texts("td")
+    assert found.pairs()["clean accuracy"] == format_percent(summary.clean_accuracy)
     assert not any("NOT SOUND" in text for text in found.texts("p"))
-    alone = Read(page([], [(findings, summary)]))
+    alone = Read(render_page([], [(findings, summary)]))
     _check_self_contained(alone)
-    assert alone.texts("h2") == ["Headline", "Under attack", "What decided these numbers"]
+    assert alone.texts("h2") == ["Headline", "Under attack", "Settings behind these numbers"]
     assert alone.pairs()["versions"] == "sparsecert 0.1.0"
 
 
 def test_a_broken_certificate_is_loud() -> None:
     run, findings = made([AT_6], [0]), attack([(3, 1)])
-    gaps = gaps_of([(run.records, run.summary)], [findings])
+    gaps = compute_gaps([(run.records, run.summary)], [findings])
     found = read(run, attacks=[(findings, summarise_attack(findings))], gaps=gaps)
     assert [one for one in found.all("p") if one.get("class") == "alarm"]
     assert any(text.startswith("NOT SOUND") for text in found.texts("p"))
@@ -335,7 +344,7 @@ def test_what_records_say_is_never_markup() -> None:
     data["class_names"] = [HOSTILE] * 3
     run = made(data=data, model={"sha256": HOSTILE}, **changes)
     for runs in ([run], [run, made(path=HOSTILE)]):
-        text = page(runs)
+        text = render_page(runs)
         found = Read(text)
         _check_self_contained(found)
         assert "<script" not in text
@@ -354,12 +363,12 @@ def test_odd_file_names_can_be_written(tmp_path: Path) -> None:
 
 
 def test_the_same_records_give_the_same_page(tmp_path: Path) -> None:
-    assert page([made()]) == page([made()])
+    assert render_page([made()]) == render_page([made()])
     with pytest.raises(InputError, match="at least one run"):
-        page([])
+        render_page([])
 
 
-def digits(kind: str = "certify", **changes: Any) -> Run:
+def digits(kind: str = "certify", **changes: Any) -> ReportedRun:
     """Votes on three of the built-in digits, of 8 x 8 pixels."""
     data = datasets.load("digits")
     facts = {"name": "digits", "split": "test", "fingerprint": data.fingerprint(), "inputs": 3, "of": len(data)}
@@ -437,26 +446,26 @@ def test_random_values_are_shown_as_the_model_sees_them() -> None:
 
 
 def test_why_there_are_no_pictures_is_said(tmp_path: Path) -> None:
-    def reason(run: Run, data_dir: Path | None = None) -> str:
+    def reason(run: ReportedRun, data_dir: Path | None = None) -> str:
         found = read(run, data_dir=data_dir)
         assert not found.all("img")
-        (line,) = [text for text in found.texts("p") if text.startswith("No pictures")]
+        (line,) = [text for text in found.texts("p") if text.startswith("No images")]
         return line
 
     assert "one of cifar10, digits" in reason(made())
     facts = digits().records.header.run["data"]
     assert "fingerprint differs" in reason(digits(data={**facts, "fingerprint": "0" * 64}))
-    assert "files left out" in reason(digits(data={**facts, "skipped": 2}))
+    assert "this run skipped 2 files of" in reason(digits(data={**facts, "skipped": 2}))
     assert "mnist" in reason(digits(data={**facts, "name": "mnist"}), tmp_path)
-    assert "other units" in reason(digits(scheme={"kind": "uniform", "units": 63, "keep": 9}))
+    assert "does not fit images of shape" in reason(digits(scheme={"kind": "uniform", "units": 63, "keep": 9}))
 
 
 def test_a_class_without_inputs_has_no_numbers() -> None:
     run = made([AT_12, AT_6], [0, 1])
-    rows = page([run]).split("By true class</caption>")[1].split("</table>")[0].split("<tr>")[2:]
+    rows = render_page([run]).split("By true class</caption>")[1].split("</table>")[0].split("<tr>")[2:]
     cells = [re.findall(r">([^<>]+)</t[hd]>", row) for row in rows]
     assert cells[0][:4] == ["0", "1", "100.00%", "0.00%"]
-    assert cells[0][4] == median(12)
+    assert cells[0][4] == format_median(12)
     assert cells[1][:6] == ["1", "1", "0.00%", "0.00%", "N/A", "0.00%"]
     assert cells[2][:2] == ["2", "0"]
     assert set(cells[2][2:]) == {"-"}
@@ -473,22 +482,22 @@ def test_classes_have_their_names_where_these_are_known() -> None:
 def test_rows_of_a_table_are_told_in_words() -> None:
     """With the names that its classes have there."""
     known = records.read(Path(__file__).parent.parent / "kept" / "table.jsonl")
-    found = read(Run(known, summarise(known)))
-    assert "No pictures of inputs are shown: the inputs are rows of a table." in found.texts("p")
+    found = read(ReportedRun(known, summarise(known)))
+    assert "No images of inputs are shown: the inputs are rows of a table." in found.texts("p")
     assert "Input 4, true class no: no (right), certified radius 1. Votes: no (100.00%)." in found.texts("li")
     assert len(found.texts("li")) == 6
     assert {"no", "yes"} <= set(found.texts("th"))
 
 
 def test_most_and_least_certain() -> None:
-    every = list(outcomes(made()))  # radii 12, 6, 4, 0, none, 6; the third and the last are wrong
-    found = {title: [one.example for one in some] for title, some in chosen(every, 2).items()}
+    every = list(input_results(made()))  # radii 12, 6, 4, 0, none, 6; the third and the last are wrong
+    found = {title: [one.example for one in some] for title, some in select_examples(every, 2).items()}
     assert found == {
         "Most certain": [0, 3],
         "Least certain": [12, 9],
         "Most certain, and wrong": [15, 6],
     }
-    assert set(chosen(list(outcomes(made([AT_6], [0]))), 2)) == {"Most certain"}
+    assert set(select_examples(list(input_results(made([AT_6], [0]))), 2)) == {"Most certain"}
 
 
 def _luminance(colour: str) -> float:
@@ -518,8 +527,8 @@ def test_without_pictures_no_torch_is_needed(tmp_path: Path) -> None:
         writer.append(run.records.lines)
     program = (
         "import sys; from sparsecert.reports import summarise; from sparsecert.records import read\n"
-        "from sparsecert.reports.page import Run, write_page\n"
-        "found = read(sys.argv[1]); write_page(sys.argv[2], [Run(found, summarise(found))])\n"
+        "from sparsecert.reports.page import ReportedRun, write_page\n"
+        "found = read(sys.argv[1]); write_page(sys.argv[2], [ReportedRun(found, summarise(found))])\n"
         "print(sorted({'matplotlib', 'torch'} & sys.modules.keys()))"
     )
     command = [sys.executable, "-c", program, str(tmp_path / "certify.jsonl"), str(tmp_path / "p.html")]

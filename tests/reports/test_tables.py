@@ -10,7 +10,7 @@ import pytest
 from sparsecert.counts import Tally
 from sparsecert.errors import InputError
 from sparsecert.reports import FORMATS, Summary, summarise
-from sparsecert.reports.comparison import labels, shown_rhos
+from sparsecert.reports.comparison import run_names, select_rhos
 from sparsecert.reports.tables import terminal
 
 from .made import ABSTAINED, AT_0, AT_6, AT_12, N, certified, predicted
@@ -144,16 +144,16 @@ def test_what_was_derived_again_says_so() -> None:
     records = certified([Tally((330, 40, 0), invalid=30)])
     s = summarise(records, alpha=0.01, bound="one-sided", predictions=predicted([AT_12], path="p.jsonl", seed=3))
     text = " ".join(terminal([s], width=200).split())
-    assert "derived again from the recorded votes; the run itself used alpha = 0.05, two-sided" in text
+    assert "recomputed from the recorded votes; the run itself used alpha = 0.05, two-sided" in text
     assert "accuracy from p.jsonl, 1 of 1 inputs, n = 400, seed = 3" in text
-    assert "30 ablated copies gave scores that are not finite" in text
+    assert "30 ablated copies had non-finite scores" in text
     assert "one-sided (corollary-1)" in text
     assert "derived again" not in terminal([summarise(records)], width=200)
 
 
 @pytest.mark.parametrize("largest", [-1, 0, 1, 19, 20, 21, 99, 1234])
 def test_many_radii_are_thinned_and_it_is_said(largest: int) -> None:
-    rhos, note = shown_rhos(largest)
+    rhos, note = select_rhos(largest)
     assert rhos == sorted(set(rhos))
     assert (rhos[0], rhos[-1]) == (0, max(largest, 0))
     assert len(rhos) <= 20
@@ -165,20 +165,20 @@ def test_a_thinned_table_shows_the_true_values() -> None:
     text = terminal([other()], width=100)
     assert "then in steps of" in text
     shown = re.findall(r"^\s*(\d+)\s+(\d+\.\d\d)%$", text, re.MULTILINE)
-    assert len(shown) == len(shown_rhos(len(other().certified_accuracy) - 1)[0])
+    assert len(shown) == len(select_rhos(len(other().certified_accuracy) - 1)[0])
     assert all(float(share) == 100 * other().certified_accuracy[int(rho)] for rho, share in shown)
 
 
 def test_labels_say_where_runs_differ_and_are_never_alike() -> None:
-    assert labels([one()]) == ["k = 5"]
-    assert labels([one(), other()]) == ["k = 5, 4 of 6 inputs", "k = 1, 4 inputs"]
-    assert labels([one(), summarise(certified([AT_12], seed=8, inputs=1))]) == [
+    assert run_names([one()]) == ["k = 5"]
+    assert run_names([one(), other()]) == ["k = 5, 4 of 6 inputs", "k = 1, 4 inputs"]
+    assert run_names([one(), summarise(certified([AT_12], seed=8, inputs=1))]) == [
         "seed = 7, 4 of 6 inputs",
         "seed = 8, 1 inputs",
     ]
     same = certified([AT_12], path="b.jsonl")
-    assert labels([summarise(certified([AT_6])), summarise(same)]) == [
+    assert run_names([summarise(certified([AT_6])), summarise(same)]) == [
         "certify, runs/made/certify.jsonl",
         "certify, b.jsonl",
     ]
-    assert labels([summarise(same)] * 2) == ["certify, b.jsonl, row 1", "certify, b.jsonl, row 2"]
+    assert run_names([summarise(same)] * 2) == ["certify, b.jsonl, row 1", "certify, b.jsonl, row 2"]

@@ -265,7 +265,7 @@ def test_base_accuracy_is_the_share_of_right_copies(made: tuple[Path, str]) -> N
     for split, share in (("train", base.training), ("test", base.test)):
         data = datasets.load("cifar10", split)
         right = 0
-        for example in data.spaced(20).tolist():
+        for example in data.spaced_indices(20).tolist():
             votes = smoothed.count(load_batch(data, [example]), PREDICTION, 7, 0, examples=[example])
             right += int(votes.votes[0, data.labels[example]])
         assert (share.correct, share.images, share.of) == (right, 20, len(data))

@@ -13,7 +13,7 @@ from sparsecert import datasets, records
 from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
 from sparsecert.reports import summarise
-from sparsecert.reports.comparison import median, percent
+from sparsecert.reports.comparison import format_median, format_percent
 from sparsecert.schemes import SchemeSpec
 from studies.levine_feizi_2020 import Study, fixed_masks
 from studies.levine_feizi_2020 import exact as exacts
@@ -52,11 +52,11 @@ def test_the_table_is_of_the_records_that_were_made(out: Path) -> None:
         run_off, plurality = (summarise(found, rule=rule) for rule in ("run-off", "plurality"))
         shown = dict(zip(table.headers, row, strict=True))
         assert (shown["masks"], shown["forward passes"], shown["pixels retained"]) == (name, str(masks), "32")
-        assert shown["accuracy, run-off"] == percent(run_off.accuracy)
-        assert shown["accuracy, plurality"] == percent(plurality.accuracy)
+        assert shown["accuracy, run-off"] == format_percent(run_off.accuracy)
+        assert shown["accuracy, plurality"] == format_percent(plurality.accuracy)
         assert (shown["median, run-off"], shown["median, plurality"]) == (
-            median(run_off.median),
-            median(plurality.median),
+            format_median(run_off.median),
+            format_median(plurality.median),
         )
         assert shown["best published median"] == "13"
     notes = " ".join(table.notes)
@@ -140,7 +140,7 @@ def test_patches_by_the_command_line(out: Path) -> None:
         found = summarise(records.read(out / "cifar10" / name / "certify-6.jsonl"))
         assert (found.against, found.masks) == ("patches", masks)
         row = next(line for line in lines if line.startswith(f"| {name} "))
-        assert percent(found.certified_accuracy_at(2) or 0.0) in row
+        assert format_percent(found.certified_accuracy_at(2) or 0.0) in row
     assert (out / "figures" / "patches-cifar10.png").is_file()
 
 

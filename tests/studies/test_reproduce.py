@@ -96,7 +96,7 @@ def _votes(data: bytes, path: Path) -> list[Any]:
         ({"n": 99}, "was made with n 100, not 99"),
         ({"n0": 21}, "was made with n0 20, not 21"),
         ({"precision": "fp16"}, "was made with precision (bf16|fp32), not fp16"),
-        ({"epochs": 3}, r"model.safetensors is of another run \(recipe differs\)"),
+        ({"epochs": 3}, r"model.safetensors belongs to another run \(recipe differs\)"),
     ],
 )
 def test_records_of_other_settings_are_refused(

@@ -19,10 +19,9 @@ from sparsecert import datasets, modelfile, records
 from sparsecert.attacks import pointwise
 from sparsecert.errors import InputError
 from sparsecert.plain import NEAREST_NEIGHBOUR, PLAIN_RECIPES, NearestNeighbour, load
-from sparsecert.records import AttackRecords, Writer, read_findings
-from sparsecert.records.attack_records import AttackRecord
+from sparsecert.records import AttackRecord, AttackRecords, Writer, read_attack
 from sparsecert.reports import summarise, summarise_attack
-from sparsecert.reports.attack_tables import magnitude
+from sparsecert.reports.attack_tables import format_magnitude
 from sparsecert.runs import adversarial_images, certify_dataset, load_batch
 from sparsecert.smoothed import Smoothed
 from studies.levine_feizi_2020 import Study
@@ -71,7 +70,7 @@ def _tables(text: str) -> list[dict[str, Any]]:
 
 
 def _found(out: Path, model: str, attack: str = "pointwise") -> AttackRecords:
-    return read_findings(out / "mnist" / "attacks" / f"{model}-{attack}-{LIMIT}.jsonl")
+    return read_attack(out / "mnist" / "attacks" / f"{model}-{attack}-{LIMIT}.jsonl")
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +95,7 @@ def test_measured_stands_beside_published(made: tuple[Path, dict[str, Any]]) -> 
     for place, model in zip(MEASURED, MODELS, strict=True):
         summary = summarise_attack(_found(out, model))
         assert summary.inputs == LIMIT
-        assert rows[place]["median measured"] == magnitude(summary.median)
+        assert rows[place]["median measured"] == format_magnitude(summary.median)
         assert rows[place]["accuracy on the attacked"] == f"{100 * summary.clean_accuracy:.2f}%"
         assert rows[place]["queries an image"] == f"{summary.mean_queries:,.0f}"
         assert rows[place]["base evaluations an image"] == f"{summary.mean_evaluations:,.0f}"
@@ -251,7 +250,7 @@ def test_another_number_of_restarts_is_another_attack(made: tuple[Path, dict[str
 def test_another_number_of_images_has_records_of_its_own(made: tuple[Path, dict[str, Any]], data: Path) -> None:
     two = Attacked(Study(made[0], data_dir=data, limit=2, n=N), RESTARTS).findings("nearest-neighbour", "pointwise")
     assert two.path.name == "nearest-neighbour-pointwise-2.jsonl"
-    assert [line.example for line in two.lines] == datasets.load("mnist", "test", data).spaced(2).tolist()
+    assert [line.example for line in two.lines] == datasets.load("mnist", "test", data).spaced_indices(2).tolist()
     usual = Attacked(Study(made[0], data_dir=data, n=N), RESTARTS).findings("nearest-neighbour", "pointwise")
     assert usual.path.name == "nearest-neighbour-pointwise.jsonl"
     assert len(usual.lines) == 100  # of the 275 that there would be
@@ -269,7 +268,7 @@ def test_other_attacks_are_shown_below(made: tuple[Path, dict[str, Any]], data: 
     assert sum("within the certified radius" in note for note in first["notes"]) == 2
     assert list(second["rows"][0]) == ["model", "pointwise", "saliency", "noise", "nearest of all"]
     for row, model in zip(second["rows"], MODELS, strict=True):
-        assert row["noise"] == magnitude(summarise_attack(_found(out, model, "noise")).median)
+        assert row["noise"] == format_magnitude(summarise_attack(_found(out, model, "noise")).median)
         assert (row["saliency"] == "-") == (model != "cnn")
     attacks = [_lines(_found(out, "cnn", name)) for name in ("pointwise", "saliency", "noise")]
     nearest = [min(line.distance for line in same if line.distance is not None) for same in zip(*attacks, strict=True)]
@@ -286,7 +285,7 @@ def test_our_model_can_be_asked_as_in_the_paper(made: tuple[Path, dict[str, Any]
     found = _found(out, "k45", "pointwise-fresh")
     assert found.header.run["masks"] == "fresh"
     assert all(line.evaluations == N * line.queries > 0 for line in found.lines)
-    median = magnitude(summarise_attack(found).median)
+    median = format_magnitude(summarise_attack(found).median)
     assert [row["pointwise-fresh"] for row in second["rows"]] == ["-"] * 4 + [median]
     assert f"bar: our median of {median} by fresh masks for every query is at least 25" in " ".join(first["notes"])
     assert sum("within the certified radius, pointwise-fresh: 0 of" in note for note in first["notes"]) == 1

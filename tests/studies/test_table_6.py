@@ -79,7 +79,7 @@ def test_the_subset_is_drawn_by_the_seed(made: tuple[Path, str]) -> None:
     test = datasets.load("imagenette", "test")
     for keep in KEEPS:
         found = records.read(made[0] / "imagenette" / f"k{keep}" / "certify-5.jsonl")
-        assert [line.example for line in found.lines] == test.drawn(5, seed=3).tolist()
+        assert [line.example for line in found.lines] == test.random_indices(5, seed=3).tolist()
         assert found.header.run["chosen"] == {"kind": "random", "seed": 3}
 
 

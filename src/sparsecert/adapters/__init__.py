@@ -1,5 +1,4 @@
-"""The smoothed classifier as other attack libraries know classifiers, so that their attacks run on it unchanged.
+"""Adapters that let the attacks of other libraries run on a smoothed classifier, unchanged.
 
-`scores` says what they see; each library has a file that hands it over, behind `Smoothed.as_foolbox` and
-`Smoothed.as_art`.
+`scores` defines what they see; `Smoothed.as_foolbox` and `Smoothed.as_art` wrap it for each library.
 """

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def art_classifier(scores: Scores, shape: Sequence[int] | None = None) -> PyTorchClassifier:
-    """A classifier with values from 0 to 1 that the toolbox's attacks take as they are.
+    """An ART classifier for images with values from 0 to 1.
 
-    `shape` is that of one image. The loss that its gradients are of is the cross-entropy of the scores.
+    `shape` is that of one image. Loss gradients are those of the cross-entropy of the scores.
     """
     classification = import_art_classification()
     smoothed, shape = scores.smoothed, _shape(scores.smoothed, shape)
@@ -35,7 +35,7 @@ def art_classifier(scores: Scores, shape: Sequence[int] | None = None) -> PyTorc
 
 
 def _shape(smoothed: Smoothed, shape: Sequence[int] | None) -> tuple[int, ...]:
-    """The shape given, or else the one in the model file."""
+    """The given shape, else the one in the model file."""
     found = smoothed.facts.get("shape") if shape is None else shape
     if found is None:
         raise InputError("shape must be that of one image, for example (1, 28, 28): this classifier's file names none")

@@ -14,5 +14,5 @@ if TYPE_CHECKING:
 
 
 def foolbox_model(scores: Scores) -> PyTorchModel:
-    """A model with bounds (0, 1) that Foolbox's attacks take as they are, whether they need gradients or not."""
+    """A Foolbox model with bounds (0, 1), for attacks with or without gradients."""
     return import_foolbox().PyTorchModel(scores, bounds=(0, 1), device=scores.smoothed.device)

@@ -1,4 +1,4 @@
-"""The libraries that are adapted to, imported when they are first asked for."""
+"""Optional attack libraries, imported on first use."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from sparsecert.errors import InputError
 
 
 def import_foolbox() -> Any:
-    """Foolbox, which only `Smoothed.as_foolbox` needs."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # its own use of SciPy, nothing a caller could change
+            warnings.simplefilter("ignore", DeprecationWarning)  # its own use of SciPy
             import foolbox
     except ImportError as error:
         raise InputError("Foolbox is not installed; pip install 'sparsecert[foolbox]'") from error
@@ -20,10 +19,10 @@ def import_foolbox() -> Any:
 
 
 def import_art_classification() -> Any:
-    """The classifiers of the Adversarial Robustness Toolbox (ART), which only `Smoothed.as_art` needs."""
+    """The classifiers of the Adversarial Robustness Toolbox (ART)."""
     try:
         from art.estimators import classification
     except ImportError as error:
-        missing = f"the Adversarial Robustness Toolbox is not installed, or lacks a part of it ({error})"
+        missing = f"the Adversarial Robustness Toolbox is not installed, or incomplete ({error})"
         raise InputError(f"{missing}; pip install 'sparsecert[art]'") from error
     return classification

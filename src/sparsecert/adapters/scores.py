@@ -1,4 +1,4 @@
-"""What another library's attack sees of a smoothed classifier: scores whose largest is its answer."""
+"""What another library's attack sees of a smoothed classifier: scores whose argmax is its answer."""
 
 from __future__ import annotations
 
@@ -14,25 +14,22 @@ from sparsecert.errors import InputError
 from sparsecert.procedures import check_settings
 from sparsecert.smoothed import MOST_ROWS, Smoothed
 
-ABSTAINING = 2.0  # the score of the class "abstains" where it does: above every share of the votes
+ABSTAIN_SCORE = 2.0  # above every share of the votes
 
 
 class Scores(nn.Module):
-    """Images with values from 0 to 1 in, float[b, classes + 1] out, whose largest entry is what `predict` answers.
+    """Maps images with values from 0 to 1 to float[b, classes + 1], whose argmax is the answer of `predict`.
 
-    The scores of the classes are their shares of the `n` votes. The last one is of the class "abstains": 2 where the
-    classifier abstains, else 0. So a library that asks whether the largest score is that of the true label counts an
-    abstention as fooled, as our own attacks do. With `abstains=False` that class is left out: the largest score is the
-    most voted class, also where the classifier would have abstained.
+    The scores are the classes' shares of the `n` votes, then one for the class "abstains": 2 if the classifier
+    abstains, else 0. A library that compares the argmax with the true label thus counts an abstention as fooled, as our
+    own attacks do. With `abstains=False` that class is left out, and the argmax is the class with the most votes.
 
-    Each query draws masks of its own, as the classifier does for its users: asked twice about one image, it may answer
-    differently. Some attacks do not expect that (Foolbox's Pointwise stops with an assertion). With `fresh=False` all
-    queries have the same masks, and one image always the same scores; what is then found is tuned to these masks, and
-    is to be judged again by a `SmoothedDefender`.
+    Each query draws fresh masks, as for any user, so the same image may get different answers. Some attacks do not
+    expect that (Foolbox's Pointwise fails an assertion). With `fresh=False` all queries share the same masks, and the
+    scores are deterministic; adversarial images are then tuned to these masks: check them with a `SmoothedDefender`.
 
-    Votes have no gradient. Attacks that ask for one are given that of the base classifier's probabilities, averaged
-    over `copies` masks that are always the same; the gradients of its weights are left alone. `batch` images are asked
-    about at a time.
+    Votes have no gradient. In its place attacks get that of the base classifier's probabilities, averaged over `copies`
+    fixed masks; parameter gradients are left alone. Queries are split into batches of `batch` images.
     """
 
     def __init__(
@@ -50,63 +47,62 @@ class Scores(nn.Module):
         super().__init__()
         check_settings(smoothed.scheme, seed, alpha, n=n)
         self.smoothed = smoothed
-        self.slopes = SmoothedDefender(smoothed, n, alpha, seed, whole("copies", copies, 1, MOST_ROWS))
-        self.defender = self.slopes if fresh else CommonMasks(smoothed, n, alpha, seed)
+        self.surrogate = SmoothedDefender(smoothed, n, alpha, seed, whole("copies", copies, 1, MOST_ROWS))
+        self.defender = self.surrogate if fresh else CommonMasks(smoothed, n, alpha, seed)
         self.batch, self.abstains = whole("batch", batch, 1, MOST_ROWS), abstains
-        self.train(False)  # the base classifier is put into eval mode for each query, and libraries look here for it
+        self.train(False)  # libraries check this; the base classifier is set to eval mode for each query
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """The scores, on the images' device and of their dtype."""
-        scores: torch.Tensor = _Votes.apply(images, self)  # type: ignore[no-untyped-call]
+        scores: torch.Tensor = _SurrogateVotes.apply(images, self)  # type: ignore[no-untyped-call]
         return scores
 
-    def voted(self, images: torch.Tensor) -> torch.Tensor:
-        """The scores by votes."""
-        return torch.cat([self._voted(images[rows]) for rows in self._batches(images)]).to(images)
+    def vote_scores(self, images: torch.Tensor) -> torch.Tensor:
+        """The scores, on the images' device and in their dtype."""
+        return torch.cat([self._vote_scores(images[rows]) for rows in self._batches(images)]).to(images)
 
-    def _voted(self, images: torch.Tensor) -> torch.Tensor:
-        said = self.defender.answers(images.detach().cpu())
+    def _vote_scores(self, images: torch.Tensor) -> torch.Tensor:
+        answers = self.defender.answers(images.detach().cpu())
         if not self.abstains:
-            return said.scores
-        last = torch.where(said.labels == ABSTAINS, ABSTAINING, 0.0)
-        return torch.cat((said.scores, last[:, None]), dim=1)
+            return answers.scores
+        last = torch.where(answers.labels == ABSTAINS, ABSTAIN_SCORE, 0.0)
+        return torch.cat((answers.scores, last[:, None]), dim=1)
 
-    def pulled_back(self, images: torch.Tensor, slopes: torch.Tensor) -> torch.Tensor:
-        """The gradient at the images of the sum of slopes times mean probabilities; "abstains" has none."""
-        return torch.cat([self._pulled_back(images[rows], slopes[rows]) for rows in self._batches(images)])
+    def surrogate_gradient(self, images: torch.Tensor, grad_scores: torch.Tensor) -> torch.Tensor:
+        """Backpropagates through the mean probabilities in place of the votes; "abstains" has no gradient."""
+        return torch.cat([self._surrogate_gradient(images[rows], grad_scores[rows]) for rows in self._batches(images)])
 
-    def _pulled_back(self, images: torch.Tensor, slopes: torch.Tensor) -> torch.Tensor:
+    def _surrogate_gradient(self, images: torch.Tensor, grad_scores: torch.Tensor) -> torch.Tensor:
         inputs = self.smoothed.check(images).requires_grad_()
         with torch.enable_grad():
             scores = self._mean_probabilities(inputs)
-        (gradient,) = torch.autograd.grad(scores, inputs, slopes[:, : scores.shape[1]].to(scores))
+        (gradient,) = torch.autograd.grad(scores, inputs, grad_scores[:, : scores.shape[1]].to(scores))
         return gradient.to(images)
 
     def _mean_probabilities(self, inputs: torch.Tensor) -> torch.Tensor:
         model = self.smoothed.model
-        closed = f"the model, a {type(model).__name__}, has no gradients; use an attack that asks for scores or labels"
+        message = f"the model, a {type(model).__name__}, has no gradients; use an attack that asks for scores or labels"
         try:
-            scores = self.slopes.scores(inputs)
-        except RuntimeError as error:  # such as NumPy's refusal of a tensor that gradients flow through
-            raise error if isinstance(model, nn.Module) else InputError(closed) from error
+            scores = self.surrogate.scores(inputs)
+        except RuntimeError as error:  # such as NumPy refusing a tensor that requires grad
+            raise error if isinstance(model, nn.Module) else InputError(message) from error
         if not scores.requires_grad:
-            raise InputError(closed)
+            raise InputError(message)
         return scores
 
     def _batches(self, images: torch.Tensor) -> list[slice]:
         return [slice(start, start + self.batch) for start in range(0, len(images), self.batch)]
 
 
-class _Votes(torch.autograd.Function):
-    """The votes on the way forward, mean probabilities on the way back."""
+class _SurrogateVotes(torch.autograd.Function):
+    """Votes in the forward pass, mean probabilities in the backward pass."""
 
     @staticmethod
     def forward(context: Any, images: torch.Tensor, scores: Scores) -> torch.Tensor:
         context.save_for_backward(images)
         context.scores = scores
-        return scores.voted(images)
+        return scores.vote_scores(images)
 
     @staticmethod
-    def backward(context: Any, *slopes: torch.Tensor) -> tuple[torch.Tensor, None]:
+    def backward(context: Any, *grad_scores: torch.Tensor) -> tuple[torch.Tensor, None]:
         (images,) = context.saved_tensors
-        return context.scores.pulled_back(images, slopes[0]), None
+        return context.scores.surrogate_gradient(images, grad_scores[0]), None

@@ -1,4 +1,4 @@
-"""Binomial tails, bounded by integers, or by doubles whose rounding is bounded: no library's is trusted."""
+"""Bounds on binomial tails in integers, or in doubles with bounded rounding error: no library is trusted."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from itertools import accumulate
 import numpy as np
 
 SCALE = 1 << 192  # the term at `successes` is 1 in units of 1 / SCALE
-MOST_TERMS, MOST_TRIALS, LEAST = 1 << 22, 1 << 50, Fraction(1, 1 << 900)  # in floats; others are left to the integers
-NEGLIGIBLE = 64  # the upper sum stops once what remains is at most 2**-NEGLIGIBLE of what is there
+MOST_TERMS, MOST_TRIALS, LEAST = 1 << 22, 1 << 50, Fraction(1, 1 << 900)  # limits of the float version
+NEGLIGIBLE = 64  # the upper sum stops once the remainder is at most 2**-NEGLIGIBLE of it
 
 
 def tail_at_most(successes: int, trials: int, p: Fraction, level: Fraction) -> bool:
@@ -39,13 +39,13 @@ def tail_at_most(successes: int, trials: int, p: Fraction, level: Fraction) -> b
 
 
 def proved_in_floats(successes: int, trials: int, p: Fraction, level: Fraction) -> bool:
-    """`tail_at_most` in IEEE doubles, for successes from 1 to trials: far faster; gives up where rounding might decide.
+    """`tail_at_most` in IEEE doubles, for successes from 1 to trials: far faster, but False if rounding might decide.
 
-    Only sums, products and quotients are taken, each within a factor 1 +- 2**-53 of the exact one. A ratio of
+    It uses only sums, products and quotients, each within a factor 1 +- 2**-53 of the exact one. A ratio of
     neighbours takes at most six of them, so the k-th term is within 1 +- 7 k 2**-53 and the sums of at most `reach`
-    positive terms are within 1 +- `slack`, with room to spare. Leaving out terms only lowers the denominator; the far
-    end of the numerator is bounded by a geometric series. Counts are exact below 2**53; probabilities so small that
-    doubles lose digits are left to the integers; a denominator that overflows is at least the largest double.
+    positive terms are within 1 +- `slack`, with room to spare. Omitting terms only lowers the denominator; the far end
+    of the numerator is bounded by a geometric series. Counts are exact below 2**53; probabilities so small that
+    doubles lose digits are left to the integers; an overflowing denominator is at least the largest double.
     """
     if trials >= MOST_TRIALS or min(p, 1 - p, level, 1 - level) < LEAST:
         return False
@@ -67,7 +67,7 @@ def proved_in_floats(successes: int, trials: int, p: Fraction, level: Fraction) 
 def _far_end(last: float, i: int, trials: int, odds: float) -> float:
     """At least the sum of all terms after the i-th, which is `last`: a geometric series, its sum rounded up.
 
-    Infinite where the series does not fall, or so slowly that 1 - ratio is not within a factor 1 +- 2**-30.
+    Infinite if the series does not decrease, or so slowly that 1 - ratio is not within a factor 1 +- 2**-30.
     """
     ratio = (trials - i) / (i + 1) * odds
     return math.inf if ratio > 1 - 2.0**-20 else last * ratio / (1 - ratio) * 1.001
@@ -88,12 +88,12 @@ def _upper_sum_from(successes: int, trials: int, odds: int, against: int) -> int
 
 
 def _lower_sum_reaches(needed: int, successes: int, trials: int, odds: int, against: int) -> bool:
-    """Proves that SCALE times the sum of w(i), i < successes, is at least `needed`; ends as soon as it is."""
+    """Proves that SCALE times the sum of w(i), i < successes, is at least `needed`; stops as soon as it is."""
     return any(total >= needed for total in accumulate(_terms_below(successes, trials, odds, against)))
 
 
 def _terms_below(successes: int, trials: int, odds: int, against: int) -> Iterator[int]:
-    """At most SCALE times w(i) for i = successes - 1, ..., 0, up to where they are rounded down to nothing."""
+    """At most SCALE times w(i) for i = successes - 1, ..., 0, until they round down to 0."""
     term = SCALE
     for fewer in range(successes):
         term = term * (successes - fewer) * against // ((trials - successes + fewer + 1) * odds)

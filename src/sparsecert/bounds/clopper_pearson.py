@@ -1,4 +1,4 @@
-"""Clopper & Pearson's exact interval for a proportion, rounded against ourselves.
+"""The exact Clopper-Pearson interval for a proportion, rounded conservatively.
 
 Clopper & Pearson, "The use of confidence or fiducial limits illustrated in the case of the binomial", Biometrika, 1934.
 """
@@ -13,17 +13,16 @@ from sparsecert.bounds.binomial import proved_in_floats, tail_at_most
 from sparsecert.errors import InputError
 
 STEPS_DOWN = tuple(1 - 2.0**-bits for bits in (44, 40, 36, 32, 28))  # scipy errs by more with more trials
-FEW_TRIALS = 1 << 17  # for which a proof in integers is a matter of milliseconds
+FEW_TRIALS = 1 << 17  # up to which a proof in integers takes milliseconds
 
 
 @lru_cache(maxsize=1 << 16)
 def lower_bound(successes: int, trials: int, alpha: Fraction) -> float:
     """A float p_lower with P(p_lower > p) <= alpha for every true p: never above the exact Clopper-Pearson bound.
 
-    The exact bound is the p at which P(Binomial(trials, p) >= successes) = alpha, and 0 at no successes. scipy's value,
-    stepped down until that suffices, is only a proposal: what is returned has been proved by `tail_at_most`, or by the
-    half of it that takes doubles where there are many trials, or is 0, as at no successes, where scipy has nothing to
-    propose. The tail grows with p.
+    The exact bound is the p at which P(Binomial(trials, p) >= successes) = alpha, or 0 without successes. scipy's value
+    is only a proposal, lowered step by step until `tail_at_most` (with many trials, first its float version) proves it;
+    without a proposal the bound is found by bisection. The tail grows with p.
     """
     if not 0 <= successes <= trials or trials < 1:
         raise InputError(f"successes must be between 0 and trials, got {successes} of {trials}")
@@ -36,7 +35,7 @@ def lower_bound(successes: int, trials: int, alpha: Fraction) -> float:
         for step in STEPS_DOWN:
             if value > 0 and proof(successes, trials, Fraction(value * step), alpha):
                 return value * step
-    return _bisected(successes, trials, alpha)
+    return _bisect(successes, trials, alpha)
 
 
 def upper_bound(successes: int, trials: int, alpha: Fraction) -> float:
@@ -45,13 +44,13 @@ def upper_bound(successes: int, trials: int, alpha: Fraction) -> float:
 
 
 def complement(p_lower: float) -> float:
-    """1 - p_lower, rounded up: the upper bound on everything else."""
+    """1 - p_lower, rounded up: an upper bound on the probability of everything else."""
     nearest = 1 - p_lower
     return nearest if Fraction(nearest) >= 1 - Fraction(p_lower) else math.nextafter(nearest, math.inf)
 
 
-def _bisected(successes: int, trials: int, alpha: Fraction) -> float:
-    """The largest float that `tail_at_most` proves, to within 2**-60 of the interval: no proposal needed."""
+def _bisect(successes: int, trials: int, alpha: Fraction) -> float:
+    """The largest float that `tail_at_most` proves, to within 2**-60, without a proposal."""
     low, high = 0.0, 1.0
     for _ in range(60):
         middle = (low + high) / 2

@@ -1,4 +1,4 @@
-"""What a bound returns."""
+"""The results of bounds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Interval:
 class Lead:
     """With probability at least 1 - alpha over the masks: p_label - p_j > lead for all other j; -1 says nothing.
 
-    Proved at the moment the votes were stopped, whatever stopped them.
+    Valid at any stopping time.
     """
 
     label: int
@@ -36,4 +36,4 @@ class Bound(Protocol):
     """Counts -> interval. Selection and estimation votes must come from independent masks."""
 
     def __call__(self, selection: Tally, estimation: Tally, alpha: Fraction) -> Interval:
-        """The interval that holds with probability at least 1 - alpha."""
+        """An interval that holds with probability at least 1 - alpha."""

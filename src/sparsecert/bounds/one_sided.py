@@ -1,4 +1,4 @@
-"""One class bounded from below: what Corollary 1 needs."""
+"""A lower bound on the leader: what Corollary 1 needs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sparsecert.counts import Tally
 def one_sided(selection: Tally, estimation: Tally, alpha: Fraction) -> Interval:
     """p_A >= p_lower with probability at least 1 - alpha; every other class then has at most 1 - p_lower.
 
-    A is the leader of the selection votes, which are then thrown away: A is fixed before the estimation masks are
+    A is the leader of the selection votes, which are then discarded: A is fixed before the estimation masks are
     drawn, so its count among them is binomial and Clopper-Pearson applies (Cohen, Rosenfeld & Kolter, 2019). An invalid
     vote is not a vote for A.
     """

@@ -1,4 +1,4 @@
-"""The leader from below and its strongest rival from above: what Corollary 2 needs, without a union over classes."""
+"""A lower bound on the leader and an upper bound on all rivals, without a union bound: what Corollary 2 needs."""
 
 from __future__ import annotations
 

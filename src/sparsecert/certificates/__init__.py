@@ -30,14 +30,13 @@ __all__ = [
 
 
 def method_named(name: str) -> Method:
-    """The method of that name."""
     return METHODS[name]
 
 
 def theorem_name(bound: str, scheme: dict[str, Any], sampling: dict[str, Any] | None) -> str:
-    """The theorem by which a run of this bound, scheme and sampling certifies, from the facts in its header.
+    """The theorem by which a run with this bound, scheme and sampling, as in its header, certifies.
 
-    At a stopping time (see `stopped`) it is Corollary 1 or 2 for every scheme.
+    Sequential runs (see `anytime`) use Corollary 1 or 2 with every scheme.
     """
     method = METHODS[bound]
     return method.theorem_for(from_config(scheme))[1] if sampling is None else method.theorem_name

@@ -1,4 +1,4 @@
-"""How much an attacker who alters some units can do to the votes of a fixed, public set of masks."""
+"""What an adversary who perturbs some units can do to the votes of a fixed, public set of masks."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from sparsecert.errors import InputError
 Bool = npt.NDArray[np.bool_]
 
 MOST_COST = 1 << 20
-MOST_TOTAL = 1 << 24  # up to which a 32-bit float holds every whole number
+MOST_TOTAL = 1 << 24  # up to which fp32 holds every integer
 
 
 class Adversary(Protocol):
-    """What an attack of a certain kind costs at most, by its size: a number of altered units, say.
+    """The damage that an attack can do, by its size, such as the number of perturbed units.
 
-    A mask that retains nothing of what was altered shows the model the same copy as before, so its vote is the same.
-    What each of the others may do is for the certificate to say, as a cost of each mask; an attack does the damage that
-    all masks which retain any of what it altered cost together.
+    A mask that retains no perturbed unit gives the model the same copy as before, so its vote is unchanged. The
+    certificate says what each other mask may do, as a cost per mask; the damage of an attack is the total cost of all
+    masks that retain any perturbed unit.
     """
 
     def radii(self, costs: Int64, budgets: Int64) -> Int64:
-        """int64[...]: the largest size of attack whose damage is surely within the budget; -1 where that is below 0.
+        """int64[...]: the largest attack whose damage is provably within the budget; -1 if the budget is below 0.
 
         costs: int64[..., m], at least 0; budgets: int64[...].
         """
 
 
 class PerturbedUnits:
-    """What altered units cost at most, wherever they are. masks: Bool[m, units], True where a unit is retained.
+    """An adversary who perturbs units anywhere. masks: Bool[m, units], True where a unit is retained.
 
-    `seconds`, where masks overlap, is how long a linear program may look for a better bound, for each set of costs.
+    If masks overlap, a linear program may search for a better bound for `seconds`, for each set of costs.
     """
 
     def __init__(self, masks: Bool, seconds: float = 0.0) -> None:
@@ -48,7 +48,6 @@ class PerturbedUnits:
 
     @property
     def units(self) -> int:
-        """How many an input has."""
         return int(self.masks.shape[1])
 
     @cached_property
@@ -61,12 +60,12 @@ class PerturbedUnits:
         return self.masks.astype(np.float64)
 
     def bounds(self, costs: Int64) -> Int64:
-        """int64[..., units + 1]: for each number of altered units, at least the damage that so many can do.
+        """int64[..., units + 1]: for each number of perturbed units, an upper bound on their damage.
 
-        costs: int64[..., m], from 0 to 2**20. Where no two masks overlap, rho units meet at most rho masks: the
-        rho most expensive are paid, which is exactly what the worst units do. Otherwise every unit is charged for all
-        masks that it is in, and the rho most expensive units are paid: a mask that two of them meet is paid twice, so
-        this may be too much and is never too little. No more than all masks is ever paid.
+        costs: int64[..., m], from 0 to 2**20. If the masks are disjoint, rho units meet at most rho masks: the bound is
+        the cost of the rho most expensive, which the worst units attain. Otherwise every unit is charged for all masks
+        that it is in, and the bound is the charge of the rho most expensive units: a mask that several of them meet is
+        counted repeatedly, so this may be too much but never too little. It never exceeds the cost of all masks.
         """
         if costs.size and not (costs.min() >= 0 and costs.max() <= MOST_COST):
             raise ValueError(f"costs must be from 0 to {MOST_COST}")
@@ -78,26 +77,25 @@ class PerturbedUnits:
         return capped
 
     def radii(self, costs: Int64, budgets: Int64) -> Int64:
-        """int64[...]: the largest number of altered units whose damage is surely within the budget; -1 where it is < 0.
+        """int64[...]: the largest number of perturbed units whose damage is provably within the budget, or -1.
 
-        One linear program after the other then tries to prove one more, where there is time for it.
+        While time is left, linear programs then try to prove one more unit at a time.
         """
         found: Int64 = (self.bounds(costs) <= budgets[..., None]).sum(axis=-1) - 1
         if self.disjoint or not self.seconds:
             return found
         flat, limits, each = found.ravel(), budgets.ravel().tolist(), costs.reshape(found.size, len(self.masks))
-        for place in np.flatnonzero(flat).tolist():  # what one unit does is exact: from 0 there is nothing to gain
+        for place in np.flatnonzero(flat).tolist():  # the bound for one unit is exact: 0 cannot be improved
             flat[place] = self._tightened(each[place], limits[place], int(flat[place]))
         return flat.reshape(found.shape)
 
     def priced_bound(self, costs: Int64, prices: Sequence[int], rho: int) -> int:
-        """At least SCALE times the damage of rho altered units, by prices of the masks from 0 to SCALE * cost each.
+        """Bounds SCALE times the damage of rho perturbed units from above, by prices from 0 to SCALE * cost per mask.
 
-        A mask that the altered units meet costs what is not in its price, and its price. The price is part of the load
-        of an altered unit, the sum of the prices of all masks that the unit is in. So the damage is at most what is not
-        in the prices, of all masks, and the loads of the rho most loaded units. (The prices are a solution of the dual
-        of the linear program that relaxes the choice of units; this is its weak duality, for whatever integers are
-        proposed, so that no rounding of a solver can make it wrong.)
+        Split the cost of each mask into its price and a remainder. The load of a unit is the total price of all masks
+        that it is in. The damage is at most the remainders of all masks plus the loads of the rho most loaded units.
+        (The prices solve the dual of the LP relaxation of the choice of units; this is weak duality, which holds for
+        any integers, so no rounding in a solver can make it wrong.)
         """
         whole = [SCALE * cost for cost in costs.tolist()]
         if any(not 0 <= price <= cost for price, cost in zip(prices, whole, strict=True)):
@@ -113,7 +111,7 @@ class PerturbedUnits:
         return columns
 
     def _tightened(self, costs: Int64, budget: int, radius: int) -> int:
-        """The radius, or a larger one that prices prove."""
+        """The radius, or a larger one that LP prices prove."""
         until = time.monotonic() + self.seconds
         while radius < self.units and (left := until - time.monotonic()) > 0:
             if not self._proves(costs, budget, radius + 1, left):
@@ -122,16 +120,16 @@ class PerturbedUnits:
         return radius
 
     def _proves(self, costs: Int64, budget: int, rho: int, seconds: float) -> bool:
-        """Whether prices that a linear program finds in so many seconds prove that rho units are within the budget."""
+        """Whether prices that a linear program finds within `seconds` prove that rho units stay within the budget."""
         prices = proposed_prices(self.masks, costs, rho, seconds)
-        # damage is a whole number, so that less than budget + 1 is within the budget
+        # damage is an integer, so less than budget + 1 is within the budget
         return prices is not None and self.priced_bound(costs, prices, rho) < SCALE * (budget + 1)
 
 
 class ClaimedUnits(PerturbedUnits):
-    """As `PerturbedUnits`; but linear programs, of `seconds` each, look at one number of units alone, `claimed`.
+    """Like `PerturbedUnits`, but linear programs, of `seconds` each, try to prove one radius only, `claimed`.
 
-    So a radius that they once found is proved again in as many steps as there are costs, not one for each smaller one.
+    A radius that they once found is thus proved again in one step per set of costs.
     """
 
     def __init__(self, masks: Bool, claimed: int, seconds: float) -> None:
@@ -139,7 +137,7 @@ class ClaimedUnits(PerturbedUnits):
         self.claimed, self.most_seconds = claimed, seconds
 
     def radii(self, costs: Int64, budgets: Int64) -> Int64:
-        """As that of `PerturbedUnits`; `claimed` where that is more and proved."""
+        """As for `PerturbedUnits`, or `claimed` if that is larger and proved."""
         found = super().radii(costs, budgets)
         flat, limits, each = found.ravel(), budgets.ravel().tolist(), costs.reshape(found.size, len(self.masks))
         for place in np.flatnonzero(flat < self.claimed).tolist():

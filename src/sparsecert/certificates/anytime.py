@@ -1,4 +1,4 @@
-"""Corollaries 1 and 2 at a stopping time: a lead that survives, proved at whatever moment the votes were stopped."""
+"""Anytime-valid versions of Corollaries 1 and 2: certificates at any stopping time."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from sparsecert.errors import InputError
 from sparsecert.registry import METHODS
 from sparsecert.schemes import DELTA_BITS, Scheme
 
-HORIZON = 5  # stakes are best after one part in so many of the most votes
+HORIZON = 5  # stakes are optimised for most / HORIZON votes
 
 
 def certify_anytime(
     selection: Tally, votes: Tally, scheme: Scheme, alpha: float | Fraction, bound: str, most: int
 ) -> Certificate:
-    """With probability at least 1 - alpha, g(x') = label for every x' at most `radius` units away, however `votes` came
-    to be the ones looked at among the first `most`.
+    """With probability at least 1 - alpha, g(x') = label for every x' at most `radius` units away, whatever rule
+    stopped the sampling at `votes`, within the first `most` votes.
 
     Let A be the leader of the selection votes, B = argmax_{j != A} p_j the true runner-up, and r* the least radius that
-    Corollary 2 does not give, p_A - p_B <= 2 delta(r*). The certificate is wrong only if it says r >= r*. It then holds
-    that the wealth (see `bounds.wealth`) against the largest rival count with gap 2 delta(r) reached 1 / alpha. Wealth
-    falls as votes go from the others to the rival, and n_B is at most the largest rival count (invalid votes
-    included); it falls as the gap grows, and delta(r) >= delta(r*). So the wealth against B with gap 2 delta(r*)
-    reached 1 / alpha, whose probability is at most alpha, at any moment, over all moments together: B and r* are fixed,
-    unknown numbers, so nothing is paid for the classes, the radii or the looks. The stake comes from the selection
-    votes alone. One-sided (Corollary 1): the rival is everything that is not A, p_A - (1 - p_A) <= 2 delta(r*).
+    Corollary 2 does not give, p_A - p_B <= 2 delta(r*). The certificate is wrong only if it says r >= r*. Then the
+    wealth (see `bounds.betting`) against the largest rival count with gap 2 delta(r) reached 1 / alpha. Wealth falls as
+    votes go from the others to the rival, and n_B is at most the largest rival count (invalid votes included); it falls
+    as the gap grows, and delta(r) >= delta(r*). So the wealth against B with gap 2 delta(r*) reached 1 / alpha, which
+    has probability at most alpha over all times together. B and r* are fixed, though unknown, so there is no union
+    bound over classes, radii or stages. The stake depends on the selection votes alone. One-sided (Corollary 1): the
+    rival is everything that is not A, p_A - (1 - p_A) <= 2 delta(r*).
     """
     label, level = selection.leader(), corrected_alpha(alpha, scheme, most)
     stake = stake_of(selection, bound, most, level)
@@ -47,13 +47,13 @@ def certify_anytime(
 
 
 def gap_at(scheme: Scheme, rho: int) -> Fraction:
-    """2 delta(rho), rounded up: the lead that survives any change of rho units is larger than this."""
+    """2 delta(rho), rounded up: a larger lead survives any perturbation of rho units."""
     return Fraction(2 * scheme.deltas[rho], 1 << DELTA_BITS)
 
 
 @lru_cache(maxsize=1 << 16)
 def _growth_at(delta: int, stake: int) -> Growth:
-    """Of the gap 2 delta, in units of the scheme's table."""
+    """`growth` for the gap 2 delta, given as an entry of `scheme.deltas`."""
     return growth(stake, Fraction(2 * delta, 1 << DELTA_BITS))
 
 
@@ -67,7 +67,7 @@ def against(votes: Tally, label: int, bound: str) -> tuple[int, int, int]:
 
 
 def stake_of(selection: Tally, bound: str, most: int, alpha: Fraction) -> int:
-    """The stake for an input, from its selection votes: they tell roughly how much a vote varies."""
+    """The stake for an input, from the variance of its selection votes."""
     leader, rival, others = against(selection, selection.leader(), bound)
     total = leader + rival + others + 2
     variance = ((leader + rival + 2) * total - (leader - rival) ** 2) / total**2

@@ -1,4 +1,4 @@
-"""What a certificate says, and how every theorem finds its radius."""
+"""The certificate, and how a theorem finds its radius."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class Certificate:
     """With probability at least 1 - alpha, g(x') = interval.label for every x' at most `radius` units away.
 
-    `radius` None means nothing is certified, not even the answer at x itself: the procedure abstains. Radius 0 means
-    that the answer at x is certified and no change is. Neither says anything about the true label.
+    `radius` None means that nothing is certified, not even the answer at x itself: the procedure abstains. Radius 0
+    certifies the answer at x and no perturbation. Neither says anything about the true label.
     """
 
     interval: Interval | Lead
@@ -29,7 +29,7 @@ class Certificate:
 
     @property
     def label(self) -> int | None:
-        """The certified class; None when abstained."""
+        """The certified class; None if it abstained."""
         return None if self.radius is None else self.interval.label
 
 
@@ -37,7 +37,7 @@ class Theorem(Protocol):
     """Interval + scheme -> radius."""
 
     def __call__(self, interval: Interval, scheme: Scheme) -> int | None:
-        """The largest certified number of altered units; None when not even 0 is certified."""
+        """The largest certified number of perturbed units; None if not even 0 is certified."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Method:
 
 
 def largest_rho(scheme: Scheme, margin: Fraction) -> int | None:
-    """The largest rho with delta(rho) < margin, for margin <= 1/2; None when there is none, that is when margin <= 0.
+    """The largest rho with delta(rho) < margin, for margin <= 1/2; None if there is none, that is if margin <= 0.
 
     delta grows with rho, and scheme.deltas holds upper bounds on it as integers, so the comparison is exact: an integer
     is below the rational margin * 2**128 if and only if it is below its ceiling.
@@ -77,9 +77,9 @@ def largest_rho(scheme: Scheme, margin: Fraction) -> int | None:
 
 
 def farthest_rho(scheme: Scheme, margin: Fraction) -> int | None:
-    """The largest rho, up to all units, with delta(rho) < margin, whatever the margin; None when margin <= 0.
+    """The largest rho, up to all units, with delta(rho) < margin, for any margin; None if margin <= 0.
 
-    `scheme.deltas` ends at 1/2; beyond it delta itself is asked, which grows with rho. delta(0) = 0.
+    `scheme.deltas` ends at 1/2, so this uses delta itself, which grows with rho from delta(0) = 0.
     """
     below = bisect_left(range(scheme.units + 1), margin, key=scheme.delta)
     return below - 1 if below else None

@@ -1,4 +1,4 @@
-"""Corollary 1 of Levine & Feizi (2020): a majority that survives."""
+"""Corollary 1 of Levine & Feizi (2020): a robust majority."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sparsecert.schemes import Scheme
 def corollary_1(interval: Interval, scheme: Scheme) -> int | None:
     """If p_lower(A) - delta(rho) > 1/2 then g(x') = A whenever x' differs from x in at most rho units.
 
-    By Theorem 1, p_A(x') >= p_A(x) - delta > 1/2: A keeps a majority of all masks, so no class can pass it.
+    By Theorem 1, p_A(x') >= p_A(x) - delta > 1/2: A keeps a majority of all masks, so no class can overtake it.
     """
     return largest_rho(scheme, Fraction(interval.p_lower) - Fraction(1, 2))
 

@@ -1,4 +1,4 @@
-"""Corollary 2 of Levine & Feizi (2020): a lead that survives."""
+"""Corollary 2 of Levine & Feizi (2020): a robust lead."""
 
 from __future__ import annotations
 

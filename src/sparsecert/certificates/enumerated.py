@@ -1,4 +1,4 @@
-"""What altered units cost when every choice of them is looked at."""
+"""The exact damage of perturbed units, by enumeration."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from sparsecert.certificates.adversary import MOST_TOTAL, Bool, PerturbedUnits
 from sparsecert.counts import Int64
 from sparsecert.schemes.all_subsets import subsets_table
 
-MOST_ENTRIES = 1 << 25  # of the table "which mask retains any unit of which set", 4 bytes each
+MOST_ENTRIES = 1 << 25  # of the table "does the mask meet the set?", 4 bytes each
 
 
 class EnumeratedUnits(PerturbedUnits):
-    """As `PerturbedUnits`, but exact wherever the sets of so many units can be listed: no smaller bound would be true.
+    """Like `PerturbedUnits`, but exact as long as the sets of rho units can be enumerated.
 
-    The damage of a set R of altered units is F(R), the cost of all masks that retain any of R. What another vote of
-    these masks could do is left to the costs, so the worst set of rho units does exactly max F(R) over |R| = rho.
+    The damage of a set R of perturbed units is F(R), the cost of all masks that retain any of R, so the worst set of
+    rho units does exactly max F(R) over |R| = rho.
 
-    Where such sets are too many to list, F is bounded. It is a coverage function, so submodular, so that for |R| = rho
-    the sum of F(R without u) over its rho units is at least (rho - 1) F(R): each mask that R meets is met by at least
-    rho - 1 of the rho sets R without u, as only one unit of R can be the last that the mask retains. Hence
-    max F over rho units <= rho / (rho - 1) * max F over rho - 1 units, and it is a whole number, so rounded down. The
-    bound of `PerturbedUnits` holds too; the smaller of the two is taken.
+    If there are too many sets to enumerate, F is bounded. It is a coverage function, hence submodular: for |R| = rho
+    the sum of F(R without u) over its rho units is at least (rho - 1) F(R), since each mask that R meets is met by at
+    least rho - 1 of the rho sets R without u: it misses one only if u is the single unit of R that it retains. Hence
+    max F over rho units <= rho / (rho - 1) * max F over rho - 1 units, rounded down since F is an integer. The bound of
+    `PerturbedUnits` holds too; the smaller of the two is taken.
     """
 
     def __init__(self, masks: Bool) -> None:
@@ -32,9 +32,9 @@ class EnumeratedUnits(PerturbedUnits):
         self._met: dict[int, npt.NDArray[np.float32]] = {}
 
     def radii(self, costs: Int64, budgets: Int64) -> Int64:
-        """int64[...]: the largest number of altered units whose damage is surely within the budget; -1 where it is < 0.
+        """int64[...]: the largest number of perturbed units whose damage is provably within the budget, or -1.
 
-        Larger and larger sets are looked at, for those alone that smaller ones leave within their budget.
+        The size of the sets grows for as long as any budget is not exceeded.
         """
         limits, each = budgets.ravel(), costs.reshape(budgets.size, len(self.masks))
         if self.disjoint or not (each.sum(axis=1) <= MOST_TOTAL).all():
@@ -49,9 +49,9 @@ class EnumeratedUnits(PerturbedUnits):
         return found.reshape(budgets.shape)
 
     def _damage(self, costs: Int64, rho: int, fewer: Int64, plain: Int64) -> Int64:
-        """At least max F over rho units, given at least that over rho - 1, and the bound of `PerturbedUnits`."""
+        """An upper bound on max F over rho units, given one over rho - 1 units and that of `PerturbedUnits`."""
         if rho < 2:
-            return plain  # exact: a single unit is charged for the masks that it is in
+            return plain  # exact: one unit is charged for the masks that it is in
         if len(self.masks) * comb(self.units, rho) > MOST_ENTRIES:
             return np.minimum(plain, fewer * rho // (rho - 1))
         worst: Int64 = (costs.astype(np.float32) @ self._meets(rho)).max(axis=1).astype(np.int64)

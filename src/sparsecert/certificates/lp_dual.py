@@ -1,31 +1,31 @@
-"""Prices of masks that bound what altered units cost, proposed by a linear program."""
+"""LP duality: prices of masks that bound the damage of perturbed units."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-SCALE = 1 << 20  # prices are whole numbers of 1 / SCALE
+SCALE = 1 << 20  # prices are integers in units of 1 / SCALE
 
 
 def proposed_prices(
     masks: npt.NDArray[np.bool_], costs: npt.NDArray[np.int64], rho: int, seconds: float
 ) -> list[int] | None:
-    """For each mask a whole number from 0 to SCALE * cost; None where the solver found none in time.
+    """An integer from 0 to SCALE * cost for each mask; None if the solver found none in time.
 
-    They are the dual values of the relaxed attack: to meet masks (each in part, at most as far as its units are
-    altered) for the most cost, altering rho units in all. Nothing is promised of them: whoever uses them checks what
-    they prove.
+    They are the dual values of the LP relaxation of the attack: meet masks of the largest total cost (each
+    fractionally, at most as much as its units are perturbed) by perturbing rho units in total. They come without a
+    guarantee: the caller checks what they prove.
     """
     from scipy.optimize import linprog
     from scipy.sparse import csr_matrix, hstack, identity, vstack
 
     count, units = masks.shape
     meets = hstack([identity(count, format="csr"), csr_matrix(-masks.astype(np.float64))], format="csr")
-    altered = csr_matrix(np.concatenate((np.zeros(count), np.ones(units)))[None])
+    perturbed = csr_matrix(np.concatenate((np.zeros(count), np.ones(units)))[None])
     solved = linprog(
         -np.pad(costs.astype(np.float64), (0, units)),
-        A_ub=vstack([meets, altered], format="csr"),
+        A_ub=vstack([meets, perturbed], format="csr"),
         b_ub=np.concatenate((np.zeros(count), [float(rho)])),
         bounds=(0, 1),
         method="highs",

@@ -1,4 +1,4 @@
-"""An attacker who alters a square patch, wherever it is put."""
+"""An adversary who perturbs a square patch at any position."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from sparsecert.errors import InputError
 
 
 class PerturbedPatch:
-    """What one altered patch of m x m pixels costs at most, wherever it is put within a height x width image: see
-    `adversary.Adversary`. masks: Bool[masks, height * width].
+    """The `Adversary` who perturbs one square patch of a height x width image. masks: Bool[masks, height * width].
 
-    Every position is looked at, so that the damage is exactly that of the worst one.
+    All positions are enumerated, so the damage is exactly that of the worst one.
     """
 
     def __init__(self, masks: Bool, height: int, width: int) -> None:
@@ -26,7 +25,7 @@ class PerturbedPatch:
             )
         self.masks, self.height, self.width = masks, height, width
         retained = masks.reshape(len(masks), height, width).cumsum(axis=1).cumsum(axis=2)
-        self._below = np.pad(retained, ((0, 0), (1, 0), (1, 0)))  # how many pixels before (y, x) each mask retains
+        self._below = np.pad(retained, ((0, 0), (1, 0), (1, 0)))  # the pixels before (y, x) that each mask retains
         self._weights: dict[int, npt.NDArray[np.float32]] = {}  # by side: `met`, transposed
 
     @property
@@ -40,8 +39,8 @@ class PerturbedPatch:
         inside = below[:, side:, side:] - below[:, :-side, side:] - below[:, side:, :-side] + below[:, :-side, :-side]
         return np.ascontiguousarray((inside > 0).reshape(len(below), prod(inside.shape[1:])).T)
 
-    def adversary(self, costs: Int64, side: int) -> Int64:
-        """int64[...]: what the worst patch of that side costs. costs: int64[..., m], at most 2**24 together."""
+    def damage(self, costs: Int64, side: int) -> Int64:
+        """int64[...]: the damage of the worst patch of that side. costs: int64[..., m], at most 2**24 in total."""
         if (costs.sum(axis=-1) > MOST_TOTAL).any():
             raise ValueError(f"costs must add up to at most {MOST_TOTAL}")
         if side not in self._weights:
@@ -50,14 +49,14 @@ class PerturbedPatch:
         return worst
 
     def radii(self, costs: Int64, budgets: Int64) -> Int64:
-        """int64[...]: the side of the largest patch whose damage is within the budget; -1 where the budget is below 0.
+        """int64[...]: the side of the largest patch whose damage is within the budget; -1 if the budget is below 0.
 
-        A patch contains every smaller one, so that the damage grows with the side.
+        A patch contains smaller ones, so the damage grows with the side.
         """
         found = np.where(budgets < 0, -1, 0)
         for side in range(1, self.most + 1):
             left = found == side - 1
             if not left.any():
                 break
-            found[left] += self.adversary(costs[left], side) <= budgets[left]
+            found[left] += self.damage(costs[left], side) <= budgets[left]
         return found

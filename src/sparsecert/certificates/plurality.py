@@ -1,7 +1,7 @@
-"""The plurality over a fixed set of masks, with a certificate that holds always: no alpha, nothing is estimated.
+"""Plurality vote of a fixed set of masks, with a deterministic certificate: no alpha, nothing is estimated.
 
-Levine & Feizi, "Deep Partition Aggregation" (ICLR 2021), for the parts of a training set; here of an input's units, and
-for masks that overlap.
+Levine & Feizi, "Deep Partition Aggregation" (ICLR 2021), for partitions of a training set; here for the units of an
+input, and for masks that may overlap.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ Ranks = npt.NDArray[np.integer]
 
 @dataclass(frozen=True)
 class ExactCertificate:
-    """The class that g returns for x, and for every x' in which at most `radius` units are altered. Always, not with
-    some probability: g is the vote of exactly these masks. It says nothing about the true label.
+    """The class that g returns for x, and for every x' with at most `radius` perturbed units. Deterministic: g is the
+    vote of exactly these masks. It says nothing about the true label.
     """
 
     label: int
@@ -54,22 +54,22 @@ def winner(counts: Int64) -> int:
 
 
 def firsts(ranks: Ranks) -> Int64:
-    """int64[m]: the class that each copy ranks first; the number of classes where it ranks all alike: no opinion."""
+    """int64[m]: the class that each copy ranks first; the number of classes if it ranks all alike (no opinion)."""
     labels: Int64 = np.where(ranks.min(axis=1) == ranks.max(axis=1), ranks.shape[1], ranks.argmin(axis=1))
     return labels
 
 
 def tallied(labels: Int64, classes: int) -> Int64:
-    """int64[classes]: the votes of each; a label of `classes` or more is a vote for nobody."""
+    """int64[classes]: the votes per class; a label of `classes` or more votes for no class."""
     return np.bincount(labels, minlength=classes)[:classes].astype(np.int64)
 
 
 def plurality(labels: Int64, classes: int, adversary: Adversary) -> ExactCertificate:
-    """The winner A of the votes, int64[m], and how many units may be altered without another class winning.
+    """The winner A of the votes, int64[m], and how many units may be perturbed without another class winning.
 
-    A class j wins in place of A only if n_A - n_j falls below 0, or to 0 where j < A, which ties favour. Of the masks
-    that retain an altered unit, one that votes for A can bring the difference down by 2 (by voting for j), one that
-    votes for j by nothing, any other by 1.
+    A class j replaces A only if n_A - n_j falls below 0, or to 0 if j < A, since ties go to the lower class. A mask
+    that retains a perturbed unit can lower the difference by 2 if it votes for A (by voting for j), by 0 if it votes
+    for j, and by 1 otherwise.
     """
     counts = tallied(labels, classes)
     label = winner(counts)
@@ -80,7 +80,7 @@ def plurality(labels: Int64, classes: int, adversary: Adversary) -> ExactCertifi
 
 
 def against(labels: Int64, leader: int, rivals: Int64) -> Int64:
-    """int64[rivals, m]: by how much a mask that retains an altered unit can bring the lead over each rival down."""
+    """int64[rivals, m]: how much a mask that retains a perturbed unit can lower the lead over each rival."""
     costs: Int64 = 1 + (labels == leader).astype(np.int64) - (labels == rivals[:, None])
     return costs
 

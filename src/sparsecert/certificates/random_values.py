@@ -1,7 +1,7 @@
-"""Certificates for units that are replaced by random other values (`schemes.RandomValues`): tight ones.
+"""Tight certificates for units that are replaced by random values (`schemes.RandomValues`).
 
 Lee, Yuan, Chang & Jaakkola, "Tight Certificates of Adversarial Robustness for Randomly Smoothed Classifiers" (NeurIPS
-2019). Their certificate is `majority`; `lead` holds the same worst case against the strongest rival as well.
+2019). Their certificate is `majority`; `lead` compares the same worst case with the strongest rival.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from sparsecert.schemes import DELTA_BITS, RandomValues, Scheme
 from sparsecert.schemes.random_values import MOST_EXACT
 
 HALF, ONE = Fraction(1, 2), 1 << DELTA_BITS
-CLOSE_TO_ONE = 1 - Fraction(1, 1 << 40)  # thresholds above this are not listed
+CLOSE_TO_ONE = 1 - Fraction(1, 1 << 40)  # larger thresholds are not listed
 
 
 def majority(interval: Interval, scheme: Scheme) -> int | None:
     """If least(p_lower) > 1/2, where least(p) is the smallest probability that an event of probability p or more at x
     can have rho units away, then g(x') = A whenever x' differs from x in at most rho units.
 
-    By Neyman & Pearson, of all (random) sets of copies of probability p at x one that takes them in falling order of
-    the likelihood ratio is the least likely at x': p_A(x') can be that small, and no smaller. By
-    `schemes.RandomValues` the ratio depends on m alone, so sets of equal m are taken, the last one in part. Fewer
-    altered units are no worse: a set that does not look at the others is among those that are compared.
+    By the Neyman-Pearson lemma, of all (randomised) sets of copies of probability p at x, the one that takes copies in
+    decreasing order of the likelihood ratio is the least likely at x': p_A(x') can be that small, and no smaller. The
+    ratio depends on m alone (see `schemes.RandomValues`), so copies are taken by m, the last group in part. Fewer
+    perturbed units are no worse: sets that ignore the other units are among those compared.
     """
     p = Fraction(interval.p_lower)
     return _largest(scheme, lambda worst: 2 * worst.least(p) > ONE)
@@ -41,11 +41,11 @@ def lead(interval: Interval, scheme: Scheme) -> int | None:
     """If least(p_lower) > most(p_upper), with least as in `majority` and most(p) = 1 - least(1 - p), then g(x') = A
     whenever x' differs from x in at most rho units.
 
-    An event of probability p or less at x has a complement of probability 1 - p or more there, so at least
+    An event of probability p or less at x has a complement of probability 1 - p or more there, hence at least
     least(1 - p) at x': most(p) is the largest probability that it can have at x'. So for every rival j
     p_j(x') <= most(p_upper) < least(p_lower) <= p_A(x'). It is tight: where p_lower + p_upper <= 1, A takes the copies
-    with the largest ratios and one rival those with the smallest, which are different copies, so that both worst cases
-    come about at once. With p_upper = 1 - p_lower this is `majority`; a smaller p_upper can only enlarge the radius.
+    with the largest ratios and one rival those with the smallest, which are different copies, so both worst cases can
+    occur at once. With p_upper = 1 - p_lower this is `majority`; a smaller p_upper can only enlarge the radius.
     It is never below that of Corollary 2 either: Theorem 1 says least(p) >= p - delta and most(p) <= p + delta.
     """
     p, rest = Fraction(interval.p_lower), 1 - Fraction(interval.p_upper)
@@ -54,12 +54,12 @@ def lead(interval: Interval, scheme: Scheme) -> int | None:
 
 @dataclass(frozen=True)
 class WorstCase:
-    """`least` for one rho, in whole numbers of 2**-128 that are never above the truth.
+    """`least` for one rho, in integer units of 2**-128, never above the true value.
 
-    least(p) is convex and made of straight pieces, one for each m: where p goes from c to c + (its probability at x),
-    least goes from d on with the slope (beta / kappa)**m, which grows as m falls. So least(p) is the largest of the
-    lines d + (p - c) * slope, and each of them alone is below it for every p. Whichever is taken, with slope and
-    intercept rounded down, the result is sound; `ends` finds the one that is the largest, but for rounding.
+    least(p) is convex and piecewise linear, with one piece per m: as p goes from c to c + (the probability of m at x),
+    least grows from d with slope (beta / kappa)**m, which increases as m decreases. So least(p) is the maximum of the
+    lines d + (p - c) * slope, and every line is a lower bound for all p. Any of them is therefore sound, with slope and
+    intercept rounded down; `ends` finds the largest, up to rounding.
     """
 
     ends: tuple[int, ...]
@@ -74,13 +74,13 @@ class WorstCase:
 
 
 def worst_case(law: list[int], scheme: RandomValues, rho: int) -> WorstCase:
-    """Of the law of m at rho altered units (`RandomValues.laws`)."""
+    """From the law of m at rho perturbed units (`RandomValues.laws`)."""
     kept, other = scheme.parts
     total = scheme.size**rho
     ends, slopes, intercepts = [], [], []
     befores = accumulate(law, initial=0), accumulate(reversed(law), initial=0)
     for m, own, before, before_there in zip(count(rho, -1), law, *befores, strict=False):
-        if not own:  # no copy of x shows this, so nothing of p lies here
+        if not own:  # no copy of x has this m
             continue
         up, down = (Fraction(other, kept) ** m).as_integer_ratio()
         ends.append(((before + own) << DELTA_BITS) // total)
@@ -90,13 +90,13 @@ def worst_case(law: list[int], scheme: RandomValues, rho: int) -> WorstCase:
 
 
 class WorstCases:
-    """The worst case for each rho up to MOST_EXACT, made once, when it is first asked for, whatever thread asks."""
+    """The worst case for each rho up to MOST_EXACT, computed once on first use; thread-safe."""
 
     def __init__(self, scheme: RandomValues) -> None:
         self.most = min(scheme.units, MOST_EXACT)
         self._made: list[WorstCase] = []
         self._more: Iterator[WorstCase] = (worst_case(law, scheme, rho) for rho, law in enumerate(scheme.laws()))
-        self._making = Lock()  # of two threads at once, one might put a smaller rho's case in a larger one's place
+        self._making = Lock()  # two threads at once might store the cases in the wrong order
 
     def __iter__(self) -> Iterator[WorstCase]:
         """For rho = 0, 1, ..., most."""
@@ -109,14 +109,13 @@ class WorstCases:
 
 @lru_cache(maxsize=64)
 def worst_cases(scheme: RandomValues) -> WorstCases:
-    """The worst cases of a scheme."""
     return WorstCases(scheme)
 
 
 def _largest(scheme: Scheme, survives: Callable[[WorstCase], bool]) -> int | None:
-    """The largest rho whose worst case is survived, since that of a larger rho is worse; None where not even 0 is."""
+    """The largest rho whose worst case survives (larger rho are worse); None if not even 0 does."""
     if not isinstance(scheme, RandomValues):
-        raise InputError(f"this theorem is of random values, not of {scheme}; use Corollary 1 or 2")
+        raise InputError(f"this theorem is for random values, not {scheme}; use Corollary 1 or 2")
     rho = -1
     for worst in worst_cases(scheme):
         if not survives(worst):
@@ -126,13 +125,13 @@ def _largest(scheme: Scheme, survives: Callable[[WorstCase], bool]) -> int | Non
 
 
 def needed(scheme: RandomValues, rho: int) -> Fraction:
-    """p_A(x) must be above this for p_A(x') > 1/2 wherever x' is at most rho units away, exactly; 1: it cannot be."""
+    """The exact threshold that p_A(x) must exceed for p_A(x') > 1/2 within rho units; 1 if that is impossible."""
     rho = whole("rho", rho, 0, MOST_EXACT)
     return _needed(next(islice(scheme.laws(), rho, None)), scheme.size**rho)
 
 
 def thresholds(scheme: RandomValues) -> Iterator[Fraction]:
-    """`needed` of 0, 1, ... up to as many units as there are, as long as it is below 1 - 2**-40."""
+    """`needed` for rho = 0, 1, ..., while it is below 1 - 2**-40."""
     for rho, law in zip(range(min(scheme.units, MOST_EXACT) + 1), scheme.laws(), strict=False):
         found = _needed(law, scheme.size**rho)
         if found >= CLOSE_TO_ONE:

@@ -1,7 +1,7 @@
-"""The run-off election over a fixed set of masks, with a certificate that holds always.
+"""Run-off election by a fixed set of masks, with a deterministic certificate.
 
 Rezaei, Banihashem, Chegini & Feizi, "Run-Off Election: Improved Provable Defense against Data Poisoning Attacks" (ICML
-2023), for the parts of a training set; Hammoudeh & Lowd, "Provable Robustness Against a Union of L0 Adversarial
+2023), for partitions of a training set; Hammoudeh & Lowd, "Provable Robustness Against a Union of L0 Adversarial
 Attacks" (AAAI 2024), for disjoint features. Here for masks that may overlap.
 """
 
@@ -21,35 +21,35 @@ if TYPE_CHECKING:
 
 
 def finalists(counts: Int64) -> tuple[int, int]:
-    """The two classes with most votes; of equal counts, the lowest-numbered comes first."""
+    """The two classes with the most votes; ties go to the lower class."""
     first, second = np.lexsort((np.arange(len(counts)), -counts))[:2].tolist()
     return first, second
 
 
 def run_off_winner(ranks: Int64) -> int:
-    """Of the two classes with most votes, the one that more copies rank above the other."""
+    """Of the two finalists, the one that more copies rank above the other."""
     lower, higher = sorted(finalists(tallied(firsts(ranks), ranks.shape[1])))
     return lower if _lead(ranks, lower, higher) >= 0 else higher
 
 
 def run_off(ranks: Int64, adversary: Adversary) -> ExactCertificate:
-    """The winner W of the run-off, and how many units may be altered without another class winning.
+    """The winner W of the run-off, and how many units may be perturbed without another class winning.
 
-    ranks: int64[m, classes], how each mask's copy ranks the classes, 0 for the one it votes for, no two alike; or all
-    alike, for a copy without an opinion. Round one: each votes for its first class, and the two classes with most votes
-    go on. Round two: each votes for whichever of the two it ranks higher. Ties favour the lower-numbered class.
+    ranks: int64[m, classes], each copy's ranking of the classes, 0 for its first choice, without ties; or all equal for
+    a copy without an opinion. Round one: each copy votes for its first choice, and the two classes with the most votes
+    advance. Round two: each copy votes for the finalist it ranks higher. Ties go to the lower class.
 
-    W loses only in one of two ways, and for each a number of units is found that surely does not suffice.
+    W can lose in two ways only; for each, we find a number of units that provably does not suffice.
 
-    1. It does not reach round two: two classes j and l both pass it in round one. Let n be the votes there. For j to
-       pass, n_W - n_j has to fall by some need_j, and for l to pass, n_W - n_l by some need_l. A mask that retains an
-       altered unit can bring the first down by what `against` says, and the sum of both by 3 if it voted for W, by
-       nothing if for j or l (what it takes from one it can only give to the other), otherwise by 1. If the damage stays
-       below need_j, or below need_l, or that to the sum below need_j + need_l, then not both pass.
-    2. It meets a rival j in round two and loses there. For that j has to be ranked above W by more copies than not,
-       where a mask that ranks W above j can bring the lead down by 2, one that ranks j above W by nothing, one without
-       an opinion by 1. And j has to be ahead of every third class l in round one, where l can only be passed at the
-       cost that `against` says. If any of these stays out of reach, then j does not win.
+    1. It does not advance: two classes j and l both overtake it in round one. Let n be the votes there. For j to
+       overtake W, n_W - n_j must fall by some need_j, and for l, n_W - n_l by some need_l. A mask that retains a
+       perturbed unit can lower n_W - n_j by what `against` says, and the sum of both by 3 if it voted for W, by 0 if
+       for j or l (what it takes from one it can only give to the other), by 1 otherwise. If the damage stays below
+       need_j, or below need_l, or that to the sum below need_j + need_l, then j and l do not both overtake W.
+    2. It loses to a rival j in round two. Then more copies must rank j above W than W above j, where a mask that ranks
+       W above j can lower the lead by 2, one that ranks j above W by 0, one without an opinion by 1. And j must be
+       ahead of every third class l in round one, which it can overtake only at the cost that `against` says. If any of
+       these is out of reach, j does not win.
     """
     classes = ranks.shape[1]
     labels = firsts(ranks)
@@ -58,7 +58,7 @@ def run_off(ranks: Int64, adversary: Adversary) -> ExactCertificate:
     radius: int | None = None
     for rival in sorted((rival for rival in range(classes) if rival != label), key=lambda rival: int(beaten[rival])):
         if radius is not None and beaten[rival] >= radius:
-            break  # nor does any after it win sooner
+            break  # the remaining rivals need at least as many units
         enough = max([int(beaten[rival]), *_overtakes(labels, counts, label, rival, adversary)])
         radius = enough if radius is None else min(radius, enough)
     assert radius is not None  # there are two classes at least
@@ -66,17 +66,17 @@ def run_off(ranks: Int64, adversary: Adversary) -> ExactCertificate:
 
 
 def _lead(ranks: Int64, one: int, other: int) -> int:
-    """How many copies rank `one` above `other`, less how many have it the other way."""
+    """The number of copies that rank `one` above `other`, less the number that do the opposite."""
     return int((ranks[:, one] < ranks[:, other]).sum() - (ranks[:, one] > ranks[:, other]).sum())
 
 
 def _passed(labels: Int64, counts: Int64, leader: int, rivals: Int64, adversary: Adversary) -> Int64:
-    """int64[rivals]: how many altered units surely do not bring each rival past the leader in round one."""
+    """int64[rivals]: a number of perturbed units with which each rival cannot overtake the leader in round one."""
     return adversary.radii(against(labels, leader, rivals), counts[leader] - counts[rivals] - (rivals < leader))
 
 
 def _beaten(ranks: Int64, label: int, adversary: Adversary) -> Int64:
-    """int64[classes]: how many altered units surely do not let each class beat the label in round two."""
+    """int64[classes]: a number of perturbed units with which each class cannot beat the label in round two."""
     above, below = ranks[:, [label]] < ranks, ranks[:, [label]] > ranks
     costs = (1 + above.astype(np.int64) - below).T
     leads = above.sum(axis=0) - below.sum(axis=0)
@@ -84,7 +84,7 @@ def _beaten(ranks: Int64, label: int, adversary: Adversary) -> Int64:
 
 
 def _overtakes(labels: Int64, counts: Int64, label: int, rival: int, adversary: Adversary) -> list[int]:
-    """Of each class but the label that is ahead of the rival: how many altered units surely do not bring it behind."""
+    """For each other class ahead of the rival: a number of perturbed units with which the rival cannot overtake it."""
     ahead = [
         other
         for other in range(len(counts))
@@ -94,7 +94,7 @@ def _overtakes(labels: Int64, counts: Int64, label: int, rival: int, adversary: 
 
 
 def _both_pass(labels: Int64, counts: Int64, label: int, adversary: Adversary, most: int) -> int:
-    """How many altered units surely do not bring two classes past the label; `most` where that is fewer."""
+    """A number of perturbed units with which no two classes can overtake the label, at most `most`."""
     rivals = np.array([rival for rival in range(len(counts)) if rival != label])
     passed = _passed(labels, counts, label, rivals, adversary)
     order = passed.argsort(kind="stable")
@@ -108,8 +108,8 @@ def _both_pass(labels: Int64, counts: Int64, label: int, adversary: Adversary, m
 
 
 def _pairs_pass(labels: Int64, counts: Int64, label: int, pairs: Int64, adversary: Adversary) -> Int64:
-    """int64[pairs]: how many altered units surely do not bring the sum of the label's leads over two classes down far
-    enough for both to pass.
+    """int64[pairs]: a number of perturbed units that cannot lower the sum of the label's leads over both classes enough
+    for both to overtake it.
     """
     costs = 1 + 2 * (labels == label).astype(np.int64) - (labels == pairs[:, :, None]).any(axis=1)
     needs = (counts[label] - counts[pairs] + (pairs > label)).sum(axis=1)

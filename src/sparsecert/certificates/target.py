@@ -1,4 +1,4 @@
-"""Certificates for those who fear one answer only: a class that must not appear, or one that must not vanish."""
+"""Certificates about one class: one that must not become the answer, or one that must stay above a threshold."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sparsecert.schemes import Scheme
 class Averted:
     """With probability at least 1 - alpha: g(x') is not `target`, for every x' at most `radius` units away.
 
-    None: not even at x itself. What the answer is instead is left open; `label` is the class that keeps ahead of it.
+    None: not even at x itself. The answer may be any other class; `label` is one that stays ahead of the target.
     """
 
     target: int
@@ -30,7 +30,7 @@ class Averted:
 class Flagged:
     """With probability at least 1 - alpha: p_label(x') > `threshold`, for every x' at most `radius` units away.
 
-    None: not even at x itself. Of inputs that are not flagged nothing is said: only the one class is protected.
+    None: not even at x itself. Nothing is certified for inputs that are not flagged.
     """
 
     label: int
@@ -41,19 +41,18 @@ class Flagged:
 def certify_averted(
     selection: Tally, estimation: Tally, scheme: Scheme, alpha: float | Fraction, target: int
 ) -> Averted:
-    """How many units may be altered without the answer becoming `target`, which must not come from the votes.
+    """How many units may be perturbed without the answer becoming `target`, which must not be chosen by the votes.
 
     A is the leader of the selection votes other than the target: fixed, as the target is, before the estimation masks
     are drawn. So each has one binomial count, p_A >= p_lower and p_target <= p_upper hold together at alpha / 2 each,
-    and while p_lower - delta > p_upper + delta the target has fewer masks than A at x' (Theorem 1 twice): it is not the
-    answer. That the rival is known spares the other classes: their votes do not matter, as they do to Corollary 2.
+    and while p_lower - delta > p_upper + delta the target has fewer masks than A at x' (Theorem 1 twice), so it is not
+    the answer. Since the rival is known, the votes of the other classes do not matter, unlike in Corollary 2.
 
-    With two classes p_target = 1 - p_A, one bound says both, and all of alpha is its own. Invalid votes count for the
-    target.
+    With two classes p_target = 1 - p_A: one bound gives both, at all of alpha. Invalid votes count for the target.
     """
     target = whole("target", target, 0, len(estimation.votes) - 1)
     if len(estimation.votes) < 2:
-        raise InputError("a classifier of one class has no other answer than the target")
+        raise InputError("a classifier with one class has no answer but the target")
     others = [(-votes, label) for label, votes in enumerate(selection.votes) if label != target]
     label = min(others)[1]
     level = corrected_alpha(alpha, scheme, estimation.total)
@@ -69,12 +68,12 @@ def certify_averted(
 def certify_flagged(
     estimation: Tally, scheme: Scheme, alpha: float | Fraction, label: int, threshold: float | Fraction = Fraction(1, 2)
 ) -> Flagged:
-    """How many units may be altered with the probability of `label` still above the threshold.
+    """How many units may be perturbed with the probability of `label` still above the threshold.
 
-    For asymmetric use, such as a detector whose alarms must not be silenced while false alarms cost little: an input is
-    flagged where p_label > threshold, and a threshold below 1/2 certifies more alarms, further. The label is given, not
-    taken from the votes, so that one Clopper-Pearson bound with all of alpha and Theorem 1 suffice:
-    p_label(x') >= p_lower - delta > threshold. An invalid vote is not a vote for it.
+    For asymmetric uses, such as a detector whose alarms must not be suppressed while false alarms cost little: an input
+    is flagged if p_label > threshold, and a threshold below 1/2 certifies more alarms at larger radii. The label is
+    given, not chosen by the votes, so one Clopper-Pearson bound at all of alpha and Theorem 1 suffice:
+    p_label(x') >= p_lower - delta > threshold. Invalid votes do not count for it.
     """
     label = whole("label", label, 0, len(estimation.votes) - 1)
     if not 0 <= threshold < 1:

@@ -1,7 +1,7 @@
-"""A class that stays among the k leading ones.
+"""Certificates that a class stays in the top k.
 
 Jia, Cao, Wang & Gong, "Certified Robustness for Top-k Predictions against Adversarial Perturbations via Randomized
-Smoothing" (ICLR 2020), asked this of Gaussian noise; here for ablation, by Theorem 1 of Levine & Feizi (2020).
+Smoothing" (ICLR 2020), for Gaussian noise; here for ablation, by Theorem 1 of Levine & Feizi (2020).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sparsecert.schemes import Scheme
 
 @dataclass(frozen=True)
 class Rivals:
-    """Of any k other classes, `count` have probabilities that add up to at most `total`."""
+    """Of any k other classes, some `count` have probabilities that add up to at most `total`."""
 
     count: int
     total: float | Fraction
@@ -28,7 +28,7 @@ class Rivals:
 @dataclass(frozen=True)
 class TopK:
     """With probability at least 1 - alpha: fewer than k other classes are as likely as `label`, for every x' at most
-    `radius` units away. None: not even at x itself. Whether `label` is the true one is not its business.
+    `radius` units away. None: not even at x itself. It says nothing about the true label.
     """
 
     label: int
@@ -37,12 +37,12 @@ class TopK:
 
 
 def top_k_radius(p_lower: float | Fraction, rivals: Rivals, scheme: Scheme) -> int | None:
-    """The largest rho with count * (p_lower - delta) > total + delta; None where there is none.
+    """The largest rho with count * (p_lower - delta) > total + delta; None if there is none.
 
-    Suppose k other classes were all at least as likely as A at x'. Then so are the `count` of them that `rivals` speaks
-    of, and together they have probability at least count * p_A(x') >= count * (p_lower - delta) there. But they are
-    one event, whose probability Theorem 1 lets grow by delta at most: to total + delta. So it cannot be. With k = 1
-    this is Corollary 2.
+    Suppose k other classes were all at least as likely as A at x'. Then so are the `count` of them in `rivals`, whose
+    total probability there is at least count * p_A(x') >= count * (p_lower - delta). But together they are one event,
+    whose probability grows by at most delta (Theorem 1), to total + delta: a contradiction. With k = 1 this is
+    Corollary 2.
     """
     return farthest_rho(scheme, (rivals.count * Fraction(p_lower) - Fraction(rivals.total)) / (rivals.count + 1))
 
@@ -50,9 +50,9 @@ def top_k_radius(p_lower: float | Fraction, rivals: Rivals, scheme: Scheme) -> i
 def certify_top_k(
     selection: Tally, estimation: Tally, scheme: Scheme, alpha: float | Fraction, k: int, label: int | None = None
 ) -> TopK:
-    """How many units may be altered with `label` (by default the leader of the selection votes) among the k leading.
+    """How many units may be perturbed with `label` (default: the leader of the selection votes) still in the top k.
 
-    A label that is given must not come from the estimation votes: the true label of a test input, say. Half of alpha
+    A given label, such as the true label of a test input, must not be chosen by the estimation votes. Half of alpha
     goes to its own probability. The other half bounds its rivals in one of two ways, chosen by the selection votes:
 
     - The k likeliest others together. Which they are is unknown but fixed, so their votes are one binomial count, at
@@ -76,11 +76,11 @@ def certify_top_k(
 
 
 def _margin(tally: Tally, label: int, k: int, count: int) -> Fraction:
-    """What these votes would leave for delta, in votes."""
+    """The margin that these votes would leave for delta, in votes."""
     return Fraction(count * tally.votes[label] - _votes(tally, label, k, count), count + 1)
 
 
 def _votes(tally: Tally, label: int, k: int, count: int) -> int:
-    """At most so many votes for the last `count` of the k strongest rivals, whatever the invalid ones mean."""
+    """An upper bound on the votes for the last `count` of the k strongest rivals, whatever the invalid votes are."""
     rivals = sorted((*tally.votes[:label], *tally.votes[label + 1 :]), reverse=True)
     return sum(rivals[k - count : k]) + tally.invalid

@@ -104,5 +104,5 @@ def attack(
         attack_dataset(
             target, chosen, data, out, budget=budget, seed=seed, limit=which, group=group, on_progress=on_progress
         )
-    click.echo(attack_report([], [summarise_attack(records.read_findings(out))], [], "terminal"))
+    click.echo(attack_report([], [summarise_attack(records.read_attack(out))], [], "terminal"))
     click.echo(f"wrote {out}")

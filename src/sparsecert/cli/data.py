@@ -32,7 +32,7 @@ def get(name: str, data_dir: str | None) -> None:
     from sparsecert.datasets import download
 
     with download_bar(name) as on_progress:
-        fetched = download.get(name, data_dir, progress=on_progress)
+        fetched = download.get(name, data_dir, on_progress=on_progress)
     click.echo(fetched.message)
 
 
@@ -75,7 +75,7 @@ def check(context: click.Context, name: str, split: str | None, workers: int | N
     """
     from sparsecert import datasets
     from sparsecert.cli.progress import files_bar
-    from sparsecert.datasets.bad_files import kept_bad_files
+    from sparsecert.datasets.bad_files import find_and_cache_bad_files
     from sparsecert.datasets.folder import FolderImages
 
     any_bad = False
@@ -86,7 +86,7 @@ def check(context: click.Context, name: str, split: str | None, workers: int | N
             raise InputError(f"{name} is no image folder; its files are checked whenever it is loaded")
         options.say_others(found)
         with files_bar(f"checking {each}") as on_progress:
-            bad = kept_bad_files(images, workers, on_progress)
+            bad = find_and_cache_bad_files(images, workers, on_progress)
         for file, reason in bad.items():
             click.echo(f"{images.root / file} {reason}")
         click.echo(f"{each}: {len(images):,} files, {len(bad):,} of them bad")

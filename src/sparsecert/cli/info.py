@@ -148,16 +148,16 @@ def _scheme(units: int, keep: int) -> None:
 
 
 def _plan(name: str, training: float, certifying: float) -> None:
-    from sparsecert.training.plans import Rates, plan_text, planned
+    from sparsecert.training.plans import Rates, find_plan, format_plan
 
-    click.echo(plan_text(planned(name), Rates(training, certifying)))
+    click.echo(format_plan(find_plan(name), Rates(training, certifying)))
 
 
 def _model(path: str) -> None:
     from sparsecert import modelfile
 
     header = modelfile.read_header(path)
-    file = {"file": str(modelfile.located(path)), "sha256": modelfile.fingerprint(path)}
+    file = {"file": str(modelfile.find_model(path)), "sha256": modelfile.fingerprint(path)}
     click.echo(json.dumps({**file, **header, **_masks(header.get("scheme"))}, indent=2))
 
 
@@ -177,7 +177,7 @@ def _machine() -> None:
     import torch
 
     from sparsecert.devices import native_precision
-    from sparsecert.modelfile import shipped
+    from sparsecert.modelfile import shipped_models
 
     click.echo(f"sparsecert {sparsecert.__version__}, Python {platform.python_version()}, torch {torch.__version__}")
     click.echo(f"numpy {numpy.__version__}, scipy {scipy.__version__}")
@@ -185,5 +185,5 @@ def _machine() -> None:
     for number in range(torch.cuda.device_count()):
         precision = native_precision(torch.device("cuda", number))
         click.echo(f"cuda:{number} {torch.cuda.get_device_name(number)}, precision auto is {precision}")
-    click.echo(f"models that ship with the package: {', '.join(shipped())}")
+    click.echo(f"models that ship with the package: {', '.join(shipped_models())}")
     click.echo("mps available" if torch.backends.mps.is_available() else "mps not available")

@@ -167,9 +167,9 @@ def load_data(name: str, split: str, data_dir: str | None, skip_bad: bool, limit
         data = datasets.load(name, split, data_dir, skip_bad, on_progress)
     say_others(data)
     if data.skipped:
-        from sparsecert.datasets.bad_files import skipped_line
+        from sparsecert.datasets.bad_files import describe_skipped
 
-        click.echo(skipped_line(data), err=True)
+        click.echo(describe_skipped(data), err=True)
     if limit is not None and limit > len(data):
         click.echo(f"--limit {limit:,} is more than {name} {split} has: all {len(data):,} inputs are taken", err=True)
     return data
@@ -191,10 +191,10 @@ def load_inputs(
 
 def say_others(data: Dataset) -> None:
     """Says how much lies beside the images of a folder, where anything does."""
-    if data.others:
-        from sparsecert.datasets.folder import others_line
+    if data.non_images:
+        from sparsecert.datasets.folder import describe_non_images
 
-        click.echo(others_line(data), err=True)
+        click.echo(describe_non_images(data), err=True)
 
 
 def chosen(limit: int | None, drawn: bool, seed: int) -> Limit:

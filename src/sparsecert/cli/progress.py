@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress
 
-    from sparsecert.training import Progress as TrainingProgress
+    from sparsecert.progress import OnProgress
+    from sparsecert.training import TrainingProgress
 
 
 def _bar(*middle: str) -> Progress:
@@ -131,7 +132,7 @@ def training_bar(name: str = "training") -> Iterator[Callable[[TrainingProgress]
 
 
 @contextmanager
-def files_bar(verb: str) -> Iterator[Callable[[int, int], None]]:
+def files_bar(verb: str) -> Iterator[OnProgress]:
     """A bar over files; yields what to tell (files done, files in all)."""
     bar = _bar("{task.fields[done]:,} of {task.fields[files]:,} files")
     task = bar.add_task(verb, total=None, done=0, files=0)
@@ -145,16 +146,16 @@ def files_bar(verb: str) -> Iterator[Callable[[int, int], None]]:
 
 
 @contextmanager
-def download_bar(name: str) -> Iterator[Callable[[int, int | None], None]]:
+def download_bar(name: str) -> Iterator[OnProgress]:
     """A bar over bytes."""
     from rich.filesize import decimal
 
     bar = _bar("{task.fields[size]}")
     task = bar.add_task(name, total=None, size="")
 
-    def on_progress(done: int, total: int | None) -> None:
+    def on_progress(done: int, total: int) -> None:
         bar.start()
-        bar.update(task, completed=done, total=total, size=decimal(done))
+        bar.update(task, completed=done, total=total or None, size=decimal(done))
 
     with _stopping(bar):
         yield on_progress

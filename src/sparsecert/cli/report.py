@@ -15,7 +15,7 @@ from sparsecert.registry import METHODS, RULES
 if TYPE_CHECKING:
     from sparsecert.records import Records
     from sparsecert.reports import AttackSummary, Gap, Summary
-    from sparsecert.reports.questions import Question
+    from sparsecert.reports.questions import RadiusQuestion
 
 FORMAT_NAMES = ["terminal", "markdown", "latex", "csv", "json"]
 
@@ -105,11 +105,11 @@ def report(
     if html is None:
         options.refuse_given(["data_dir"], "is where --html looks for the inputs it shows; give both, or leave it out")
     from sparsecert import records
-    from sparsecert.reports import FORMATS, alarm, attack_report, gaps_of, summarise, summarise_attack
+    from sparsecert.reports import FORMATS, alarm, attack_report, compute_gaps, summarise, summarise_attack
 
     kinds = {file: records.kind_of(file) for file in files}
     voted = [records.read(file) for file in files if kinds[file] != records.ATTACK]
-    found = [records.read_findings(file) for file in files if kinds[file] == records.ATTACK]
+    found = [records.read_attack(file) for file in files if kinds[file] == records.ATTACK]
     if rhos and not found:
         raise InputError("--rho is for records of attacks; certified accuracy is shown at every radius")
     for option, given in (("--alpha", alpha), ("--bound", bound), ("--predictions", predictions)):
@@ -126,13 +126,13 @@ def report(
             runs.append((votes, summarise(votes, alpha=alpha, bound=bound, predictions=predicted)))
     summaries = [summary for _, summary in runs]
     attacks = [summarise_attack(findings) for findings in found]
-    gaps = gaps_of([(votes, one) for votes, one in runs if one.kind == "certify"], found)
+    gaps = compute_gaps([(votes, one) for votes, one in runs if one.kind == "certify"], found)
     text = attack_report(summaries, attacks, gaps, form, rhos) if attacks else FORMATS[form](summaries)
     drawn = _drawn(summaries, attacks, gaps, plot) if plot else []
     if html is not None:
-        from sparsecert.reports.page import Run, write_page
+        from sparsecert.reports.page import ReportedRun, write_page
 
-        shown = [Run(votes, one, None if one.exact else predicted) for votes, one in runs]
+        shown = [ReportedRun(votes, one, None if one.exact else predicted) for votes, one in runs]
         drawn.append(
             write_page(html, shown, list(zip(found, attacks, strict=True)), gaps, rhos=rhos, data_dir=data_dir)
         )
@@ -148,18 +148,18 @@ def report(
 NOT_ASKED = "bound", "rules", "against", "predictions", "plot", "html", "data_dir", "rhos"
 
 
-def _questions(top: int | None, averts: int | None, flags: int | None, threshold: float | None) -> list[Question]:
+def _questions(top: int | None, averts: int | None, flags: int | None, threshold: float | None) -> list[RadiusQuestion]:
     """What is asked instead of the usual."""
-    from sparsecert.reports.questions import AmongTop, Averts, Flags
+    from sparsecert.reports.questions import AboveThreshold, InTopK, NeverTarget
 
     if threshold is not None and flags is None:
         raise InputError("--threshold is for --flags; give both, or leave it out")
-    asked: list[Question] = [] if top is None else [AmongTop(top)]
-    asked += [] if averts is None else [Averts(averts)]
-    return asked + ([] if flags is None else [Flags(flags, 0.5 if threshold is None else threshold)])
+    asked: list[RadiusQuestion] = [] if top is None else [InTopK(top)]
+    asked += [] if averts is None else [NeverTarget(averts)]
+    return asked + ([] if flags is None else [AboveThreshold(flags, 0.5 if threshold is None else threshold)])
 
 
-def _answer(files: tuple[str, ...], questions: list[Question], alpha: float | None, form: str) -> None:
+def _answer(files: tuple[str, ...], questions: list[RadiusQuestion], alpha: float | None, form: str) -> None:
     from sparsecert import records
     from sparsecert.reports.questions import questions_table
     from sparsecert.reports.tables import table_text

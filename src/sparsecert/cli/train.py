@@ -155,7 +155,7 @@ def train(
             raise InputError(f"--unit is for ablation, and {scheme_name} ablates nothing; leave it out")
         encoding = Grouped(encoding, blocks_of(height, width, rows, columns))
     encoding.check_scheme(scheme)
-    with training.joined(device_named(device)) as (team, own_device), training_bar() as on_progress:
+    with training.join_process_group(device_named(device)) as (processes, own_device), training_bar() as on_progress:
         model = training.train(
             data,
             recipe,
@@ -166,16 +166,16 @@ def train(
             device=own_device,
             checkpoint_seconds=checkpoint_seconds,
             half=half,
-            team=team,
+            processes=processes,
             workers=workers,
-            on_progress=on_progress if team.leads else None,
+            on_progress=on_progress if processes.is_main else None,
         )
-    if team.leads:
+    if processes.is_main:
         click.echo(f"wrote {model}")
         records = shlex.quote(f"{out}/certify.jsonl")
         click.echo(f"next: sparsecert certify {shlex.quote(out)} --data {shlex.quote(data_name)} --out {records}")
-    if team.size > 1:
-        training.leave()
+    if processes.size > 1:
+        training.exit_process()
 
 
 TABULAR = "target", "protected", "together", "dropped", "share", "copies"

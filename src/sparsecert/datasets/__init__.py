@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 from sparsecert.datasets.dataset import SPLITS, ArrayImages, Dataset, Images
-from sparsecert.datasets.entry import DatasetEntry, Source
+from sparsecert.datasets.entry import DatasetEntry, RemoteFile
 from sparsecert.datasets.location import data_folder
 from sparsecert.errors import InputError
+from sparsecert.progress import OnProgress
 from sparsecert.registry import DATASETS
 
 __all__ = [
@@ -19,7 +19,7 @@ __all__ = [
     "Dataset",
     "DatasetEntry",
     "Images",
-    "Source",
+    "RemoteFile",
     "data_folder",
     "in_memory",
     "load",
@@ -32,13 +32,13 @@ def load(
     split: str = "test",
     data_dir: str | Path | None = None,
     skip_bad: bool = False,
-    on_progress: Callable[[int, int], None] | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Dataset:
     """One split, "train" or "test", of a data set of DATASETS or of a folder in ImageNet layout given by its path.
 
     Named data sets are looked for in `data_dir`, else in the folder that SPARSECERT_DATA names, else in `data`. With
     `skip_bad` the files of an image folder that cannot be decoded are left out and named in `skipped`; to find them
-    every file is decoded once, and `on_progress` hears of it: (files looked at, files in all).
+    every file is decoded once; `on_progress` is called with (files done, files in all).
     """
     if name in DATASETS:
         data = DATASETS[name].load(split, data_folder(data_dir))
@@ -48,9 +48,9 @@ def load(
         data = folder.load(_image_folder(name), split, name=name)
     if not skip_bad or in_memory(name):
         return data
-    from sparsecert.datasets.bad_files import without_bad
+    from sparsecert.datasets.bad_files import drop_bad_files
 
-    return without_bad(data, on_progress)
+    return drop_bad_files(data, on_progress)
 
 
 def in_memory(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Unpacking a tar file that is not trusted."""
+"""Unpacking an untrusted tar file."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from sparsecert.errors import InputError
 
 
 def unpack(archive: Path, root: str, target: Path) -> None:
-    """Extract the folder `root` of a tar file as `target`, which appears only when it is complete.
+    """Extracts the folder `root` of a tar file to `target`, which appears only once it is complete.
 
-    Nothing is ever written outside a temporary folder beside `target`: links, devices, absolute paths and paths with
-    ".." are refused, and what lies outside `root` is left out. Errors of the disk are passed on as OSError.
+    Nothing is written outside a temporary folder beside `target`: links, devices, absolute paths and paths with ".."
+    are refused, and files outside `root` are skipped. Disk errors are raised as OSError.
     """
     with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=target.parent) as temporary:
         kept = Path(temporary) / "kept"

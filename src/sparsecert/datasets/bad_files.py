@@ -1,4 +1,4 @@
-"""Which files of an image folder cannot be decoded."""
+"""Finding the files of an image folder that cannot be decoded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -18,51 +18,50 @@ import PIL
 from sparsecert.checks import whole
 from sparsecert.datasets.dataset import Dataset
 from sparsecert.datasets.folder import FolderImages
-from sparsecert.datasets.photograph import BadImage, opened
+from sparsecert.datasets.image_file import BadImage, open_rgb
 from sparsecert.datasets.workers import Workers, default_workers
 from sparsecert.errors import InputError
 from sparsecert.files import write_atomically
+from sparsecert.progress import OnProgress
 
-FILES_A_CALL = 32
-CALLS_AHEAD = 4  # of each worker
-NAMED = 3  # files of those skipped that a message names
-
-OnProgress = Callable[[int, int], None]  # (files looked at so far, files in all)
+FILES_PER_CALL = 32
+CALLS_AHEAD = 4  # per worker
+MAX_NAMED = 3  # skipped files that a message names
 
 
-def bad_files(
+def find_bad_files(
     images: FolderImages, workers: int | None = None, on_progress: OnProgress | None = None
 ) -> dict[str, str]:
-    """Every file that gives no image, by its name below `images.root`, with the reason; in the order of the files.
+    """The files that cannot be decoded, by their path below `images.root`, each with the reason; in file order.
 
-    Each file is decoded whole, by `workers` processes: as many as this process may use CPUs, at most 16, unless given;
-    0 decodes here. A file that the system cannot read (missing, no permission, a failing disk) is an InputError: it may
-    be there again tomorrow, and what is bad should not depend on the day.
+    Every file is decoded completely, by `workers` processes (default: one per available CPU, at most 16; 0 decodes in
+    this process). A file that the system cannot read (missing, no permission, a failing disk) raises an InputError: it
+    may be readable tomorrow, so it is not a bad file.
     """
     count = default_workers() if workers is None else whole("workers", workers, 0, 1_000)
     found: dict[str, str] = {}
-    looked_at = 0
-    calls = [images.files[i : i + FILES_A_CALL] for i in range(0, len(images), FILES_A_CALL)]
-    for files, bad in zip(calls, _answers(str(images.root), calls, count), strict=True):
+    done = 0
+    calls = [images.files[i : i + FILES_PER_CALL] for i in range(0, len(images), FILES_PER_CALL)]
+    for files, bad in zip(calls, _decode_all(str(images.root), calls, count), strict=True):
         found.update(bad)
-        looked_at += len(files)
+        done += len(files)
         if on_progress is not None:
-            on_progress(looked_at, len(images))
+            on_progress(done, len(images))
     return found
 
 
-def without_bad(data: Dataset, on_progress: OnProgress | None = None) -> Dataset:
-    """The data set without the files that cannot be decoded, which it names; numbered as if they had never been there.
+def drop_bad_files(data: Dataset, on_progress: OnProgress | None = None) -> Dataset:
+    """The data set without the files that cannot be decoded; `skipped` names them, and they have no index.
 
-    What was found is remembered in the user's cache folder and taken from there as long as no file's name, length or
-    time of change differs. Refuses to leave a class that has images without any.
+    The result is cached in the user's cache folder, for as long as no file's name, length or modification time
+    changes. Refuses to empty a class.
     """
     if not isinstance(data.images, FolderImages):
         return data
     images = data.images
-    bad = _recalled(images)
+    bad = _read_cache(images)
     if bad is None:
-        bad = kept_bad_files(images, on_progress=on_progress)
+        bad = find_and_cache_bad_files(images, on_progress=on_progress)
     if not bad:
         return data
     good = np.array([file not in bad for file in images.files])
@@ -77,54 +76,53 @@ def without_bad(data: Dataset, on_progress: OnProgress | None = None) -> Dataset
     return replace(data, images=left, labels=data.labels[good], skipped=tuple(bad))
 
 
-def kept_bad_files(
+def find_and_cache_bad_files(
     images: FolderImages, workers: int | None = None, on_progress: OnProgress | None = None
 ) -> dict[str, str]:
-    """As `bad_files`, and keeps what it finds for the next `without_bad` of the same files, where that can be written.
+    """Like `find_bad_files`, but caches the result for the next `drop_bad_files`, if the cache is writable.
 
-    Of files as they were before they were looked at: one that is replaced meanwhile will be looked at again.
+    The cache key is taken before decoding: a file that is replaced meanwhile will be decoded again.
     """
-    memory = _memory(images)
-    bad = bad_files(images, workers, on_progress)
+    cache = _cache_file(images)
+    bad = find_bad_files(images, workers, on_progress)
     with contextlib.suppress(InputError):
-        if memory is not None:
-            write_atomically(memory, json.dumps(bad).encode())
+        if cache is not None:
+            write_atomically(cache, json.dumps(bad).encode())
     return bad
 
 
-def skipped_line(data: Dataset) -> str:
-    """How many images were left out, and the first of them by name."""
-    names = ", ".join(data.skipped[:NAMED]) + (", ..." if len(data.skipped) > NAMED else "")
+def describe_skipped(data: Dataset) -> str:
+    """One line: how many images were skipped, and the names of the first."""
+    names = ", ".join(data.skipped[:MAX_NAMED]) + (", ..." if len(data.skipped) > MAX_NAMED else "")
     return f"skipped {len(data.skipped):,} of {len(data) + len(data.skipped):,} images that cannot be decoded: {names}"
 
 
-def look(root: str, files: Sequence[str]) -> dict[str, str]:
-    """The bad ones of these files, with the reason."""
+def decode_errors(root: str, files: Sequence[str]) -> dict[str, str]:
     bad = {}
     for file in files:
         try:
-            opened(Path(root, file))
+            open_rgb(Path(root, file))
         except BadImage as error:
             bad[file] = error.reason
     return bad
 
 
-def _answers(root: str, calls: list[tuple[str, ...]], workers: int) -> Iterator[dict[str, str]]:
+def _decode_all(root: str, calls: list[tuple[str, ...]], workers: int) -> Iterator[dict[str, str]]:
     if workers == 0:
-        yield from (look(root, files) for files in calls)
+        yield from (decode_errors(root, files) for files in calls)
         return
     with Workers(workers) as pool:
-        coming: deque[Future[dict[str, str]]] = deque()
+        pending: deque[Future[dict[str, str]]] = deque()
         for files in calls:
-            coming.append(pool.submit(look, root, files))
-            if len(coming) >= CALLS_AHEAD * workers:
-                yield coming.popleft().result()
-        while coming:
-            yield coming.popleft().result()
+            pending.append(pool.submit(decode_errors, root, files))
+            if len(pending) >= CALLS_AHEAD * workers:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
 
 
-def _memory(images: FolderImages) -> Path | None:
-    """Where what was found in exactly these files is kept; None for a user without a home."""
+def _cache_file(images: FolderImages) -> Path | None:
+    """Where the result for exactly these files is cached; None for a user without a home."""
     try:
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     except RuntimeError:
@@ -133,17 +131,17 @@ def _memory(images: FolderImages) -> Path | None:
     for file in images.files:
         path = os.path.join(images.root, file)  # noqa: PTH118 (there may be a million)
         try:
-            found = os.stat(path)  # noqa: PTH116
+            stat = os.stat(path)  # noqa: PTH116
         except OSError as error:
             raise InputError(f"{path} cannot be read: {error.strerror}; restore it or load the folder again") from error
-        digest.update(f"\n{file}\0{found.st_size} {found.st_mtime_ns}".encode(errors="surrogateescape"))
+        digest.update(f"\n{file}\0{stat.st_size} {stat.st_mtime_ns}".encode(errors="surrogateescape"))
     return cache / "sparsecert" / "bad-files" / f"{digest.hexdigest()}.json"
 
 
-def _recalled(images: FolderImages) -> dict[str, str] | None:
-    memory = _memory(images)
+def _read_cache(images: FolderImages) -> dict[str, str] | None:
+    cache = _cache_file(images)
     try:
-        found: dict[str, str] | None = None if memory is None else json.loads(memory.read_bytes())
+        bad: dict[str, str] | None = None if cache is None else json.loads(cache.read_bytes())
     except (OSError, ValueError):
         return None
-    return found
+    return bad

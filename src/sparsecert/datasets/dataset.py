@@ -1,4 +1,4 @@
-"""What every data set is: images as bytes, labels, class names and the normalization of its training set."""
+"""A data set: images as bytes, labels, class names and channel statistics of its training set."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsecert.counts import Int64
 from sparsecert.errors import InputError
 from sparsecert.inputs import draw, space
 
 SPLITS = ("train", "test")
+
+Indices = Sequence[int] | Int64
 
 
 class Images(Protocol):
@@ -26,11 +29,11 @@ class Images(Protocol):
 
     def __len__(self) -> int: ...
 
-    def batch(self, indices: Sequence[int] | NDArray[np.int64]) -> NDArray[np.uint8]:
+    def batch(self, indices: Indices) -> NDArray[np.uint8]:
         """The images at `indices`, in that order, as a fresh uint8 array [b, c, h, w]."""
 
     def fingerprint(self) -> str:
-        """A SHA-256 in hexadecimal that changes when the images or their order change."""
+        """A hex SHA-256 that changes when the images or their order change."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,18 +50,15 @@ class ArrayImages:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Channels, height and width of every image."""
         return self.pixels.shape[1:]
 
     def __len__(self) -> int:
         return len(self.pixels)
 
-    def batch(self, indices: Sequence[int] | NDArray[np.int64]) -> NDArray[np.uint8]:
-        """The images at `indices`, in that order, as a fresh uint8 array [b, c, h, w]."""
-        return self.pixels[checked_indices(indices, len(self))]
+    def batch(self, indices: Indices) -> NDArray[np.uint8]:
+        return self.pixels[check_indices(indices, len(self))]
 
     def fingerprint(self) -> str:
-        """SHA-256 over the shape and every byte."""
         digest = hashlib.sha256(repr(tuple(map(int, self.pixels.shape))).encode())
         digest.update(np.ascontiguousarray(self.pixels).data)
         return digest.hexdigest()
@@ -68,21 +68,21 @@ class ArrayImages:
 class Dataset:
     """One split of a data set of images: the `Inputs` of a run.
 
-    Guarantees: one int64 label per image, every label within `classes`, and one mean and one standard deviation per
-    channel. `mean` and `std` are those of the training split, on the [0, 1] scale, whichever split this is. `skipped`
-    names the files that were left out because they cannot be decoded; they have no number here. `others` names what
-    lies in an image folder and is not taken for an image; hidden files are not among them.
+    Guarantees one int64 label per image, every label within `classes`, and one mean and standard deviation per channel.
+    `mean` and `std` are those of the training split, on the [0, 1] scale, whichever split this is. `skipped` names the
+    files that were left out because they cannot be decoded; they have no index. `non_images` names the other entries of
+    an image folder, hidden files excepted.
     """
 
     name: str
     split: str
     images: Images
-    labels: NDArray[np.int64]
+    labels: Int64
     classes: tuple[str, ...]
     mean: tuple[float, ...]
     std: tuple[float, ...]
     skipped: tuple[str, ...] = ()
-    others: tuple[str, ...] = ()
+    non_images: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.labels.dtype != np.int64 or self.labels.ndim != 1:
@@ -101,7 +101,7 @@ class Dataset:
         return len(self.labels)
 
     def fingerprint(self) -> str:
-        """SHA-256 over the images' fingerprint and the labels; equal on every machine for equal data. Computed once."""
+        """SHA-256 of the images' fingerprint and the labels; equal on every machine for equal data. Computed once."""
         return self._fingerprint
 
     @cached_property
@@ -124,17 +124,17 @@ class Dataset:
     def facts(self) -> dict[str, Any]:
         return {"skipped": len(self.skipped)} if self.skipped else {}
 
-    def spaced(self, limit: int | None) -> NDArray[np.int64]:
+    def spaced_indices(self, limit: int | None) -> NDArray[np.int64]:
         """Indices of `limit` evenly spaced inputs; all of them when None or >= n."""
         return space(len(self), limit)
 
-    def drawn(self, limit: int, seed: int) -> NDArray[np.int64]:
+    def random_indices(self, limit: int, seed: int) -> NDArray[np.int64]:
         """Indices, in order, of `limit` inputs drawn without replacement, every subset being as likely."""
         return draw(len(self), limit, seed)
 
 
-def checked_indices(indices: Sequence[int] | NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """`indices` as an int64 array, every one of them in 0..count-1."""
+def check_indices(indices: Indices, count: int) -> Int64:
+    """`indices` as an int64 array, each in 0..count-1."""
     array = np.asarray(indices, dtype=np.int64)
     if array.size and not (array.min() >= 0 and array.max() < count):
         raise InputError(f"indices must be between 0 and {count - 1}, got {array.min()} to {array.max()}")
@@ -142,6 +142,5 @@ def checked_indices(indices: Sequence[int] | NDArray[np.int64], count: int) -> N
 
 
 def check_split(split: str) -> None:
-    """Refuse a split that no data set has."""
     if split not in SPLITS:
         raise InputError(f"split must be one of {', '.join(SPLITS)}, got {split!r}")

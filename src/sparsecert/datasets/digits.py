@@ -1,4 +1,4 @@
-"""The UCI handwritten digits, 8 x 8: the data set that ships inside the package."""
+"""The UCI handwritten digits, 8 x 8, which ship with the package."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STD = (0.37538,)
 
 
 def load(split: str) -> Dataset:
-    """The first 1,297 images ("train") or the last 500 ("test"); needs no data folder and no network."""
+    """The first 1,297 images ("train") or the last 500 ("test"); needs no download."""
     check_split(split)
     images = idx.read(FOLDER / "digits-images-idx3-ubyte.gz", 3, "reinstall sparsecert")
     labels = idx.read(FOLDER / "digits-labels-idx1-ubyte.gz", 1, "reinstall sparsecert")

@@ -1,4 +1,4 @@
-"""What is registered of a data set: how it is loaded, where it comes from, and how models of it are trained."""
+"""A registered data set: how to load it, where it comes from, and how to train models on it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from sparsecert.datasets.dataset import SPLITS, Dataset
 
 
 @dataclass(frozen=True)
-class Source:
-    """One file to fetch: its address, its checksum, and where it goes, relative to the data folder.
+class RemoteFile:
+    """One file to download: its URL, its checksum, and its `path` below the data folder.
 
-    `path` is where the file itself goes. For a tar archive, `archive_root` is the folder inside it that is kept, and
-    `unpacked` is where that folder goes; for a plain file both are empty.
+    For a tar archive, `archive_root` is the folder inside it to extract and `unpacked` is where that goes; for a plain
+    file both are empty.
     """
 
     url: str
@@ -28,15 +28,15 @@ class Source:
 class DatasetEntry:
     """A data set that is loaded by name.
 
-    load: one split, from the folder of data sets. recipe: how models of it are trained, unless another is asked for.
-    sources: what `sparsecert data get` downloads; where there are none, `obtain` says how to get it, unless it ships
-    with the package. folder: where its image files lie in the folder of data sets; empty if it is held in memory.
+    load: one split, from the folder of data sets. recipe: the default training recipe. sources: what `sparsecert data
+    get` downloads; without any, `obtain` says how to get it, unless it ships with the package. folder: where its image
+    files are in the folder of data sets; empty if it is held in memory.
     """
 
     load: Callable[[str, Path], Dataset]
     splits: tuple[str, ...] = SPLITS
     recipe: str = "paper-imagenet"
-    sources: tuple[Source, ...] = ()
+    sources: tuple[RemoteFile, ...] = ()
     obtain: str = "see its own documentation"
     ships: bool = False
     folder: str = ""

@@ -1,10 +1,9 @@
-"""Images in the ImageNet layout: ROOT/{train,val}/<class>/<image>, decoded when they are asked for."""
+"""Image folders in the ImageNet layout: ROOT/{train,val}/<class>/<image>, decoded on demand."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +11,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsecert.datasets.dataset import Dataset, check_split, checked_indices
-from sparsecert.datasets.views import CentreCrop, RandomCrop, View, decoded
+from sparsecert.datasets.dataset import Dataset, Indices, check_indices, check_split
+from sparsecert.datasets.views import CentreCrop, RandomCrop, View, load_view
 from sparsecert.datasets.workers import default_workers
 from sparsecert.errors import InputError
 
@@ -22,13 +21,13 @@ SPLIT_FOLDERS = {"train": ("train",), "test": ("val", "test")}
 LAYOUT = "{train,val}/<class folder>/<image>.JPEG"
 MEAN = (0.485, 0.456, 0.406)
 STD = (0.229, 0.224, 0.225)
-HASHED_WHOLE = 1024  # files of a data set whose every byte its fingerprint is made of; of the others, name and length
-LISTED_AT_ONCE = 1024
+MAX_HASHED = 1024  # files whose bytes enter the fingerprint; of the others, only name and length do
+FILES_PER_TASK = 1024
 
 
 @dataclass(frozen=True)
 class FolderImages:
-    """Image files below `root`, as RGB squares of `size` pixels; nothing is kept in memory between calls."""
+    """Image files below `root`, as RGB squares of `size` pixels; nothing is cached between calls."""
 
     root: Path
     files: tuple[str, ...]
@@ -36,27 +35,26 @@ class FolderImages:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Channels, height and width of every image."""
         return (3, self.size, self.size)
 
     def __len__(self) -> int:
         return len(self.files)
 
-    def batch(self, indices: Sequence[int] | NDArray[np.int64]) -> NDArray[np.uint8]:
-        """The images at `indices`: shorter side resized to size * 256 / 224, centre cropped; as is if size x size."""
-        return self.viewed(indices, CentreCrop())
+    def batch(self, indices: Indices) -> NDArray[np.uint8]:
+        """The images at `indices`, as `CentreCrop` shows them."""
+        return self.load_views(indices, CentreCrop())
 
-    def random_crops(self, indices: Sequence[int] | NDArray[np.int64], seed: int, epoch: int) -> NDArray[np.uint8]:
-        """Random resized crops with flips; each is a function of (seed, epoch, index), whatever else is asked for."""
-        return self.viewed(indices, RandomCrop(seed, epoch))
+    def random_crops(self, indices: Indices, seed: int, epoch: int) -> NDArray[np.uint8]:
+        """Random resized crops with flips, each a function of (seed, epoch, index) alone."""
+        return self.load_views(indices, RandomCrop(seed, epoch))
 
-    def viewed(self, indices: Sequence[int] | NDArray[np.int64], view: View) -> NDArray[np.uint8]:
-        """What `view` shows of the images at `indices`, decoded by threads; `Stream` does so by processes, ahead."""
-        wanted = checked_indices(indices, len(self)).tolist()
+    def load_views(self, indices: Indices, view: View) -> NDArray[np.uint8]:
+        """`view` of the images at `indices`, decoded by threads; `Stream` decodes ahead, in processes."""
+        wanted = check_indices(indices, len(self)).tolist()
         pixels = np.empty((len(wanted), *self.shape), dtype=np.uint8)
 
         def decode(index: int) -> NDArray[np.uint8]:
-            return decoded(self.root / self.files[index], view, self.size, index)
+            return load_view(self.root / self.files[index], view, self.size, index)
 
         with ThreadPoolExecutor(default_workers()) as pool:
             for row, image in zip(pixels, pool.map(decode, wanted), strict=True):
@@ -64,33 +62,33 @@ class FolderImages:
         return pixels
 
     def fingerprint(self) -> str:
-        """SHA-256 over the image size, every file's relative path and length in order, and the bytes of 1,024 files.
+        """SHA-256 of the image size, every file's relative path and length in order, and the bytes of 1,024 files.
 
-        So it changes when a file is added, removed, renamed, or replaced by one of another length. A change that keeps
-        a file's length is noticed for certain in sets of up to 1,024 files, whose every byte is read; in a larger set,
-        when the file is one of 1,024 evenly spaced ones, those at floor(i n / 1024). It is no protection against
-        somebody who alters files on purpose. Of ImageNet's 150 GB some 0.1 GB are read.
+        It changes when a file is added, removed, renamed, or replaced by one of another length. A change that keeps the
+        length is detected in sets of up to 1,024 files, all of whose bytes are read; in a larger set, only in the
+        evenly spaced files at floor(i n / 1024). It does not protect against deliberate tampering. Of ImageNet's 150 GB
+        about 0.1 GB is read.
         """
         count = len(self.files)
-        whole = set(range(count)) if count <= HASHED_WHOLE else {i * count // HASHED_WHOLE for i in range(HASHED_WHOLE)}
+        whole = set(range(count)) if count <= MAX_HASHED else {i * count // MAX_HASHED for i in range(MAX_HASHED)}
 
-        def facts(start: int) -> list[str]:
-            indices = range(start, min(start + LISTED_AT_ONCE, count))
-            return [_fact(os.path.join(self.root, self.files[i]), i in whole) for i in indices]  # noqa: PTH118
+        def digests(start: int) -> list[str]:
+            indices = range(start, min(start + FILES_PER_TASK, count))
+            return [_length_or_digest(os.path.join(self.root, self.files[i]), i in whole) for i in indices]  # noqa: PTH118
 
         digest = hashlib.sha256(repr(self.shape).encode())
         with ThreadPoolExecutor(default_workers()) as pool:
-            found = (fact for some in pool.map(facts, range(0, count, LISTED_AT_ONCE)) for fact in some)
-            for file, fact in zip(self.files, found, strict=True):
-                digest.update(f"\n{file}\0{fact}".encode(errors="surrogateescape"))
+            found = (one for some in pool.map(digests, range(0, count, FILES_PER_TASK)) for one in some)
+            for file, one in zip(self.files, found, strict=True):
+                digest.update(f"\n{file}\0{one}".encode(errors="surrogateescape"))
         return digest.hexdigest()
 
 
 def load(root: Path, split: str, size: int = 224, name: str | None = None) -> Dataset:
     """One split of a folder: "train" reads train/, "test" reads val/ or else test/.
 
-    Classes are the sorted folder names of train/ (of the split itself when train/ is missing); files are sorted within
-    their class, so the same files give the same indices on every machine.
+    Classes are the sorted folder names of train/ (of the split itself if there is no train/); files are sorted within
+    their class, so the same files get the same indices on every machine.
     """
     check_split(split)
     if size < 1:
@@ -103,7 +101,7 @@ def load(root: Path, split: str, size: int = 224, name: str | None = None) -> Da
         raise InputError(f"{folder / unknown[0]} is a class that {root / 'train'} lacks; remove it or add it there")
     found = {label: _class_folder(folder / known) for label, known in enumerate(classes) if known in own}
     files = {label: names for label, (names, _) in found.items()}
-    others = [f"{classes[label]}/{name}" for label, (_, rest) in found.items() for name in rest]
+    non_images = [f"{classes[label]}/{name}" for label, (_, rest) in found.items() for name in rest]
     return Dataset(
         name=name or str(root),
         split=split,
@@ -112,19 +110,20 @@ def load(root: Path, split: str, size: int = 224, name: str | None = None) -> Da
         classes=classes,
         mean=MEAN,
         std=STD,
-        others=(*sorted(entry.name for entry in _entries(folder) if not entry.is_dir()), *others),
+        non_images=(*sorted(entry.name for entry in _entries(folder) if not entry.is_dir()), *non_images),
     )
 
 
-def others_line(data: Dataset) -> str:
-    """How much lies in a folder that is not taken for an image, with an example."""
-    found = f"{len(data.others):,} {'entry' if len(data.others) == 1 else 'entries'} of {data.name} {data.split}"
+def describe_non_images(data: Dataset) -> str:
+    """One line: how many entries of the folder are not images, with an example."""
+    found = (
+        f"{len(data.non_images):,} {'entry' if len(data.non_images) == 1 else 'entries'} of {data.name} {data.split}"
+    )
     ending = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
-    return f"skipped {found}, such as {data.others[0]}: an image lies in a class folder and ends in {ending}"
+    return f"skipped {found}, such as {data.non_images[0]}: images must be in a class folder and end in {ending}"
 
 
 def has_split(root: Path, split: str) -> bool:
-    """Whether the folder of this split is there."""
     return any((root / folder).is_dir() for folder in SPLIT_FOLDERS[split])
 
 
@@ -145,9 +144,9 @@ def _class_names(folder: Path) -> tuple[str, ...]:
 
 
 def _class_folder(folder: Path) -> tuple[list[str], list[str]]:
-    """The names of its images, sorted, and of what else is there.
+    """The names of its images and of its other entries, both sorted.
 
-    Refuses what bears an image's name but is no file: whoever opened a pipe would wait for ever.
+    Refuses an entry with an image's suffix that is not a file: opening a pipe would block forever.
     """
     entries = _entries(folder)
     found = [entry for entry in entries if entry.name.lower().endswith(SUFFIXES)]
@@ -155,7 +154,7 @@ def _class_folder(folder: Path) -> tuple[list[str], list[str]]:
         raise InputError(f"{folder} holds no images ({', '.join(SUFFIXES)}); remove the folder or fill it")
     for entry in found:
         if not entry.is_file():
-            raise InputError(f"{entry.path} is not a file, nor a link to one that is there; remove it or rename it")
+            raise InputError(f"{entry.path} is neither a file nor a link to one; remove or rename it")
     images = sorted(entry.name for entry in found)
     return images, sorted({entry.name for entry in entries}.difference(images))
 
@@ -168,11 +167,11 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
         raise InputError(f"{folder} cannot be listed ({error.strerror}); check its permissions") from error
 
 
-def _fact(path: str, whole: bool) -> str:
-    """The length of a file, or a hash of all that it holds."""
+def _length_or_digest(path: str, whole: bool) -> str:
+    """A file's length, or the SHA-256 of its bytes if `whole`."""
     try:
         if not whole:
-            return str(os.stat(path).st_size)  # noqa: PTH116 (a Path for each of a million files takes as long again)
+            return str(os.stat(path).st_size)  # noqa: PTH116 (a million Paths would take as long again)
         digest = hashlib.sha256()
         with open(path, "rb") as file:  # noqa: PTH123
             while block := file.read(1 << 20):

@@ -20,17 +20,17 @@ CHUNK = 1 << 20
 
 
 def read(path: Path, dimensions: int, remedy: str) -> NDArray[np.uint8]:
-    """The array in an IDX file of unsigned bytes, plain or gzip, with exactly the length that its header promises.
+    """The array in an IDX file of unsigned bytes, plain or gzipped.
 
-    Anything else, down to one byte too few or too many, is refused with the file's name and `remedy`.
+    A file that is not exactly as long as its header says is refused, with its name and `remedy`.
     """
     try:
         with path.open("rb") as raw:
             compressed = raw.read(2) == GZIP_MAGIC
         with gzip.open(path, "rb") if compressed else path.open("rb") as stream:
-            shape = _shape(stream, path, dimensions, remedy)
+            shape = _read_shape(stream, path, dimensions, remedy)
             expected = math.prod(shape)
-            data = _at_most(stream, expected + 1)
+            data = _read_at_most(stream, expected + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path} cannot be read ({error}); {remedy}") from error
     if len(data) != expected:
@@ -39,7 +39,7 @@ def read(path: Path, dimensions: int, remedy: str) -> NDArray[np.uint8]:
     return np.frombuffer(data, dtype=np.uint8).reshape(shape)
 
 
-def _shape(stream: BufferedIOBase, path: Path, dimensions: int, remedy: str) -> tuple[int, ...]:
+def _read_shape(stream: BufferedIOBase, path: Path, dimensions: int, remedy: str) -> tuple[int, ...]:
     header = stream.read(4 + 4 * dimensions)
     if not header:
         raise InputError(f"{path} is empty; {remedy}")
@@ -56,8 +56,8 @@ def _shape(stream: BufferedIOBase, path: Path, dimensions: int, remedy: str) -> 
     return shape
 
 
-def _at_most(stream: BufferedIOBase, count: int) -> bytearray:
-    # A damaged header can promise terabytes, so memory follows what the file holds and not what it promises.
+def _read_at_most(stream: BufferedIOBase, count: int) -> bytearray:
+    # A damaged header can claim terabytes, so memory grows with what is read.
     data = bytearray()
     while len(data) < count and (chunk := stream.read(min(CHUNK, count - len(data)))):
         data += chunk

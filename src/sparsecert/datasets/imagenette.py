@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sparsecert.datasets import folder
 from sparsecert.datasets.dataset import Dataset
-from sparsecert.datasets.entry import DatasetEntry, Source
+from sparsecert.datasets.entry import DatasetEntry, RemoteFile
 from sparsecert.datasets.location import not_found
 from sparsecert.registry import DATASETS
 
@@ -18,7 +18,7 @@ def load(split: str, data_dir: Path) -> Dataset:
     return folder.load(data_dir / "imagenette", split, name="imagenette")
 
 
-ARCHIVE = Source(
+ARCHIVE = RemoteFile(
     url="https://s3.amazonaws.com/fast-ai-imageclas/imagenette2-320.tgz",
     md5="3df6f0d01a2c9592104656642f5e78a3",
     path="imagenette2-320.tgz",

@@ -1,4 +1,4 @@
-"""Where data sets are looked for, and what is said when one is not there."""
+"""Where data sets are, and the error if one is missing."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ VARIABLE = "SPARSECERT_DATA"
 
 
 def data_folder(data_dir: str | Path | None = None) -> Path:
-    """The folder of data sets: `data_dir`, else the environment variable SPARSECERT_DATA, else `data` here."""
+    """The folder of data sets: `data_dir`, else the environment variable SPARSECERT_DATA, else ./data."""
     return Path(data_dir or os.environ.get(VARIABLE) or "data").expanduser()
 
 
 def not_found(name: str, data_dir: Path) -> InputError:
-    """The refusal for a data set that can be downloaded but is not under `data_dir`."""
+    """The error for a data set that can be downloaded but is not in `data_dir`."""
     return InputError(
         f"{name} was not found in {data_dir}; run `sparsecert data get {name} --data-dir {data_dir}` "
         f"or point --data-dir or {VARIABLE} at it"
     )
 
 
-def delete_and_get(name: str) -> str:
-    """The remedy for a damaged file of a data set that can be downloaded."""
+def redownload_hint(name: str) -> str:
     return f"delete it and run `sparsecert data get {name}`"

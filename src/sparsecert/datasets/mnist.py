@@ -1,4 +1,4 @@
-"""MNIST: handwritten digits, 28 x 28, from its four IDX files, and the sample of it that ships with the package."""
+"""MNIST: handwritten digits, 28 x 28, from its four IDX files, and the sample that ships with the package."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 
 from sparsecert.datasets import idx
 from sparsecert.datasets.dataset import ArrayImages, Dataset, check_split
-from sparsecert.datasets.entry import DatasetEntry, Source
-from sparsecert.datasets.location import delete_and_get, not_found
+from sparsecert.datasets.entry import DatasetEntry, RemoteFile
+from sparsecert.datasets.location import not_found, redownload_hint
 from sparsecert.errors import InputError
 from sparsecert.registry import DATASETS
 
@@ -23,12 +23,12 @@ STD = (0.30811,)
 def load(split: str, data_dir: Path) -> Dataset:
     """One split of MNIST, from the first of `MNIST/raw`, `mnist` and `data_dir` itself that holds both its files."""
     check_split(split)
-    images_path, labels_path = _locate(split, data_dir)
-    return _read("mnist", split, images_path, labels_path, delete_and_get("mnist"))
+    images_path, labels_path = _find_files(split, data_dir)
+    return _read("mnist", split, images_path, labels_path, redownload_hint("mnist"))
 
 
 def load_sample(split: str) -> Dataset:
-    """Every hundredth image of the test set, 100 in all: ships inside the package."""
+    """Every hundredth test image, 100 in all; ships with the package."""
     check_split(split)
     if split != "test":
         raise InputError("mnist-sample has test images only; for training get the whole set: sparsecert data get mnist")
@@ -56,7 +56,7 @@ def _read(name: str, split: str, images_path: Path, labels_path: Path, remedy: s
     )
 
 
-def _locate(split: str, data_dir: Path) -> tuple[Path, Path]:
+def _find_files(split: str, data_dir: Path) -> tuple[Path, Path]:
     for folder in FOLDERS:
         images = _plain_or_gzip(data_dir / folder / f"{PREFIX[split]}-images-idx3-ubyte")
         labels = _plain_or_gzip(data_dir / folder / f"{PREFIX[split]}-labels-idx1-ubyte")
@@ -76,7 +76,7 @@ FILES = {
     "t10k-labels-idx1-ubyte.gz": "ec29112dd5afa0611ce80d1b7f02629c",
 }
 MIRROR = "https://ossci-datasets.s3.amazonaws.com/mnist"
-SOURCES = tuple(Source(f"{MIRROR}/{file}", md5, f"MNIST/raw/{file}") for file, md5 in FILES.items())
+SOURCES = tuple(RemoteFile(f"{MIRROR}/{file}", md5, f"MNIST/raw/{file}") for file, md5 in FILES.items())
 DATASETS.register("mnist")(DatasetEntry(load, recipe="paper-mnist", sources=SOURCES))
 DATASETS.register("mnist-sample")(
     DatasetEntry(lambda split, _: load_sample(split), splits=("test",), recipe="paper-mnist", ships=True)

@@ -1,4 +1,4 @@
-"""The random resized crop and flip of ImageNet training, as a choice of rectangle and nothing else."""
+"""The random resized crop and flip of ImageNet training: which rectangle to take."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TRIES = 10
 
 @dataclass(frozen=True)
 class Crop:
-    """A rectangle inside an image, in pixels, and whether it is mirrored left to right."""
+    """A rectangle inside an image, in pixels, and whether to flip it left to right."""
 
     left: int
     top: int
@@ -28,7 +28,7 @@ class Crop:
 def draw(width: int, height: int, seed: int, epoch: int, index: int) -> Crop:
     """The crop of image `index` in `epoch`: a pure function of the arguments, always inside width x height.
 
-    The area is uniform in 8% to 100% of the image and the aspect ratio log-uniform in 3/4 to 4/3. After ten rectangles
+    The area is uniform in 8% to 100% of the image, the aspect ratio log-uniform in 3/4 to 4/3. After ten rectangles
     that do not fit, the largest centred one of an allowed aspect ratio is taken. Half the crops are flipped.
     """
     if seed < 0 or epoch < 0:

@@ -1,8 +1,8 @@
-"""Processes that compute beside this one, and can be ended at any moment.
+"""Worker processes that can be killed at any moment.
 
-They are started as programs of their own, not by `multiprocessing`: nothing is forked, so this process may hold a GPU
-and threads, and a script that uses them needs no `if __name__ == "__main__"`. A worker imports no torch, keeps nothing
-between two calls, and ends when this process does, however that ends.
+They are started as programs, not by `multiprocessing`: nothing is forked, so this process may hold a GPU and threads,
+and scripts need no `if __name__ == "__main__"`. A worker imports no torch, keeps no state between calls, and ends when
+this process does, for whatever reason.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from numpy.typing import NDArray
 from sparsecert.checks import whole
 from sparsecert.errors import InputError
 
-MOST = 16
-PIPE_BYTES = 1 << 20  # what Linux grants anyone: fewer reads, each of which waits for the interpreter
+MAX_WORKERS = 16
+PIPE_BYTES = 1 << 20  # what Linux grants anyone: fewer reads, each of which needs the GIL
 PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from sparsecert.datasets.workers import serve; serve()"
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
 def default_workers(sharing: int = 1) -> int:
-    """As many as this process may use CPUs, at most 16; its share where several such processes use the same CPUs."""
-    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(MOST, there // sharing))
+    """The number of available CPUs, at most 16, divided by the processes that share them."""
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(MAX_WORKERS, cpus // sharing))
 
 
 class Workers:
-    """`count` processes; each computes one call at a time. Leaving the block ends them at once, with what they do.
+    """`count` processes, each computing one call at a time. Leaving the block kills them, busy or not.
 
-    A call is a function of a module and arguments that JSON can hold, as is what it returns. What it raises is raised
-    here: an InputError with its own message, anything else as a RuntimeError that holds the worker's traceback.
+    A call is a module-level function; its arguments and result are JSON values. An InputError is raised here with its
+    message, any other exception as a RuntimeError with the worker's traceback.
     """
 
     def __init__(self, count: int) -> None:
@@ -70,7 +70,7 @@ class Workers:
     def submit(
         self, function: Callable[..., Any], *arguments: Any, into: NDArray[np.uint8] | None = None
     ) -> Future[Any]:
-        """The result of function(*arguments) in a worker; with `into`, the bytes of an array go there instead."""
+        """Calls function(*arguments) in a worker; with `into`, the returned array's bytes are received there."""
         return self._threads.submit(self._call, function, arguments, into)
 
     def _call(self, function: Callable[..., Any], arguments: tuple[Any, ...], into: NDArray[np.uint8] | None) -> Any:
@@ -90,7 +90,7 @@ class Workers:
 
 
 class _Worker:
-    """One process: calls go to its standard input, answers come from its standard output."""
+    """One process: calls go to its stdin, results come from its stdout."""
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
@@ -98,16 +98,15 @@ class _Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, **ONE_THREAD},
-            start_new_session=True,  # Ctrl-C is for this process, which then ends its workers
+            start_new_session=True,  # Ctrl-C goes to this process, which then ends its workers
         )
         self._answers = cast(BufferedReader, self.process.stdout)
-        with contextlib.suppress(ImportError, AttributeError, OSError):  # elsewhere pipes stay as small as they are
+        with contextlib.suppress(ImportError, AttributeError, OSError):  # elsewhere pipes keep their size
             import fcntl
 
             fcntl.fcntl(self._answers, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
     def call(self, function: Callable[..., Any], arguments: tuple[Any, ...], into: NDArray[np.uint8] | None) -> Any:
-        """What the function returns; its bytes where they are to go `into` an array."""
         assert self.process.stdin is not None
         try:
             call = function.__module__, function.__qualname__, arguments, into is not None
@@ -124,8 +123,9 @@ class _Worker:
                     raise EOFError
                 return into
         except (EOFError, OSError) as error:
+            reason = _exit_reason(self.process.wait())
             raise InputError(
-                f"a decoding process ended with {_ending(self.process.wait())}; if memory is short, use fewer workers"
+                f"a decoding process ended with {reason}; if memory is short, use fewer workers"
             ) from error
         if kind == "refused":
             raise InputError(value)
@@ -134,22 +134,21 @@ class _Worker:
         return value
 
     def close(self) -> None:
-        """Waits for the end of the process, and gives back its pipes."""
         assert self.process.stdin is not None
-        with contextlib.suppress(OSError):  # what was still to be sent has nobody to read it
+        with contextlib.suppress(OSError):  # nobody reads what is still buffered
             self.process.stdin.close()
         self._answers.close()
         self.process.wait()
 
 
 def serve() -> None:
-    """What a worker does: answers calls from standard input until it closes."""
+    """The worker's loop: answers calls from stdin until it closes."""
     calls, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever prints must not print between answers
+    os.dup2(2, 1)  # prints must not mix with answers
     with contextlib.suppress(BrokenPipeError):
         for line in calls:
             module, name, arguments, raw = json.loads(line)
-            kind, value = _answer(getattr(import_module(module), name), arguments)
+            kind, value = _call(getattr(import_module(module), name), arguments)
             raw = raw and kind == "value"
             answer = ("bytes", value.nbytes) if raw else (kind, value)
             answers.write(json.dumps(answer).encode() + b"\n")
@@ -158,7 +157,7 @@ def serve() -> None:
             answers.flush()
 
 
-def _answer(function: Callable[..., Any], arguments: list[Any]) -> tuple[str, Any]:
+def _call(function: Callable[..., Any], arguments: list[Any]) -> tuple[str, Any]:
     try:
         return "value", function(*arguments)
     except InputError as error:
@@ -167,5 +166,5 @@ def _answer(function: Callable[..., Any], arguments: list[Any]) -> tuple[str, An
         return "failed", traceback.format_exc()
 
 
-def _ending(code: int) -> str:
+def _exit_reason(code: int) -> str:
     return f"signal {-code}" if code < 0 else f"exit code {code}"

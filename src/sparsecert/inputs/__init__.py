@@ -50,10 +50,10 @@ class Inputs(Protocol):
     def batch(self, indices: Sequence[int] | Int64) -> npt.NDArray[Any]:
         """The inputs at `indices` as an array; `to_tensor` makes it what a model is given."""
 
-    def spaced(self, limit: int | None) -> Int64:
+    def spaced_indices(self, limit: int | None) -> Int64:
         """Indices of `limit` evenly spaced inputs; None: of all that are to be certified."""
 
-    def drawn(self, limit: int, seed: int) -> Int64:
+    def random_indices(self, limit: int, seed: int) -> Int64:
         """Indices, in order, of `limit` inputs drawn without replacement."""
 
     def fingerprint(self) -> str:

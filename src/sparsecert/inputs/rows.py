@@ -68,10 +68,10 @@ class Rows:
     def batch(self, indices: Sequence[int] | Int64) -> npt.NDArray[np.float64]:
         return self.values[np.asarray(indices, dtype=np.int64)]
 
-    def spaced(self, limit: int | None) -> Int64:
+    def spaced_indices(self, limit: int | None) -> Int64:
         return self.chosen[space(len(self.chosen), limit)]
 
-    def drawn(self, limit: int, seed: int) -> Int64:
+    def random_indices(self, limit: int, seed: int) -> Int64:
         return self.chosen[draw(len(self.chosen), limit, seed)]
 
     def fingerprint(self) -> str:

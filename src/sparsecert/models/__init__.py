@@ -1,4 +1,4 @@
-"""Models: the paper's base classifiers, built by name; each takes its input channels from the encoding."""
+"""Models: the paper's base classifiers, built by name; the encoding decides their input channels."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["MODELS", "Builder", "architecture_of", "build"]
 
 Builder = Callable[[int, int], nn.Module]  # from the channels that the encoding shows, and the classes
 
-ARCHITECTURE = "_sparsecert_architecture"  # a name that no module of a user's has
+ARCHITECTURE = "_sparsecert_architecture"  # a name that no user's module has
 
 
 def build(name: str, channels: int, classes: int, seed: int = 0) -> nn.Module:
-    """A freshly initialised model, the same for the same seed; its architecture travels with it into model files."""
+    """A freshly initialised model, determined by the seed; its architecture is saved in model files."""
     builder = MODELS[name]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -28,5 +28,5 @@ def build(name: str, channels: int, classes: int, seed: int = 0) -> nn.Module:
 
 
 def architecture_of(model: nn.Module) -> dict[str, Any] | None:
-    """What `build` needs to make this model again; None for a module that did not come from it."""
+    """The arguments of `build` for this model; None if it was not built here."""
     return getattr(model, ARCHITECTURE, None)

@@ -9,7 +9,7 @@ from sparsecert.registry import MODELS
 
 @MODELS.register("digits-cnn")
 def digits_cnn(channels: int, classes: int) -> nn.Module:
-    """The MNIST network's shape at 8 x 8: two convolutions (32x8x8, 64x4x4) and two linear layers, 0.17 M weights."""
+    """The MNIST network scaled to 8 x 8: two convolutions (32x8x8, 64x4x4) and two linear layers, 0.17 M parameters."""
     return nn.Sequential(
         nn.Conv2d(channels, 32, kernel_size=3, padding=1),
         nn.ReLU(),

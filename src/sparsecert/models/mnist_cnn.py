@@ -11,7 +11,7 @@ from sparsecert.registry import MODELS
 def mnist_cnn(channels: int, classes: int) -> nn.Module:
     """Two 4x4 convolutions of stride 2 and three linear layers, for 28 x 28 images.
 
-    Output shapes 64x14x14, 128x7x7, 6272, 500, 100, classes; the softmax is left to the loss, the vote needs none.
+    Output shapes 64x14x14, 128x7x7, 6272, 500, 100, classes; it returns logits.
     """
     return nn.Sequential(
         nn.Conv2d(channels, 64, kernel_size=4, stride=2, padding=1),

@@ -23,7 +23,7 @@ def tested(model: nn.Module, data: Dataset, recipe: PlainRecipe, device: torch.d
     """
     found: dict[str, Any] = {"split": data.split, "images": len(data), "accuracy": accuracy(model, data, device)}
     if recipe.adversarial:
-        chosen = data.spaced(ATTACKED)
+        chosen = data.spaced_indices(ATTACKED)
         under_attack = accuracy(model, data, device, chosen, recipe, seed)
         found |= {"attacked": len(chosen), "accuracy_under_attack": under_attack}
     return found

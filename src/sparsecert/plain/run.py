@@ -19,20 +19,20 @@ from sparsecert.plain.projected_gradient import projected_gradient, random_start
 from sparsecert.plain.recipes import PlainRecipe
 from sparsecert.schemes.philox import key_of
 from sparsecert.training import generator
-from sparsecert.training.run import check_same
-from sparsecert.training.schedule import Paced
+from sparsecert.training.run import check_same_run
+from sparsecert.training.schedule import StepSchedule
 from sparsecert.votes.precision import PRECISIONS
 
 ADAM_STATE = "exp_avg", "exp_avg_sq", "step"
 
 
 @dataclass(eq=False)
-class PlainRun(Paced):
+class PlainRun(StepSchedule):
     """A training run of a plain network, and the state that a checkpoint holds.
 
-    The order of an epoch and where each ascent starts depend on seed and epoch alone. As in `training.Run`, `prepare`
-    does what a step needs of the host and `take` is the step itself, reading its number, rate and eps from the device,
-    so that on a GPU it can be captured once, ascent and all, and replayed.
+    The order of an epoch and where each ascent starts depend on seed and epoch alone. As in `TrainingRun`,
+    `prepare` is the host's part of a step; `train_step` is the device's, and reads the step index, rate and eps from
+    the device, so that a GPU can capture it once, ascent and all, and replay it.
     """
 
     data: Dataset
@@ -66,7 +66,7 @@ class PlainRun(Paced):
         self.pixels = torch.from_numpy(self.data.images.pixels).to(self.device)
         self.labels = torch.from_numpy(self.data.labels).to(self.device)
         self.order = torch.zeros(len(self.data), dtype=torch.int64, device=self.device)  # of this epoch
-        self.clock = torch.zeros(1, dtype=torch.int64, device=self.device)  # the step's number, on the device
+        self.device_step = torch.zeros(1, dtype=torch.int64, device=self.device)  # the step's number, on the device
         self.sums = torch.zeros(3, device=self.device)  # loss, correct, inputs of this epoch
         self.epoch_steps = -(-len(self.data) // self.recipe.batch)
         self._ordered: int | None = None  # the epoch of the order
@@ -90,9 +90,9 @@ class PlainRun(Paced):
             if not isinstance(group["lr"], torch.Tensor):
                 group["lr"] = self.recipe.rate_at(done)
 
-    def take(self, batch: int) -> None:
+    def train_step(self, batch: int) -> None:
         """One step on `batch` images."""
-        first = self.clock % self.epoch_steps * self.recipe.batch
+        first = self.device_step % self.epoch_steps * self.recipe.batch
         chosen = self.order[first + torch.arange(batch, device=self.device)]
         labels = self.labels[chosen]
         scores = self.model(self._shown(chosen, labels))
@@ -102,7 +102,7 @@ class PlainRun(Paced):
         self.optimizer.step()
         correct = (scores.detach().argmax(dim=1) == labels).sum()
         self.sums += torch.stack((loss.detach(), correct, torch.full_like(loss, batch)))
-        self.clock += 1
+        self.device_step += 1
 
     def _shown(self, chosen: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """The images that the step trains on."""
@@ -111,13 +111,13 @@ class PlainRun(Paced):
             images = images.to(memory_format=torch.channels_last)
         if not self.recipe.adversarial:
             return images
-        starts = random_starts(self.seed, chosen, self.clock // self.epoch_steps, self.data.images.shape)
+        starts = random_starts(self.seed, chosen, self.device_step // self.epoch_steps, self.data.images.shape)
         step = self.eps * (self.recipe.ascent_step / self.recipe.eps)
         return projected_gradient(
             self.model, images, labels, starts, self.eps, step, self.recipe.ascent_steps, self.recipe.precision
         )
 
-    def seen(self) -> tuple[float, float]:
+    def metrics(self) -> tuple[float, float]:
         """Mean loss and accuracy of this epoch so far, on the images trained on; waits for the device."""
         loss, correct, inputs = self.sums.tolist()
         if not math.isfinite(loss):
@@ -139,7 +139,7 @@ class PlainRun(Paced):
         tensors, header = modelfile.read(path)
         if not {"settings", "step"} <= header.keys() or "sums" not in tensors:
             raise InputError(f"{path} is not a checkpoint of a plain network; delete it or use another --out folder")
-        check_same(path, header["settings"], self.settings())
+        check_same_run(path, header["settings"], self.settings())
         self.model.load_state_dict({k.removeprefix("model."): t for k, t in tensors.items() if k.startswith("model.")})
         for number, parameter in enumerate(self.model.parameters()):
             state = {name: tensors.get(f"adam.{number}.{name}") for name in ADAM_STATE}
@@ -147,7 +147,7 @@ class PlainRun(Paced):
                 if tensor is not None:
                     self.optimizer.state[parameter][name] = self._placed(name, tensor, parameter)
         self.step = header["step"]
-        self.clock.fill_(self.step)
+        self.device_step.fill_(self.step)
         if self.step % self.epoch_steps:  # in the middle of an epoch, of which the rest is as it would have been
             self.prepare()
             self.sums.copy_(tensors["sums"])

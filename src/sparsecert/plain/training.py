@@ -17,11 +17,11 @@ from sparsecert.plain.evaluation import tested
 from sparsecert.plain.files import save
 from sparsecert.plain.recipes import PlainRecipe
 from sparsecert.plain.run import PlainRun
-from sparsecert.training import Progress, Stop
-from sparsecert.training.cuda_graph import Captured, one_by_one
-from sparsecert.training.multi_run import TOLD_EVERY, OnProgress
-from sparsecert.training.run import CHECKPOINT_NAME, finished
-from sparsecert.training.schedule import check_between
+from sparsecert.training import Stop, TrainingProgress
+from sparsecert.training.cuda_graph import GraphedSteps, step_each
+from sparsecert.training.multi_run import PROGRESS_SECONDS, OnTrainingProgress
+from sparsecert.training.run import CHECKPOINT_NAME, is_finished
+from sparsecert.training.schedule import check_checkpoint_seconds
 
 
 def train_plain(
@@ -33,7 +33,7 @@ def train_plain(
     seed: int = 0,
     device: str | torch.device = "cpu",
     checkpoint_seconds: float = 60.0,
-    on_progress: OnProgress | None = None,
+    on_progress: OnTrainingProgress | None = None,
 ) -> Path:
     """Trains a plain network on `data` and writes OUT/model.safetensors; returns its path.
 
@@ -41,12 +41,12 @@ def train_plain(
     resumes from its checkpoint, on the CPU to the same weights; a finished one is left as it is; a folder that holds
     another run is refused.
     """
-    check_between(checkpoint_seconds)
+    check_checkpoint_seconds(checkpoint_seconds)
     if data.images.shape != test.images.shape or data.classes != test.classes:
         raise InputError(f"{test.name} has other images or classes than {data.name}, on which the network is trained")
     run, out = PlainRun(data, recipe, seed, torch.device(device)), Path(out)
     with sole_writer(out, (MODEL_NAME, CHECKPOINT_NAME)):
-        if not finished(out / MODEL_NAME, run.settings(), half=False):
+        if not is_finished(out / MODEL_NAME, run.settings(), half=False):
             run.resume(out / CHECKPOINT_NAME)
             _take_all_steps(run, out, checkpoint_seconds, on_progress)
             _save(run, test, out / MODEL_NAME)
@@ -65,7 +65,9 @@ def _save(run: PlainRun, test: Dataset, path: Path) -> None:
     save(path, run.model, run.architecture, facts)
 
 
-def _take_all_steps(run: PlainRun, out: Path, checkpoint_seconds: float, on_progress: OnProgress | None) -> None:
+def _take_all_steps(
+    run: PlainRun, out: Path, checkpoint_seconds: float, on_progress: OnTrainingProgress | None
+) -> None:
     saved = time.monotonic()
     for progress in _steps(run):
         try:
@@ -79,15 +81,15 @@ def _take_all_steps(run: PlainRun, out: Path, checkpoint_seconds: float, on_prog
             saved = time.monotonic()
 
 
-def _steps(run: PlainRun) -> Iterator[Progress]:
+def _steps(run: PlainRun) -> Iterator[TrainingProgress]:
     """Takes every remaining step; yields now and then, and at the end of each epoch."""
     take_step = Stepper(run.device)
     run.model.train()
     on_progress = time.monotonic()
     while run.step < run.steps:
         take_step(run)
-        if run.step % run.epoch_steps == 0 or time.monotonic() - on_progress >= TOLD_EVERY:
-            yield Progress(run.step, run.steps, (run.step - 1) // run.epoch_steps + 1, *run.seen())
+        if run.step % run.epoch_steps == 0 or time.monotonic() - on_progress >= PROGRESS_SECONDS:
+            yield TrainingProgress(run.step, run.steps, (run.step - 1) // run.epoch_steps + 1, *run.metrics())
             on_progress = time.monotonic()
 
 
@@ -95,7 +97,7 @@ class Stepper:
     """Takes the steps of a run: on a GPU as a captured graph, elsewhere, and where that fails, one kernel at a time."""
 
     def __init__(self, device: torch.device) -> None:
-        self.captured = Captured(device) if device.type == "cuda" else None
+        self.captured = GraphedSteps(device) if device.type == "cuda" else None
 
     def __call__(self, run: PlainRun) -> None:
         """One step."""
@@ -109,4 +111,4 @@ class Stepper:
                 reason = (str(error).splitlines() or [""])[0]
                 warnings.warn(f"a step cannot be captured here ({reason}); training goes on slower", stacklevel=2)
                 self.captured = None
-        one_by_one([run])
+        step_each([run])

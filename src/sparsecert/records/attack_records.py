@@ -1,4 +1,4 @@
-"""What an attack found for one image, as a line of its records. No torch here."""
+"""One image of an attack run, as a line of its records. No torch here."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 
-def check_attack(run: dict[str, Any]) -> None:
-    """Raises ValueError, KeyError or TypeError unless the run has the facts that findings are checked against."""
+def check_attack_run(run: dict[str, Any]) -> None:
+    """Raises ValueError, KeyError or TypeError unless the header has what attack records are checked against."""
     low, high = run["bounds"]
     counts = [*run["data"]["shape"], *([] if run["budget"] is None else [run["budget"]])]
     counts += [run["masks"]] if "rule" in run else []
@@ -19,18 +19,18 @@ def check_attack(run: dict[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class AttackRecord:
-    """One image of an attack run: its number in the data set, its true label, and the nearest image that fooled.
+    """One attacked image: its index in the data set, its true label, and the nearest adversarial image.
 
-    distance: how many pixels that image changes; 0 where the defender is wrong about the original, None where nothing
-    was found. said: the defender's answer to it, None where it abstains. The image is kept as the pixels it changes,
-    numbered row by row, and the values that each gets in all channels, so that the original with these changes is that
-    image bit for bit. failed: why the image could not be attacked, where the model gives no answer to it.
+    distance: how many pixels that image changes; 0 if the defender is wrong about the original, None if nothing was
+    found. answer: what the defender answers to it, None if it abstains. The image is stored as the pixels it changes,
+    numbered row by row, with their values in all channels: the original with these changes is that image, bit for bit.
+    failed: why the image could not be attacked, if the model gives no answer to it.
     """
 
     example: int
     true: int
     distance: int | None
-    said: int | None
+    answer: int | None
     queries: int
     evaluations: int
     seconds: float
@@ -40,33 +40,31 @@ class AttackRecord:
 
     @property
     def abstained(self) -> bool:
-        """Whether the defender was brought to abstain, which is no answer but not a wrong one either."""
-        return self.distance is not None and self.said is None
+        """Whether the attack made the defender abstain, which is no wrong answer either."""
+        return self.distance is not None and self.answer is None
 
     def to_json(self) -> str:
-        """One line; numbers in full, so that they are read back as they were."""
         line: dict[str, Any] = {"example": self.example, "true": self.true}
         if self.failed is not None:
             line |= {"failed": self.failed}
         else:
-            line |= {"distance": self.distance, "said": self.said}
+            line |= {"distance": self.distance, "said": self.answer}
             line |= {"queries": self.queries, "evaluations": self.evaluations}
             line |= {"pixels": self.pixels, "values": self.values}
         return json.dumps({**line, "seconds": self.seconds}, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> AttackRecord:
-        """The finding of a line."""
         line = json.loads(text)
         common = {key: line[key] for key in ("example", "true", "seconds")}
         if "failed" in line:
-            return cls(distance=None, said=None, queries=0, evaluations=0, failed=line["failed"], **common)
-        found = {key: line[key] for key in ("distance", "said", "queries", "evaluations")}
+            return cls(distance=None, answer=None, queries=0, evaluations=0, failed=line["failed"], **common)
+        found = {key: line[key] for key in ("distance", "queries", "evaluations")}
         values = tuple(tuple(channels) for channels in line["values"])
-        return cls(pixels=tuple(line["pixels"]), values=values, **found, **common)
+        return cls(answer=line["said"], pixels=tuple(line["pixels"]), values=values, **found, **common)
 
     def check(self, run: dict[str, Any]) -> None:
-        """Holds the finding against the facts of its run: as many changed pixels as it says, within image and bounds.
+        """Checks the record against its header: as many changed pixels as it says, inside the image and its bounds.
 
         A ValueError says what does not fit.
         """
@@ -77,10 +75,10 @@ class AttackRecord:
         for name, count in (("queries", self.queries), ("evaluations", self.evaluations)):
             if type(count) is not int or count < 1:
                 raise ValueError(f"{name} {count!r}")
-        if self.said is not None and (type(self.said) is not int or not 0 <= self.said < run["classes"]):
-            raise ValueError(f"said {self.said!r}")
-        if self.distance is not None and self.said == self.true:
-            raise ValueError(f"the defender says the true label {self.true} to what was found")
+        if self.answer is not None and (type(self.answer) is not int or not 0 <= self.answer < run["classes"]):
+            raise ValueError(f"said {self.answer!r}")
+        if self.distance is not None and self.answer == self.true:
+            raise ValueError(f"the adversarial image gets the true label {self.true}")
         self._check_pixels(run)
 
     def _check_pixels(self, run: dict[str, Any]) -> None:
@@ -91,7 +89,7 @@ class AttackRecord:
             raise ValueError(f"distance {self.distance} is beyond the budget")
         within = all(type(pixel) is int and 0 <= pixel < math.prod(places) for pixel in self.pixels)
         if not within or any(here >= after for here, after in zip(self.pixels, self.pixels[1:], strict=False)):
-            raise ValueError("changed pixels are not numbers of the image's, in order")
+            raise ValueError("changed pixels must be increasing indices within the image")
         low, high = run["bounds"]
         fits = [len(values) == channels and all(low <= value <= high for value in values) for values in self.values]
         if len(fits) != len(self.pixels) or not all(fits):

@@ -1,4 +1,4 @@
-"""How the copies of an input rank the classes, as text: what the exact certificates of a fixed set of masks need."""
+"""How each copy of an input ranks the classes, as text: all that the exact certificates need."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ import numpy.typing as npt
 
 Int16 = npt.NDArray[np.int16]
 
-DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"  # of up to 36 classes, each is one
+DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"  # one for each of up to 36 classes
 NO_OPINION = "-"  # a copy whose scores were not finite
 _VALUES = np.full(256, -1, dtype=np.int16)
 _VALUES[np.frombuffer(DIGITS.encode(), dtype=np.uint8)] = np.arange(len(DIGITS))
 
 
-def written(ranks: Int16) -> str:
-    """The classes from first to last of each mask, masks apart by a space: "021 102 -".
+def to_text(ranks: Int16) -> str:
+    """The classes from first to last for each mask, masks separated by a space: "021 102 -".
 
-    ranks: int16[masks, classes], 0 for the class with the largest score, or all 0. Of more than 36 classes each is a
-    number, with commas between.
+    ranks: int16[masks, classes], 0 for the class with the largest score, or all 0. With more than 36 classes each is a
+    number, separated by commas.
     """
-    return " ".join(map(_one, ranks))
+    return " ".join(map(_mask_to_text, ranks))
 
 
-def _one(ranks: Int16) -> str:
+def _mask_to_text(ranks: Int16) -> str:
     if not ranks.any():
         return NO_OPINION
     order = np.argsort(ranks).tolist()
     return "".join(DIGITS[label] for label in order) if len(order) <= len(DIGITS) else ",".join(map(str, order))
 
 
-def read(text: str, classes: int) -> Int16:
-    """int16[masks, classes]: the ranks that `written` wrote; refuses what is no ranking of so many classes."""
+def from_text(text: str, classes: int) -> Int16:
+    """int16[masks, classes]: the inverse of `to_text`; refuses text that does not rank that many classes."""
     masks = text.split(" ")
     opinions = np.array([mask != NO_OPINION for mask in masks])
-    order = _order([mask for mask in masks if mask != NO_OPINION], classes)
+    order = _parse_order([mask for mask in masks if mask != NO_OPINION], classes)
     if not (np.sort(order, axis=1) == np.arange(classes)).all():
         raise ValueError(f"rankings do not name each of {classes} classes once")
     ranks = np.zeros((len(masks), classes), dtype=np.int16)
@@ -45,8 +45,8 @@ def _is_number(text: str) -> bool:
     return text.isdecimal() and text.isascii() and len(text) < 6
 
 
-def _order(masks: list[str], classes: int) -> Int16:
-    """int16[masks, classes]: the classes from first to last, as they are written; -1 for what is no class."""
+def _parse_order(masks: list[str], classes: int) -> Int16:
+    """int16[masks, classes]: the classes from first to last, -1 for a character that is none."""
     if classes > len(DIGITS):
         rows = [mask.split(",") for mask in masks]
         if not all(len(row) == classes and all(map(_is_number, row)) for row in rows):

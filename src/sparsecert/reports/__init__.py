@@ -1,13 +1,12 @@
-"""Reports: records -> tables and curves. No torch here; the true label is compared with the certified one only here."""
+"""Reports: records -> tables, plots and pages. No torch here; only here are labels compared with the true ones."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
+from sparsecert.reports.attack_curves import write_attack_curves, write_gaps
 from sparsecert.reports.attack_tables import alarm, attack_report
 from sparsecert.reports.attacks import AttackSummary, summarise_attack
-from sparsecert.reports.gap import Gap, gap_of, gaps_of
+from sparsecert.reports.curves import write_curves
+from sparsecert.reports.gap import Gap, compute_gap, compute_gaps
 from sparsecert.reports.medians import certified_accuracy, median_certified_robustness
 from sparsecert.reports.summary import Summary, summarise
 from sparsecert.reports.tables import FORMATS
@@ -20,8 +19,8 @@ __all__ = [
     "alarm",
     "attack_report",
     "certified_accuracy",
-    "gap_of",
-    "gaps_of",
+    "compute_gap",
+    "compute_gaps",
     "median_certified_robustness",
     "summarise",
     "summarise_attack",
@@ -29,24 +28,3 @@ __all__ = [
     "write_curves",
     "write_gaps",
 ]
-
-
-def write_curves(summaries: Sequence[Summary], path: str | Path) -> list[Path]:
-    """Draws certified accuracy against rho to `path`, or to both path.png and path.svg when it names no format."""
-    from sparsecert.reports import curves
-
-    return curves.write_curves(summaries, path)
-
-
-def write_attack_curves(attacks: Sequence[AttackSummary], path: str | Path) -> list[Path]:
-    """Draws accuracy under attack against rho, to files as `write_curves` does."""
-    from sparsecert.reports import attack_curves
-
-    return attack_curves.write_attack_curves(attacks, path)
-
-
-def write_gaps(gaps: Sequence[Gap], attacks: Sequence[AttackSummary], path: str | Path) -> list[Path]:
-    """Draws certified accuracy, accuracy under attack and the gap between them, to files as `write_curves` does."""
-    from sparsecert.reports import attack_curves
-
-    return attack_curves.write_gaps(gaps, attacks, path)

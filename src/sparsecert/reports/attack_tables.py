@@ -1,35 +1,33 @@
-"""Attack runs as text, alone or beside the certificates they are compared with."""
+"""Attack runs as text, alone or compared with certificates."""
 
 from __future__ import annotations
 
-import csv as csv_module
-import io
-import json as json_module
+import json
 import math
 from collections.abc import Sequence
 
 from sparsecert.errors import InputError
 from sparsecert.reports.attacks import AttackSummary
 from sparsecert.reports.comparison import (
-    MOST_RHOS,
+    MAX_RHOS,
     NOT_APPLICABLE,
     Table,
-    median,
-    percent,
-    run_facts,
-    sentence,
-    shared,
-    told_apart,
+    common_settings,
+    distinct_names,
+    format_median,
+    format_percent,
+    settings_line,
+    shared_items,
 )
 from sparsecert.reports.gap import Gap
 from sparsecert.reports.summary import Summary
-from sparsecert.reports.tables import FORMATS, headline, table_text
+from sparsecert.reports.tables import FORMATS, csv_text, list_text, table_text
 
-WATCHED = "attacks that succeed within the certified radius"
+BROKEN_LABEL = "attacks that succeed within the certified radius"
 
 
-def attack_facts(summary: AttackSummary) -> dict[str, str]:
-    """What decided the numbers of one attack run, in words."""
+def attack_settings(summary: AttackSummary) -> dict[str, str]:
+    """The settings behind one attack run's numbers, in words."""
     name, *settings = summary.attack.items()
     scheme = summary.scheme or {}
     return {
@@ -41,7 +39,7 @@ def attack_facts(summary: AttackSummary) -> dict[str, str]:
         "n": NOT_APPLICABLE if summary.n is None else str(summary.n),
         "alpha": NOT_APPLICABLE if summary.alpha is None else str(summary.alpha),
         "search": _search(summary),
-        **run_facts(summary),
+        **common_settings(summary),
     }
 
 
@@ -53,26 +51,25 @@ def _search(summary: AttackSummary) -> str:
     return f"{summary.masks} masks" + ("" if summary.error is None else f" (error {summary.error})")
 
 
-def attack_results(summary: AttackSummary) -> dict[str, str]:
-    """The headline numbers of one attack run."""
-    abstained = NOT_APPLICABLE if summary.abstained is None else percent(summary.abstained)
+def attack_numbers(summary: AttackSummary) -> dict[str, str]:
+    """The headline numbers of one attack run, as text."""
+    abstained = NOT_APPLICABLE if summary.abstained is None else format_percent(summary.abstained)
     return {
-        "clean accuracy": percent(summary.clean_accuracy),
-        "median adversarial attack magnitude": magnitude(summary.median),
-        "fooled, of those answered rightly": f"{summary.successes} of {summary.right}",
+        "clean accuracy": format_percent(summary.clean_accuracy),
+        "median adversarial attack magnitude": format_magnitude(summary.median),
+        "fooled, of those classified correctly": f"{summary.successes} of {summary.right}",
         "by abstention": abstained,
-        "queries (evaluations) an image": f"{summary.mean_queries:,.0f} ({summary.mean_evaluations:,.0f})",
-        "seconds an image": f"{summary.mean_seconds:.3g}",
+        "queries (evaluations) per image": f"{summary.mean_queries:,.0f} ({summary.mean_evaluations:,.0f})",
+        "seconds per image": f"{summary.mean_seconds:.3g}",
     }
 
 
-def magnitude(value: float) -> str:
-    """A median adversarial attack magnitude."""
+def format_magnitude(value: float) -> str:
     return f"{value:g}" if math.isfinite(value) else "infinite"
 
 
 def attack_remarks(summary: AttackSummary) -> list[str]:
-    """What a reader of one run's numbers has to know besides its facts."""
+    """Caveats to one attack run's numbers."""
     found = []
     if summary.incomplete:
         found.append(f"incomplete, {summary.inputs} of {summary.expected_inputs} images are recorded")
@@ -81,83 +78,88 @@ def attack_remarks(summary: AttackSummary) -> list[str]:
     return found
 
 
-def attack_labels(summaries: Sequence[AttackSummary]) -> list[str]:
-    """A name for each attack run, no two alike: model or attack where those differ, else all that does."""
-    each = [attack_facts(summary) for summary in summaries]
+def attack_names(summaries: Sequence[AttackSummary]) -> list[str]:
+    """A unique name for each attack run: its attack or model if those differ, else all settings that do."""
+    each = [attack_settings(summary) for summary in summaries]
     for names in (["attack"], ["model"], ["model", "attack"]):
         short = [", ".join(known[name] for name in names) for known in each]
         if len(set(short)) == len(short):
             return short
-    return told_apart(each, "attack", ["attack"] * len(each), [summary.path for summary in summaries])
+    return distinct_names(each, "attack", ["attack"] * len(each), [summary.path for summary in summaries])
 
 
 def attack_table(summaries: Sequence[AttackSummary]) -> Table:
-    """One row per attack run, by its name; in what else they differ is said below."""
-    each, names = [attack_facts(summary) for summary in summaries], attack_labels(summaries)
-    common, several = shared(each), len(summaries) > 1
+    """One row per attack run; the notes list the settings in which they differ."""
+    each, names = [attack_settings(summary) for summary in summaries], attack_names(summaries)
+    common, several = shared_items(each), len(summaries) > 1
     rows = [
-        (*([name] if several else []), *attack_results(summary).values())
+        (*([name] if several else []), *attack_numbers(summary).values())
         for name, summary in zip(names, summaries, strict=True)
     ]
     notes = []
     for name, known, summary in zip(names, each, summaries, strict=True):
-        own = sentence({fact: text for fact, text in known.items() if fact not in common})
+        own = settings_line({key: text for key, text in known.items() if key not in common})
         note = "; ".join(filter(None, [own, _source(summary), *attack_remarks(summary)]))
         notes.append(f"{name}: {note}" if several else note)
-    headers = (*(["attack run"] if several else []), *attack_results(summaries[0]))
-    return Table(headers, tuple(rows), sentence(common), tuple(notes))
+    headers = (*(["attack run"] if several else []), *attack_numbers(summaries[0]))
+    return Table(headers, tuple(rows), settings_line(common), tuple(notes))
 
 
 def rho_table(summaries: Sequence[AttackSummary], rhos: Sequence[int]) -> Table:
-    """Accuracy under attack (the attack's success rate in brackets), one row per rho; those given, or what fits."""
+    """Accuracy under attack (and the attack's success rate), one row per rho: those given, or as many as fit."""
     largest = max(len(summary.accuracy_under_attack) for summary in summaries) - 1
-    shown, notes = (list(rhos), ()) if rhos else _spread(largest)
-    headers = ["accuracy under attack (success rate)"] if len(summaries) == 1 else attack_labels(summaries)
+    selected, notes = (list(rhos), ()) if rhos else _spread(largest)
+    headers = ["accuracy under attack (success rate)"] if len(summaries) == 1 else attack_names(summaries)
     rows = [
-        (str(rho), *(f"{percent(one.accuracy_at(rho))} ({percent(one.success_at(rho))})" for one in summaries))
-        for rho in shown
+        (
+            str(rho),
+            *(f"{format_percent(one.accuracy_at(rho))} ({format_percent(one.success_at(rho))})" for one in summaries),
+        )
+        for rho in selected
     ]
     caption = (
-        "accuracy under attack by changes of up to rho pixels, abstentions counting as fooled "
-        "(the attack's success rate, of the images answered rightly as they are)"
+        "accuracy under attacks on up to rho pixels, abstentions counting as fooled "
+        "(in brackets: the success rate on images classified correctly without the attack)"
     )
     return Table(("rho", *headers), tuple(rows), caption, notes)
 
 
 def _spread(largest: int) -> tuple[list[int], tuple[str, ...]]:
-    """The rhos a table shows, evenly spread up to the largest, and the note that says what was left out."""
-    step = max(1, -(-largest // (MOST_RHOS - 1)))
-    note = f"rho: in steps of {step}, and {largest}; --rho shows others, csv and json have them all"
+    """Evenly spaced rhos up to the largest, and a note on those left out."""
+    step = max(1, -(-largest // (MAX_RHOS - 1)))
+    note = f"rho: in steps of {step}, and {largest}; choose others with --rho; csv and json list all"
     return [*range(0, largest, step), largest], (note,) if step > 1 else ()
 
 
 def gap_table(gaps: Sequence[Gap]) -> Table:
-    """Certificates against attacks, one row per pair of runs."""
+    """Certificates compared with attacks, one row per pair of runs."""
     rows = [
         (
             str(gap.certificates),
             str(gap.attack),
             str(len(gap.pairs)),
-            median(gap.median_certified),
-            magnitude(gap.median_attacked),
+            format_median(gap.median_certified),
+            format_magnitude(gap.median_attacked),
             f"{len(gap.broken)} of {gap.certified}",
             str(gap.abstained_within),
         )
         for gap in gaps
     ]
     medians = "median certified robustness", "median adversarial attack magnitude"
-    headers = "certificates", "attack", "images of both", *medians, WATCHED, "abstentions within it"
-    caption = "a certificate rules out other answers within its radius, not an abstention"
+    headers = "certificates", "attack", "images of both", *medians, BROKEN_LABEL, "abstentions within it"
+    caption = "a certificate rules out other answers within its radius, not abstentions"
     return Table(headers, tuple(rows), caption, tuple(filter(None, map(alarm, gaps))))
 
 
 def alarm(gap: Gap) -> str | None:
-    """A loud line where an attack breaks certificates; None where none does."""
+    """A warning if an attack breaks certificates; None if none does."""
     if not gap.broken:
         return None
     named = ", ".join(map(str, gap.broken[:10])) + (", ..." if len(gap.broken) > 10 else "")
-    sampled = "each certificate may fail with probability alpha, more than that is an error in one of the two"
-    exact = "an exact certificate never fails: one of the two is in error, or the model's scores depend on the batch"
+    sampled = (
+        "each certificate may fail with probability alpha; more failures than that mean that one of the two is wrong"
+    )
+    exact = "an exact certificate never fails: one of the two is wrong, or the model's scores depend on the batch"
     return (
         f"NOT SOUND: {gap.attack} changes the answer to {len(gap.broken)} of {gap.certified} certified images within "
         f"the radius that {gap.certificates} proves for them (images {named}); {exact if gap.exact else sampled}"
@@ -171,9 +173,9 @@ def attack_report(
     form: str,
     rhos: Sequence[int] = (),
 ) -> str:
-    """All of it in the format of that name: the certificates, the attacks, and the one against the other.
+    """Certificates, attacks and their comparison, in the named format.
 
-    A csv has one kind of rows, so there certificates are refused beside attacks.
+    csv has one kind of row, so it takes attacks alone.
     """
     if form == "json":
         return _json(summaries, attacks, gaps)
@@ -181,28 +183,28 @@ def attack_report(
         return _csv(summaries, attacks)
     parts = [FORMATS[form](summaries)] if summaries else []
     if form == "terminal":
-        parts += [_alone(attacks[0])] if len(attacks) == 1 else [table_text(attack_table(attacks), form)]
-        parts += [table_text(rho_table(attacks, rhos), form), *map(_in_lines, gaps)]
+        parts += [_run_text(attacks[0])] if len(attacks) == 1 else [table_text(attack_table(attacks), form)]
+        parts += [table_text(rho_table(attacks, rhos), form), *map(_gap_lines, gaps)]
     else:
         tables = [attack_table(attacks), rho_table(attacks, rhos), *([gap_table(gaps)] if gaps else [])]
         parts += [table_text(table, form) for table in tables]
     return "\n".join(parts)
 
 
-def _alone(summary: AttackSummary) -> str:
-    """One attack run as a list of its facts."""
-    lines = [*attack_results(summary).items(), *attack_facts(summary).items(), ("records", _source(summary))]
+def _run_text(summary: AttackSummary) -> str:
+    """One attack run as a list."""
+    lines = [*attack_numbers(summary).items(), *attack_settings(summary).items(), ("records", _source(summary))]
     remarks = [("note", remark) for remark in attack_remarks(summary)]
-    return headline([(name, text) for name, text in [*lines, *remarks] if text != NOT_APPLICABLE])
+    return list_text([(name, text) for name, text in [*lines, *remarks] if text != NOT_APPLICABLE])
 
 
-def _in_lines(gap: Gap) -> str:
-    """Certificates against an attack, for reading on a screen."""
+def _gap_lines(gap: Gap) -> str:
+    """Certificates compared with an attack, for a screen."""
     lines = [
         f"{gap.certificates} against {gap.attack}: {len(gap.pairs)} images of both",
-        f"median certified robustness {median(gap.median_certified)}, "
-        f"median adversarial attack magnitude {magnitude(gap.median_attacked)}",
-        f"{WATCHED}: {len(gap.broken)} of {gap.certified}",
+        f"median certified robustness {format_median(gap.median_certified)}, "
+        f"median adversarial attack magnitude {format_magnitude(gap.median_attacked)}",
+        f"{BROKEN_LABEL}: {len(gap.broken)} of {gap.certified}",
     ]
     if gap.abstained_within:
         lines.append(f"abstentions within it, which a certificate does not rule out: {gap.abstained_within}")
@@ -214,20 +216,20 @@ def _source(summary: AttackSummary) -> str:
 
 
 def _json(summaries: Sequence[Summary], attacks: Sequence[AttackSummary], gaps: Sequence[Gap]) -> str:
-    """A lone attack run as an object; otherwise lists of what there is."""
+    """A single attack run as an object; otherwise a list of each kind."""
     alone = not summaries and len(attacks) == 1
     values = {
         "certify": [summary.to_dict() for summary in summaries],
         "attack": [summary.to_dict() for summary in attacks],
         "gap": [gap.to_dict() for gap in gaps],
     }
-    return json_module.dumps(values["attack"][0] if alone else values, indent=2, allow_nan=False) + "\n"
+    return json.dumps(values["attack"][0] if alone else values, indent=2, allow_nan=False) + "\n"
 
 
 def _csv(summaries: Sequence[Summary], attacks: Sequence[AttackSummary]) -> str:
     """One row per attack run, unrounded; accuracy under attack in the columns accuracy_under_attack_0, _1, ..."""
     if summaries:
-        raise InputError("csv has one kind of rows; name certify or attack records alone, or use --format json")
+        raise InputError("csv has one kind of row; name certify or attack records alone, or use --format json")
     rhos = range(max(len(summary.accuracy_under_attack) for summary in attacks))
     rows = []
     for summary in attacks:
@@ -235,9 +237,4 @@ def _csv(summaries: Sequence[Summary], attacks: Sequence[AttackSummary]) -> str:
         settings = {f"attack_{key}": value for key, value in summary.attack.items()}
         shares = {f"accuracy_under_attack_{rho}": summary.accuracy_at(rho) for rho in rhos}
         rows.append({**plain, **settings, **shares})
-    text = io.StringIO()
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    writer = csv_module.DictWriter(text, fieldnames=names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+    return csv_text(rows)

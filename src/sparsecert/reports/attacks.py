@@ -1,4 +1,4 @@
-"""An attack run in numbers: the upper bounds beside the certificates' lower ones."""
+"""Summarising an attack run: upper bounds on robustness, where certificates are lower bounds."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from sparsecert.records import AttackRecords
 
 @dataclass(frozen=True, kw_only=True)
 class AttackSummary:
-    """An attack run's facts, and what it found for its `attacked` images.
+    """The settings of an attack run, and its results on the `attacked` images.
 
-    An image's adversarial attack magnitude is the distance of the nearest image that the defender answers wrongly or
-    not at all: 0 where it does so to the image itself, infinite where nothing was found. `accuracy_under_attack[rho]`
-    is the share of images with a larger one than rho, from 0 to the largest that was found. `failed` images, to which
-    the model gives no answer, are in none of the shares. scheme, n, alpha, masks and error are None for a model without
-    ablation; error is also None where every query asked for fresh masks. Of a fixed set, `masks` is how many there
-    are, all of which vote, and `rule` how they elect the answer; n, alpha and error are None.
+    An image's adversarial attack magnitude is the distance to the nearest image on which the defender is wrong or
+    abstains: 0 if it already is on the image itself, infinite if none was found. `accuracy_under_attack[rho]` is the
+    share of images with a magnitude above rho, for rho from 0 to the largest one found. `failed` images, to which the
+    model gives no answer, are in none of the shares. scheme, n, alpha, masks and error are None for an undefended
+    model; error is also None if every query drew fresh masks. For a fixed set, `masks` is its size (all of them vote)
+    and `rule` how they elect the answer; n, alpha and error are None.
     """
 
     path: Path
@@ -59,34 +59,34 @@ class AttackSummary:
 
     @property
     def attacked(self) -> int:
-        """The images that the shares are of."""
+        """The number of images that the shares refer to."""
         return self.inputs - self.failed
 
     @property
     def clean_accuracy(self) -> float:
-        """The share of images that the defender answers rightly as they are."""
+        """The share of unperturbed images that the defender classifies correctly."""
         return self.right / self.attacked
 
     @property
     def abstained(self) -> float | None:
-        """The share of the attack's successes in which the defender abstains; None without any."""
+        """The share of successful attacks in which the defender abstains; None without successes."""
         return self.abstentions / self.successes if self.successes else None
 
     @property
     def incomplete(self) -> bool:
-        """Whether the run has images that are not recorded yet."""
+        """Whether some of the run's images are not recorded yet."""
         return self.inputs < self.expected_inputs
 
     def accuracy_at(self, rho: int) -> float:
-        """The share of images for which no change of up to rho pixels was found that fools the defender."""
+        """The share of images on which the attack found nothing within rho pixels."""
         return self.accuracy_under_attack[min(rho, len(self.accuracy_under_attack) - 1)]
 
     def success_at(self, rho: int) -> float:
-        """The share, of the images answered rightly as they are, that a change of up to rho pixels was found for."""
+        """Of the images classified correctly without perturbation, the share fooled within rho pixels."""
         return (self.clean_accuracy - self.accuracy_at(rho)) / self.clean_accuracy if self.right else 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON; nothing is rounded. An infinite median is null."""
+        """JSON values, unrounded; an infinite median is null."""
         return {
             "records": str(self.path),
             "kind": "attack",
@@ -122,19 +122,18 @@ class AttackSummary:
         }
 
 
-def summarise_attack(findings: AttackRecords) -> AttackSummary:
-    """Summarises an attack run from its records."""
-    lines = [line for line in findings.lines if line.failed is None]
-    if not lines and len(findings.lines):
-        reason = next(iter(findings.lines)).failed
-        raise InputError(f"{findings.path} holds only images that could not be attacked, the first for: {reason}")
+def summarise_attack(records: AttackRecords) -> AttackSummary:
+    lines = [line for line in records.lines if line.failed is None]
+    if not lines and len(records.lines):
+        reason = next(iter(records.lines)).failed
+        raise InputError(f"{records.path} holds only images that could not be attacked; the first: {reason}")
     if not lines:
-        raise InputError(f"{findings.path} holds no attacked images yet; wait for the run that writes it, or start it")
+        raise InputError(f"{records.path} holds no attacked images yet; wait for the run that writes it, or start it")
     found = [line for line in lines if line.distance]
     return AttackSummary(
-        **_facts(findings),
-        inputs=len(findings.lines),
-        failed=len(findings.lines) - len(lines),
+        **_settings(records),
+        inputs=len(records.lines),
+        failed=len(records.lines) - len(lines),
         accuracy_under_attack=accuracy_under_attack([line.distance for line in lines]),
         median=median_magnitude([line.distance for line in lines]),
         right=sum(line.distance != 0 for line in lines),
@@ -147,7 +146,7 @@ def summarise_attack(findings: AttackRecords) -> AttackSummary:
 
 
 def accuracy_under_attack(distances: Sequence[int | None]) -> tuple[float, ...]:
-    """The share of images whose distance is above rho, for rho = 0, 1, ... up to the largest one; None is infinite.
+    """The share of images with distance above rho, for rho = 0, 1, ... up to the largest; None is infinite.
 
     >>> accuracy_under_attack([0, 1, 3, None])
     (0.75, 0.5, 0.5, 0.25)
@@ -160,7 +159,7 @@ def accuracy_under_attack(distances: Sequence[int | None]) -> tuple[float, ...]:
 
 
 def median_magnitude(distances: Sequence[int | None]) -> float:
-    """The median adversarial attack magnitude: the middle one, or the mean of the two; None is infinite.
+    """The median adversarial attack magnitude; None is infinite.
 
     >>> median_magnitude([0, 31, None]), median_magnitude([4, 5]), median_magnitude([4, None])
     (31.0, 4.5, inf)
@@ -168,8 +167,8 @@ def median_magnitude(distances: Sequence[int | None]) -> float:
     return median(math.inf if distance is None else float(distance) for distance in distances)
 
 
-def _facts(findings: AttackRecords) -> dict[str, Any]:
-    run, environment, path = findings.header.run, findings.header.environment, findings.path
+def _settings(records: AttackRecords) -> dict[str, Any]:
+    run, environment, path = records.header.run, records.header.environment, records.path
     try:
         return {
             "path": path,

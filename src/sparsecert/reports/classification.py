@@ -1,4 +1,4 @@
-"""Classification accuracy: how often the prediction procedure returns the true label."""
+"""Classification accuracy of the prediction procedure."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ SAME_CLASSIFIER = ("model", "sha256"), ("scheme",), ("encoding",), ("precision",
 
 @dataclass(frozen=True)
 class Classification:
-    """The answers of the exact binomial test at the report's alpha, compared with the true labels.
+    """Predictions by the exact binomial test at the report's alpha, compared with the true labels.
 
-    `accuracy` and `abstained` are shares of `inputs`; what is left was answered wrongly. `source` names the votes. Of a
-    fixed set of masks, all `n` of which vote, the answer is the winner of that vote: no test, no seed, no abstention.
+    `accuracy` and `abstained` are shares of `inputs`; the rest is misclassified. `source` names the votes. With a fixed
+    set of `n` masks the prediction is the winner of their vote: no test, no seed, no abstention.
     """
 
     source: str
@@ -34,10 +34,10 @@ class Classification:
 
 
 def classify(records: Records, scheme: Scheme, alpha: float, source: str) -> Classification:
-    """Predicts every input again from its votes; the recorded answers are not looked at."""
+    """Predicts every input again from its votes, ignoring the recorded labels."""
     run, inputs = records.header.run, len(records.lines)
     right = abstained = 0
-    for line, answer in answers(records, scheme, alpha):
+    for line, answer in predicted_labels(records, scheme, alpha):
         right, abstained = right + (answer == line.true), abstained + (answer is None)
     return Classification(
         source=source,
@@ -50,11 +50,11 @@ def classify(records: Records, scheme: Scheme, alpha: float, source: str) -> Cla
     )
 
 
-def answers(records: Records, scheme: Scheme, alpha: float) -> Iterator[tuple[Record, int | None]]:
-    """Each input with the class that its votes prove to lead; None where the procedure abstains.
+def predicted_labels(records: Records, scheme: Scheme, alpha: float) -> Iterator[tuple[Record, int | None]]:
+    """Each input with the class that its votes prove to lead; None if the procedure abstains.
 
-    Votes that were stopped by looking at them allow no test for a fixed number of votes: there the answer is the class
-    whose lead over every other is proved at the stopping time.
+    Sequential votes do not allow a test for a fixed sample size: there it is the class whose lead over every other is
+    proved at the stopping time.
     """
     run, sequential = records.header.run, is_sequential(records.header)
     for line in records.lines:
@@ -65,18 +65,18 @@ def answers(records: Records, scheme: Scheme, alpha: float) -> Iterator[tuple[Re
 
 
 def check_predictions(records: Records, predictions: Records) -> None:
-    """Refuses predictions that are not of the classifier and the data that `records` certify."""
+    """Refuses predictions of another classifier, or on other data, than `records`."""
     if predictions.header.kind != "predict":
         raise InputError(
             f"{predictions.path} holds {predictions.header.kind} records; name one of `sparsecert predict`"
         )
     if is_exact(predictions.header):
         raise InputError(
-            f"{predictions.path} holds votes by all masks of a fixed set, {records.path} by masks drawn at random; "
-            "name predictions by masks drawn at random"
+            f"{predictions.path} holds votes of a fixed set of masks, {records.path} of random masks; "
+            "name predictions with random masks"
         )
     for keys in SAME_CLASSIFIER:
-        here, there = fact(records.header.run, keys), fact(predictions.header.run, keys)
+        here, there = header_value(records.header.run, keys), header_value(predictions.header.run, keys)
         if here != there:
             name = " ".join(keys)
             raise InputError(
@@ -85,8 +85,8 @@ def check_predictions(records: Records, predictions: Records) -> None:
             )
 
 
-def fact(run: dict[str, Any], keys: tuple[str, ...]) -> object:
-    """A fact of a header, None where it has none of that name."""
+def header_value(run: dict[str, Any], keys: tuple[str, ...]) -> object:
+    """The value under nested keys; None if there is none."""
     value: object = run
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None

@@ -1,4 +1,4 @@
-"""Runs side by side, as text: what they share is said once, where they differ becomes a column."""
+"""Runs side by side, as text: shared settings are stated once, differing ones become columns."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from sparsecert.reports.attacks import AttackSummary
 from sparsecert.reports.classification import FROM_ALL_MASKS, FROM_ESTIMATION
 from sparsecert.reports.summary import Summary
 
-NOT_APPLICABLE = "-"  # predictions certify nothing; "N/A" is an answer, this is the absence of the question
-WORDS = (  # facts that need no name
+NOT_APPLICABLE = "-"  # such as a radius of predictions; the paper's "N/A" is a result
+UNNAMED = (  # settings whose values need no name
     *("data", "scheme", "encoding", "bound", "chosen", "precision", "device"),
     *("model", "attack", "budget", "search"),
 )
-UNSAID = ("rounds", 1), ("seed", 0)
-MOST_RHOS = 20
+DEFAULTS = ("rounds", 1), ("seed", 0)  # of fixed masks; not shown
+MAX_RHOS = 20
 EVERY_RHO_UP_TO = 10
 
 
 @dataclass(frozen=True)
 class Table:
-    """Cells of text under headers; below them the facts that hold for the whole table, and remarks."""
+    """Cells of text under headers; the caption applies to the whole table, notes to parts of it."""
 
     headers: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -33,8 +33,8 @@ class Table:
     notes: tuple[str, ...] = ()
 
 
-def facts(summary: Summary) -> dict[str, str]:
-    """What decided the numbers of one run, in words."""
+def run_settings(summary: Summary) -> dict[str, str]:
+    """The settings behind one run's numbers, in words."""
     certifies = summary.kind == "certify"
     return {
         "data": f"{summary.data} {summary.split}",
@@ -47,12 +47,12 @@ def facts(summary: Summary) -> dict[str, str]:
         "sampling": _sampling(summary),
         "alpha": "exact" if summary.exact else str(summary.alpha),
         "radius": "side of a patch" if summary.against == PATCHES else NOT_APPLICABLE,
-        **run_facts(summary),
+        **common_settings(summary),
     }
 
 
 def _scheme(config: dict[str, Any]) -> str:
-    """A scheme's kind and numbers; what a fixed set of masks has by default goes unsaid."""
+    """A scheme's kind and parameters, less its defaults."""
     words = [str(config["kind"])]
     for name, value in config.items():
         if name == "height":
@@ -61,7 +61,7 @@ def _scheme(config: dict[str, Any]) -> str:
             words += ["rows"] if value else []
         elif name in ("size", "seed") and value:
             words.append(f"{name} {value}")
-        elif name not in ("kind", "keep", "width") and (name, value) not in UNSAID:
+        elif name not in ("kind", "keep", "width") and (name, value) not in DEFAULTS:
             words.append(f"{value} {name}")
     return ", ".join(words)
 
@@ -72,8 +72,8 @@ def _bound(summary: Summary) -> str:
     return f"{summary.bound} ({summary.certificate})" if summary.kind == "certify" else NOT_APPLICABLE
 
 
-def run_facts(summary: Summary | AttackSummary) -> dict[str, str]:
-    """What is said of a run of any kind: its seed, its inputs and where it was computed."""
+def common_settings(summary: Summary | AttackSummary) -> dict[str, str]:
+    """The settings of a run of any kind: its seed, inputs, precision and device."""
     return {
         "seed": NOT_APPLICABLE if summary.seed is None else str(summary.seed),
         "inputs": f"{summary.inputs} of {summary.expected_inputs}" if summary.incomplete else str(summary.inputs),
@@ -84,7 +84,7 @@ def run_facts(summary: Summary | AttackSummary) -> dict[str, str]:
 
 
 def _sampling(summary: Summary) -> str:
-    """What ended the samples of an input where that was not their number."""
+    """The stopping rule of a sequential run."""
     if summary.sampling is None:
         return NOT_APPLICABLE
     asked, tolerance = summary.sampling.get("at_least"), summary.sampling.get("tolerance")
@@ -92,36 +92,36 @@ def _sampling(summary: Summary) -> str:
     return f"sequential ({ended}, {summary.mean_samples:.0f} on average)"
 
 
-def source(summary: Summary) -> str:
-    """Where one run's numbers come from."""
+def source_line(summary: Summary) -> str:
     return f"{summary.path}, model {summary.model_file} {summary.model_sha256[:8]}"
 
 
-def shared_facts(summaries: Sequence[Summary]) -> dict[str, str]:
-    """The facts that all runs have in common."""
-    return shared([facts(summary) for summary in summaries])
+def shared_settings(summaries: Sequence[Summary]) -> dict[str, str]:
+    """The settings that all runs share."""
+    return shared_items([run_settings(summary) for summary in summaries])
 
 
-def shared(each: Sequence[dict[str, str]]) -> dict[str, str]:
-    """Of the facts of several runs, those that all have in common."""
+def shared_items(each: Sequence[dict[str, str]]) -> dict[str, str]:
     if not each:
         raise InputError("summaries must hold at least one run, got none; name a records file")
     first, *others = each
     return {name: text for name, text in first.items() if all(other.get(name) == text for other in others)}
 
 
-def labels(summaries: Sequence[Summary]) -> list[str]:
-    """A name for each run, no two alike: k for a lone run, the facts in which they differ for several."""
-    each = [facts(summary) for summary in summaries]
+def run_names(summaries: Sequence[Summary]) -> list[str]:
+    """A unique name for each run: k for a single run, the settings in which they differ for several."""
+    each = [run_settings(summary) for summary in summaries]
     lone = "scheme" if each and each[0]["k"] == NOT_APPLICABLE else "k"
-    return told_apart(each, lone, [summary.kind for summary in summaries], [summary.path for summary in summaries])
+    return distinct_names(each, lone, [summary.kind for summary in summaries], [summary.path for summary in summaries])
 
 
-def told_apart(each: Sequence[dict[str, str]], lone: str, kinds: Sequence[str], paths: Sequence[Path]) -> list[str]:
-    """A name for each run by its facts, no two alike: `lone` names a lone run, the kind one with nothing of its own."""
-    common = {} if len(each) == 1 else shared(each)
-    shown = [lone] if len(each) == 1 else [name for name in each[0] if name not in common]
-    names = [sentence({name: known[name] for name in shown}) or kind for known, kind in zip(each, kinds, strict=True)]
+def distinct_names(each: Sequence[dict[str, str]], lone: str, kinds: Sequence[str], paths: Sequence[Path]) -> list[str]:
+    """A unique name for each run, from the settings in which it differs, else its kind; `lone` names a single run."""
+    common = {} if len(each) == 1 else shared_items(each)
+    keys = [lone] if len(each) == 1 else [name for name in each[0] if name not in common]
+    names = [
+        settings_line({name: known[name] for name in keys}) or kind for known, kind in zip(each, kinds, strict=True)
+    ]
     if len(set(names)) == len(names):
         return names
     by_path = [f"{name}, {path}" for name, path in zip(names, paths, strict=True)]
@@ -129,40 +129,39 @@ def told_apart(each: Sequence[dict[str, str]], lone: str, kinds: Sequence[str], 
     return [f"{name}, row {row}" if name in alike else name for row, name in enumerate(by_path, start=1)]
 
 
-def sentence(named: dict[str, str]) -> str:
-    """Facts as one line."""
+def settings_line(named: dict[str, str]) -> str:
     return ", ".join(_named(name, text) for name, text in named.items() if text != NOT_APPLICABLE)
 
 
 def results_table(summaries: Sequence[Summary]) -> Table:
-    """One row per run: where it differs from the others, its accuracy and its medians; everything else in the notes."""
-    shared = shared_facts(summaries)
-    columns = [name for name in facts(summaries[0]) if name not in shared]
+    """One row per run: the settings in which it differs, its accuracy and its medians; the rest is in the notes."""
+    shared = shared_settings(summaries)
+    columns = [name for name in run_settings(summaries[0]) if name not in shared]
     certifies = any(summary.kind == "certify" for summary in summaries)
-    measure, passes = measured_in(summaries), any(summary.exact for summary in summaries)
-    numbers = [results(summary, certifies, measure, passes) for summary in summaries]
+    measure, passes = measure_name(summaries), any(summary.exact for summary in summaries)
+    numbers = [run_numbers(summary, certifies, measure, passes) for summary in summaries]
     rows = [
-        (*(facts(summary)[name] for name in columns), *found.values())
+        (*(run_settings(summary)[name] for name in columns), *found.values())
         for summary, found in zip(summaries, numbers, strict=True)
     ]
-    notes = ["; ".join((source(summary), *remarks(summary))) for summary in summaries]
+    notes = ["; ".join((source_line(summary), *remarks(summary))) for summary in summaries]
     if len(summaries) > 1:
-        notes = [f"{name}: {note}" for name, note in zip(labels(summaries), notes, strict=True)]
-    return Table((*columns, *numbers[0]), tuple(rows), sentence(shared), tuple(notes))
+        notes = [f"{name}: {note}" for name, note in zip(run_names(summaries), notes, strict=True)]
+    return Table((*columns, *numbers[0]), tuple(rows), settings_line(shared), tuple(notes))
 
 
-def measured_in(summaries: Sequence[Summary]) -> str:
-    """What a median of these runs is of: robustness is a number of pixels, except where it is the side of a patch."""
+def measure_name(summaries: Sequence[Summary]) -> str:
+    """What the medians of these runs measure: robustness (a number of units), or the side of a patch."""
     kinds = {summary.against == PATCHES for summary in summaries if summary.kind == "certify"}
     return {frozenset({True}): "patch side", frozenset({True, False}): "robustness or patch side"}.get(
         frozenset(kinds), "robustness"
     )
 
 
-def results(summary: Summary, certifies: bool, measure: str = "robustness", passes: bool = False) -> dict[str, str]:
-    """The headline numbers of one run, in words; without the medians where no run certifies anything.
+def run_numbers(summary: Summary, certifies: bool, measure: str = "robustness", passes: bool = False) -> dict[str, str]:
+    """The headline numbers of one run, as text.
 
-    `measure` is what the medians are of (see `measured_in`); forward `passes` are shown where asked for.
+    Medians, of what `measure` names (see `measure_name`), and forward `passes` are included on request.
     """
     medians = {
         f"median certified {measure}": summary.median,
@@ -171,15 +170,19 @@ def results(summary: Summary, certifies: bool, measure: str = "robustness", pass
     }
     known = summary.kind == "certify"
     return {
-        "accuracy (abstained)": f"{percent(summary.accuracy)} ({percent(summary.abstained)})",
-        **({name: median(value) if known else NOT_APPLICABLE for name, value in medians.items()} if certifies else {}),
+        "accuracy (abstained)": f"{format_percent(summary.accuracy)} ({format_percent(summary.abstained)})",
+        **(
+            {name: format_median(value) if known else NOT_APPLICABLE for name, value in medians.items()}
+            if certifies
+            else {}
+        ),
         **({"forward passes per input": f"{summary.mean_samples:g}"} if passes else {}),
         "seconds per input": f"{summary.mean_seconds:.3g}",
     }
 
 
 def remarks(summary: Summary) -> list[str]:
-    """What a reader of one run's numbers has to know besides its facts."""
+    """Caveats to one run's numbers."""
     found = []
     if summary.shard is not None:
         found.append(f"shard {summary.shard} of the run")
@@ -190,74 +193,75 @@ def remarks(summary: Summary) -> list[str]:
         found.append(f"incomplete, {summary.inputs} of {summary.expected_inputs} inputs are recorded")
     if summary.recertified and summary.exact:
         run = " against ".join(filter(None, [summary.run_bound, summary.run_against]))
-        found.append(f"derived again from the recorded rankings; the run itself used {run}")
+        found.append(f"recomputed from the recorded rankings; the run itself used {run}")
     elif summary.recertified:
         run = ", ".join([f"alpha = {summary.run_alpha}", *filter(None, [summary.run_bound])])
-        found.append(f"derived again from the recorded votes; the run itself used {run}")
+        found.append(f"recomputed from the recorded votes; the run itself used {run}")
     if summary.exact and summary.seconds:
-        found.append(f"linear programs of up to {summary.seconds:g} s each took part in the radii")
+        found.append(f"radii use linear programs of up to {summary.seconds:g} s each")
     if summary.kind == "certify" and summary.classified_from not in (FROM_ESTIMATION, FROM_ALL_MASKS):
         c = summary.classification
         found.append(f"accuracy from {c.source}, {c.inputs} of {c.expected} inputs, n = {c.n}, seed = {c.seed}")
     if summary.invalid_votes:
-        found.append(f"{summary.invalid_votes} ablated copies gave scores that are not finite and voted for nobody")
+        found.append(f"{summary.invalid_votes} ablated copies had non-finite scores and voted for no class")
     return found
 
 
-def certificates(summary: Summary) -> str:
-    """How many inputs are in each of the states a certificate can have."""
+def certificates_line(summary: Summary) -> str:
+    """The number of inputs by outcome: certified (for the true class, at radius 0), for a wrong class, abstained."""
     right = f"{summary.certified} for the true class ({summary.certified_at_zero} of them at radius 0)"
     return f"{right}, {summary.wrong_certificates} for a wrong class, {summary.abstained_certificates} abstained"
 
 
 def accuracy_table(summaries: Sequence[Summary]) -> Table | None:
-    """Certified accuracy, one row per rho and one column per run; None when no run certifies anything.
+    """Certified accuracy, one row per rho and one column per run; None if no run certifies.
 
-    Beyond MOST_RHOS radii some are left out, and a note says which.
+    Shows at most MAX_RHOS radii; a note says which are left out.
     """
     certifying = [summary for summary in summaries if summary.kind == "certify"]
     if not certifying:
         return None
-    rhos, note = shown_rhos(max(len(summary.certified_accuracy) for summary in certifying) - 1)
-    names = ["certified accuracy"] if len(certifying) == 1 else labels(certifying)
-    rows = ((str(rho), *(percent(summary.certified_accuracy_at(rho) or 0.0) for summary in certifying)) for rho in rhos)
+    rhos, note = select_rhos(max(len(summary.certified_accuracy) for summary in certifying) - 1)
+    names = ["certified accuracy"] if len(certifying) == 1 else run_names(certifying)
+    rows = (
+        (str(rho), *(format_percent(summary.certified_accuracy_at(rho) or 0.0) for summary in certifying))
+        for rho in rhos
+    )
     seconds = ", ".join(f"{summary.mean_seconds:.3g}" for summary in certifying)
-    caption = f"{sentence(shared_facts(certifying))}, seconds per input: {seconds}"
+    caption = f"{settings_line(shared_settings(certifying))}, seconds per input: {seconds}"
     return Table((radius_name(certifying), *names), tuple(rows), caption, note)
 
 
 def radius_name(summaries: Sequence[Summary]) -> str:
-    """What a radius of these runs is called."""
     words = {"robustness": "rho", "patch side": "patch side", "robustness or patch side": "rho or patch side"}
-    return words[measured_in(summaries)]
+    return words[measure_name(summaries)]
 
 
-def shown_rhos(largest: int) -> tuple[list[int], tuple[str, ...]]:
-    """The radii a table shows, 0 and the largest always among them, and the note that says what was left out."""
-    if largest < MOST_RHOS:
+def select_rhos(largest: int) -> tuple[list[int], tuple[str, ...]]:
+    """The radii that a table shows, always with 0 and the largest, and a note on those left out."""
+    if largest < MAX_RHOS:
         return list(range(max(largest, 0) + 1)), ()
-    step = -(-(largest - EVERY_RHO_UP_TO) // (MOST_RHOS - EVERY_RHO_UP_TO - 1))
+    step = -(-(largest - EVERY_RHO_UP_TO) // (MAX_RHOS - EVERY_RHO_UP_TO - 1))
     rhos = [*range(EVERY_RHO_UP_TO + 1), *range(EVERY_RHO_UP_TO + step, largest, step), largest]
-    note = f"rho: every one up to {EVERY_RHO_UP_TO}, then in steps of {step}, and {largest}; csv and json have them all"
+    note = f"rho: all up to {EVERY_RHO_UP_TO}, then in steps of {step}, and {largest}; csv and json list all"
     return rhos, (note,)
 
 
-def percent(share: float) -> str:
-    """A share of 1 as the paper prints it."""
+def format_percent(share: float) -> str:
+    """A share as a percentage, as the paper prints it."""
     return f"{100 * share:.2f}%"
 
 
-def median(value: int | None) -> str:
+def format_median(value: int | None) -> str:
     """A median certified robustness as the paper prints it."""
     return "N/A" if value is None else str(value)
 
 
 def _named(name: str, text: str) -> str:
-    """A fact that stands alone: numbers need their name, words do not."""
     if name == "inputs":
         return f"{text} inputs"
     if name == "alpha" and text == "exact":
         return "exact (no alpha)"
     if name == "radius":
         return f"radius: {text}"
-    return text if name in WORDS else f"{name} = {text}"
+    return text if name in UNNAMED else f"{name} = {text}"

@@ -1,4 +1,4 @@
-"""Certified accuracy against rho, drawn. The same summaries give the same bytes with the same matplotlib."""
+"""Plots of certified accuracy against rho. The same summaries and matplotlib give the same bytes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparsecert.errors import InputError
-from sparsecert.reports.comparison import labels, radius_name, sentence, shared_facts
+from sparsecert.reports.comparison import radius_name, run_names, settings_line, shared_settings
 from sparsecert.reports.drawing import write_figure
 from sparsecert.reports.summary import Summary
 
@@ -16,28 +16,27 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe & Ito's palette without its yellow, which is too light for a line on white: told apart by every kind of colour
-# vision. The line styles tell the runs apart in print, and once the colours repeat.
+# Okabe & Ito's palette, safe for every kind of colour vision, without its yellow, which is too light on white. The line
+# styles distinguish runs in black and white, and once the colours repeat.
 COLOURS = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"
 HEIGHT = 4.8  # inches
-MOST_RUNS_INSIDE = 8
+MAX_RUNS_INSIDE = 8
 LONGEST_LABEL_INSIDE = 44
 NO_BREAK = "\N{NO-BREAK SPACE}"
-ACROSS = {  # by what the radii are of
-    "rho": "rho: altered units that provably cannot change the answer",
+X_LABELS = {  # by `radius_name`
+    "rho": "rho: perturbed units that provably cannot change the answer",
     "patch side": "side of a square patch that provably cannot change the answer",
-    "rho or patch side": "rho, or side of a patch: altered units that provably cannot change the answer",
+    "rho or patch side": "rho, or side of a patch, that provably cannot change the answer",
 }
-UP = "inputs certified for the true class"
+Y_LABEL = "inputs certified for the true class"
 TITLE = "Certified accuracy; dots and dotted line: median"
 STYLES = "-", "--", "-.", (0, (1, 1)), (0, (5, 1, 1, 1, 1, 1))
 
 
 def write_curves(summaries: Sequence[Summary], path: str | Path) -> list[Path]:
-    """Draws a step plot of certified accuracy against rho, one line per run; returns the files written.
+    """Plots certified accuracy against rho, one step curve per run; returns the files written.
 
-    The line's height above a whole rho is the certified accuracy there. A path that names no format gives both a PNG
-    and an SVG.
+    A path without a suffix gives both a PNG and an SVG.
     """
     for summary in summaries:
         if summary.kind != "certify":
@@ -50,16 +49,16 @@ def _figure(summaries: Sequence[Summary]) -> Figure:
 
     figure = Figure(figsize=(7, HEIGHT), layout="constrained")
     axes = figure.add_subplot()
-    for place, (summary, label) in enumerate(zip(summaries, labels(summaries), strict=True)):
+    for place, (summary, label) in enumerate(zip(summaries, run_names(summaries), strict=True)):
         _draw(axes, summary, label, place)
-    across = ACROSS[radius_name(summaries)]
-    dress(axes, max(len(summary.certified_accuracy) for summary in summaries), across, UP)
-    explain(figure, axes, TITLE, caption(sentence(shared_facts(summaries))))
+    rhos = max(len(summary.certified_accuracy) for summary in summaries)
+    style_axes(axes, rhos, X_LABELS[radius_name(summaries)], Y_LABEL)
+    add_caption(figure, axes, TITLE, wrap_caption(settings_line(shared_settings(summaries))))
     return figure
 
 
 def _draw(axes: Axes, summary: Summary, label: str, place: int) -> None:
-    """One run's steps, each as wide as the rho it stands over, and a dot at its median."""
+    """One run's step curve, each step centred on its rho, and a dot at its median."""
     shares = [100 * share for share in summary.certified_accuracy] or [0.0]
     colour = COLOURS[place % len(COLOURS)]
     median = "N/A" if summary.median is None else str(summary.median)
@@ -77,8 +76,8 @@ def _draw(axes: Axes, summary: Summary, label: str, place: int) -> None:
         axes.plot(summary.median, shares[summary.median], "o", color=colour, markersize=5, zorder=4, clip_on=False)
 
 
-def dress(axes: Axes, rhos: int, across: str, up: str) -> None:
-    """Axes, grid, and the line at which medians are read."""
+def style_axes(axes: Axes, rhos: int, x_label: str, y_label: str) -> None:
+    """Axes, grid, and the line at one half, where medians are read."""
     from matplotlib.ticker import MaxNLocator, PercentFormatter
 
     axes.axhline(50, color="0.4", linestyle=":", linewidth=1, zorder=2)
@@ -87,17 +86,17 @@ def dress(axes: Axes, rhos: int, across: str, up: str) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(nbins=16, steps=[1, 2, 5, 10], integer=True))
     axes.set_yticks(range(0, 101, 10))
     axes.yaxis.set_major_formatter(PercentFormatter(decimals=0))
-    axes.set_xlabel(across)
-    axes.set_ylabel(up)
+    axes.set_xlabel(x_label)
+    axes.set_ylabel(y_label)
     axes.grid(color="0.9", linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def explain(figure: Figure, axes: Axes, title: str, caption: str) -> None:
-    """Title, legend and caption; a legend that would cover the curves goes below them, under the caption."""
+def add_caption(figure: Figure, axes: Axes, title: str, caption: str) -> None:
+    """Title, legend and caption; a legend that would cover the curves goes below them."""
     axes.set_title(title, loc="left", fontsize=11)
     names = axes.get_legend_handles_labels()[1]
-    if len(names) > MOST_RUNS_INSIDE or max(map(len, names)) > LONGEST_LABEL_INSIDE:
+    if len(names) > MAX_RUNS_INSIDE or max(map(len, names)) > LONGEST_LABEL_INSIDE:
         figure.set_figheight(HEIGHT + 0.16 * len(names))
         legend = figure.legend(loc="outside lower left", fontsize=7, frameon=False, handlelength=4, alignment="left")
         legend.set_title(caption)
@@ -110,7 +109,7 @@ def explain(figure: Figure, axes: Axes, title: str, caption: str) -> None:
         text.set_parse_math(False)  # a path or a name may hold a dollar sign
 
 
-def caption(facts: str) -> str:
-    """Facts in a sentence, broken between facts and never inside one."""
-    unbroken = [fact.replace(" ", NO_BREAK) for fact in facts.split(", ")]
+def wrap_caption(text: str) -> str:
+    """Wraps comma-separated text between items, never inside one."""
+    unbroken = [item.replace(" ", NO_BREAK) for item in text.split(", ")]
     return textwrap.fill(", ".join(unbroken), 110).replace(NO_BREAK, " ")

@@ -1,4 +1,4 @@
-"""Runs whose masks are a fixed set: the vote of all of them, by the run's rule or by another, from the rankings."""
+"""Exact runs: the vote of a fixed set of masks, by the run's rule or another, from the recorded rankings."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from sparsecert.reports.medians import certified_accuracy, median_certified_robu
 from sparsecert.schemes import FixedMasks, Scheme
 
 
-def exactly_of(records: Records, scheme: Scheme, rule: str | None, against: str | None) -> Exact:
-    """How the votes are certified: as the run did, but for a rule or a kind of attack that is asked for instead.
+def exact_procedure(records: Records, scheme: Scheme, rule: str | None, against: str | None) -> Exact:
+    """The run's own procedure, with `rule` and `against` replaced where given.
 
-    Of another than the run's, the linear programs are left out: they would take as long again as they took the run.
-    Patches are refused where the masks were made for another image than the inputs' units form.
+    If they are replaced, no linear programs are solved: that would take as long as the run did. Patches are refused if
+    the masks were made for images of another shape.
     """
     run, masks = records.header.run, _fixed(records, scheme)
     certifies = records.header.kind == "certify"
@@ -49,25 +49,25 @@ def _fixed(records: Records, scheme: Scheme) -> FixedMasks:
     return masks
 
 
-def elected(records: Records, scheme: Scheme, exactly: Exact) -> Iterator[tuple[Record, ExactCertificate]]:
-    """Each input with the winner of its vote and, where the run certifies, the radius.
+def exact_certificates(records: Records, scheme: Scheme, procedure: Exact) -> Iterator[tuple[Record, ExactCertificate]]:
+    """Each input with the winner of its vote and, if the run certifies, the radius, recomputed from the rankings.
 
-    Both are worked out again from the rankings. The recorded radius of a run that had time for linear programs may be
-    larger, and is taken where they prove it once more. A record that says more than its rankings prove is refused.
+    A recorded radius may be larger if the run solved linear programs; it is kept if they prove it again. A record that
+    claims more than its rankings prove is refused.
     """
     run, masks = records.header.run, _fixed(records, scheme)
-    own = (exactly.rule, exactly.against) == (run["rule"], run.get("against"))
-    plain = replace(exactly, seconds=0.0).adversary(masks) if records.header.kind == "certify" else None
-    certify = exact.rule_named(exactly.rule)
+    own = (procedure.rule, procedure.against) == (run["rule"], run.get("against"))
+    plain = replace(procedure, seconds=0.0).adversary(masks) if records.header.kind == "certify" else None
+    certify = exact.rule_named(procedure.rule)
     for line in records.lines:
         assert line.rankings is not None
-        ranks = rankings.read(line.rankings, run["classes"])
-        found = ExactCertificate(exact.elected(ranks, exactly.rule), 0) if plain is None else certify(ranks, plain)
-        if exactly.rule == run["rule"] and found.label != line.label:
+        ranks = rankings.from_text(line.rankings, run["classes"])
+        found = ExactCertificate(exact.elected(ranks, procedure.rule), 0) if plain is None else certify(ranks, plain)
+        if procedure.rule == run["rule"] and found.label != line.label:
             raise _damaged_line(records, line, f"its rankings elect {found.label}, not {line.label}")
         if own and line.radius is not None and line.radius > found.radius:
             claimed = ClaimedUnits(masks.table, min(line.radius, masks.units), exact.MOST_SECONDS)
-            proved = certify(ranks, claimed) if exactly.seconds else found
+            proved = certify(ranks, claimed) if procedure.seconds else found
             if proved.radius < line.radius:
                 raise _damaged_line(records, line, f"its rankings prove radius {proved.radius}, not {line.radius}")
             found = ExactCertificate(found.label, line.radius)
@@ -79,11 +79,11 @@ def _damaged_line(records: Records, line: Record, what: str) -> InputError:
     return InputError(f"{where} ({what}); delete that line and run the command again")
 
 
-def exact_results(records: Records, scheme: Scheme, exactly: Exact) -> dict[str, Any]:
-    """The fields of `Summary` that winners and certificates decide; nothing abstains."""
+def exact_results(records: Records, scheme: Scheme, procedure: Exact) -> dict[str, Any]:
+    """The fields of `Summary` that depend on winners and certificates; nothing abstains."""
     run, inputs, right = records.header.run, len(records.lines), 0
     robustness: list[int | None] = []
-    for line, found in elected(records, scheme, exactly):
+    for line, found in exact_certificates(records, scheme, procedure):
         right += found.label == line.true
         robustness.append(found.radius if found.label == line.true else None)
     classification = Classification(

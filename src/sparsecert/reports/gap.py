@@ -1,4 +1,4 @@
-"""Certificates and attacks of one classifier compared: between them lies its true robustness."""
+"""Comparing certificates with attacks on the same classifier: its true robustness lies between them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from sparsecert.errors import InputError
 from sparsecert.procedures.exact import PATCHES, PIXELS, Exact
 from sparsecert.records import AttackRecords, Record, Records, is_exact
 from sparsecert.reports.attacks import accuracy_under_attack, median_magnitude
-from sparsecert.reports.classification import SAME_CLASSIFIER, fact
-from sparsecert.reports.exact import elected
+from sparsecert.reports.classification import SAME_CLASSIFIER, header_value
+from sparsecert.reports.exact import exact_certificates
 from sparsecert.reports.medians import certified_accuracy, median_certified_robustness
 from sparsecert.reports.summary import Summary, certificates_of
 from sparsecert.schemes import Scheme
@@ -28,10 +28,10 @@ SAME_IMAGES = (("data", "split"), *SAME_CLASSIFIER)
 
 @dataclass(frozen=True)
 class Pair:
-    """One image: the class that it is certified for and up to which radius, and what the attack found.
+    """One image: its certified class and radius, and what the attack found.
 
-    `proved` is None where the certifier abstained; `distance` None where nothing was found, `said` None where the
-    classifier abstains.
+    `proved` is None if the certifier abstained, `distance` if nothing was found, `answer` if the attacked classifier
+    abstains.
     """
 
     example: int
@@ -39,39 +39,39 @@ class Pair:
     label: int | None
     proved: int | None
     distance: int | None
-    said: int | None
+    answer: int | None
 
     @property
     def radius(self) -> int | None:
-        """The certified radius, None where it is not certified for the true class."""
+        """The certified radius; None if not certified for the true class."""
         return self.proved if self.label == self.true else None
 
     @property
     def abstained(self) -> bool:
-        """Whether the attack brought the classifier to abstain."""
-        return self.distance is not None and self.said is None
+        """Whether the attack made the classifier abstain."""
+        return self.distance is not None and self.answer is None
 
     @property
     def within(self) -> bool:
-        """Whether what the attack found lies within the radius of the image's certificate, be it for a wrong class."""
+        """Whether the attack succeeded within the certified radius, be it for a wrong class."""
         return self.proved is not None and self.distance is not None and self.distance <= self.proved
 
     @property
     def broken(self) -> bool:
-        """Whether the classifier then answers another class than the certified one, which the certificate rules out.
+        """Whether the attack changed the certified answer within the radius, which the certificate rules out.
 
         It does not rule out an abstention.
         """
-        return self.within and not self.abstained and self.said != self.label
+        return self.within and not self.abstained and self.answer != self.label
 
 
 @dataclass(frozen=True)
 class Gap:
-    """Certificates against an attack, over the images that both runs have.
+    """Certificates compared with an attack, on the images of both runs.
 
-    At each rho the accuracy of the classifier under the worst change of rho pixels lies between `certified_accuracy`
-    and `accuracy_under_attack`, but that an abstention counts as a success of the attack. `exact`: the certificates
-    hold always, so that even one that is broken is an error.
+    At each rho, the accuracy under the worst perturbation of rho pixels lies between `certified_accuracy` and
+    `accuracy_under_attack`, where abstentions count as successes of the attack. `exact`: the certificates are
+    deterministic, so a single broken one is an error.
     """
 
     certificates: Path
@@ -81,41 +81,37 @@ class Gap:
 
     @property
     def certified_accuracy(self) -> tuple[float, ...]:
-        """See `certified_accuracy`."""
         return certified_accuracy([pair.radius for pair in self.pairs])
 
     @property
     def accuracy_under_attack(self) -> tuple[float, ...]:
-        """See `accuracy_under_attack`."""
         return accuracy_under_attack([pair.distance for pair in self.pairs])
 
     @property
     def median_certified(self) -> int | None:
-        """The median certified robustness."""
         return median_certified_robustness([pair.radius for pair in self.pairs])
 
     @property
     def median_attacked(self) -> float:
-        """The median adversarial attack magnitude."""
         return median_magnitude([pair.distance for pair in self.pairs])
 
     @property
     def certified(self) -> int:
-        """The images with a certificate, for whichever class."""
+        """The number of images with a certificate, for any class."""
         return sum(pair.proved is not None for pair in self.pairs)
 
     @property
     def broken(self) -> tuple[int, ...]:
-        """The images given another class than the certified one within their certified radius: there must be none."""
+        """The images whose certified answer was changed within the radius: there must be none."""
         return tuple(pair.example for pair in self.pairs if pair.broken)
 
     @property
     def abstained_within(self) -> int:
-        """The images brought to an abstention within their certified radius."""
+        """The number of images on which the attack forced an abstention within the radius."""
         return sum(pair.within and pair.abstained for pair in self.pairs)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON; an infinite median is null."""
+        """JSON values; an infinite median is null."""
         attacked = self.median_attacked
         return {
             "certificates": str(self.certificates),
@@ -133,34 +129,30 @@ class Gap:
         }
 
 
-def gap_of(records: Records, findings: AttackRecords, summary: Summary) -> Gap:
-    """Certificates, drawn again from the votes as `summary` did (by its alpha and bound, or its rule), against what
-    was found.
+def compute_gap(records: Records, attack: AttackRecords, summary: Summary) -> Gap:
+    """Compares an attack with certificates recomputed as in `summary` (by its alpha and bound, or its rule).
 
-    Refuses runs of different models, data or splits, of different votes, and runs that have no image in common.
+    Refuses runs with different models, data, splits or votes, and runs without a common image.
     """
-    check_same_images(records, findings)
-    check_same_vote(records, findings, summary)
+    check_same_images(records, attack)
+    check_same_vote(records, attack, summary)
     scheme = scheme_from_config(summary.scheme)
-    found = {line.example: line for line in findings.lines if line.failed is None}
-    per_pixel = units_of_a_pixel(findings.header.run, scheme)
+    found = {line.example: line for line in attack.lines if line.failed is None}
+    per_pixel = units_per_pixel(attack.header.run, scheme)
     pairs = []
     for line, certificate in _certificates(records, scheme, summary):
         against = found.get(line.example)
         if against is not None:
-            found_at = against.distance, against.said
             proved = None if certificate.radius is None else certificate.radius // per_pixel
-            pairs.append(Pair(line.example, line.true, certificate.label, proved, *found_at))
+            pairs.append(Pair(line.example, line.true, certificate.label, proved, against.distance, against.answer))
     if not pairs:
-        raise InputError(
-            f"{records.path} and {findings.path} have no image in common; attack images that are certified"
-        )
-    return Gap(records.path, findings.path, tuple(pairs), summary.exact)
+        raise InputError(f"{records.path} and {attack.path} have no image in common; attack images that are certified")
+    return Gap(records.path, attack.path, tuple(pairs), summary.exact)
 
 
-def units_of_a_pixel(run: dict[str, Any], scheme: Scheme) -> int:
-    """How many units one changed pixel alters at most: several where its channels are apart, as `RandomValues` and
-    `Grouped` may have them.
+def units_per_pixel(run: dict[str, Any], scheme: Scheme) -> int:
+    """The most units that one perturbed pixel changes: several if its channels are separate units, as `RandomValues`
+    and `Grouped` allow.
     """
     groups = np.asarray((run.get("encoding") or {}).get("groups", 0))
     if groups.ndim == 3:
@@ -172,82 +164,81 @@ def units_of_a_pixel(run: dict[str, Any], scheme: Scheme) -> int:
 def _certificates(
     records: Records, scheme: Scheme, summary: Summary
 ) -> Iterator[tuple[Record, Certificate | ExactCertificate]]:
-    """Each input with its certificate, of either kind."""
     if summary.exact:
         assert summary.bound is not None
-        return elected(records, scheme, Exact(summary.bound, summary.against, summary.seconds or 0.0))
+        return exact_certificates(records, scheme, Exact(summary.bound, summary.against, summary.seconds or 0.0))
     assert summary.alpha is not None
     assert summary.bound is not None
     return certificates_of(records, scheme, summary.alpha, summary.bound)
 
 
-def check_same_images(records: Records, findings: AttackRecords) -> None:
-    """Refuses an attack on another classifier than the one certified, or on other data."""
-    differing = difference(records, findings)
+def check_same_images(records: Records, attack: AttackRecords) -> None:
+    """Refuses an attack on another classifier or other data than those certified."""
+    differing = first_difference(records, attack)
     if differing is not None:
         name, there, here = differing
         raise InputError(
-            f"{findings.path} does not belong to {records.path}: its {name} is {there}, not {here}; "
+            f"{attack.path} does not belong to {records.path}: its {name} is {there}, not {here}; "
             "name certificates and attacks of the same model, data and split"
         )
 
 
-def difference(records: Records, findings: AttackRecords) -> tuple[str, object, object] | None:
-    """The first fact in which the two are of different classifiers or data: its name, the attack's, the other's."""
+def first_difference(records: Records, attack: AttackRecords) -> tuple[str, object, object] | None:
+    """The first setting in which the two differ: its name, and its value in the attack and in the certificates."""
     for keys in SAME_IMAGES:
-        there, here = fact(findings.header.run, keys), fact(records.header.run, keys)
+        there, here = header_value(attack.header.run, keys), header_value(records.header.run, keys)
         if there != here:
             return " ".join(keys), there, here
     return None
 
 
-def check_same_vote(records: Records, findings: AttackRecords, summary: Summary) -> None:
-    """Refuses an attack on another vote than the one certified, though of the same model: see `_apart`."""
-    why = _apart(records, findings, summary)
+def check_same_vote(records: Records, attack: AttackRecords, summary: Summary) -> None:
+    """Refuses an attack on another vote of the same model than the one certified; see `_mismatch`."""
+    why = _mismatch(records, attack, summary)
     if why is not None:
         raise InputError(why)
 
 
-def _apart(records: Records, findings: AttackRecords, summary: Summary) -> str | None:
-    """Why a certificate and an attack of the same model and data say nothing of each other; None where they do.
+def _mismatch(records: Records, attack: AttackRecords, summary: Summary) -> str | None:
+    """Why a certificate and an attack on the same model and data cannot be compared; None if they can.
 
-    A vote by masks drawn at random is another classifier than that of all masks of a fixed set, as is one by another
-    rule; and a radius that is the side of a patch is not of pixels anywhere.
+    Random masks and a fixed set of masks are different classifiers, as are two election rules; and the side of a patch
+    is not a number of pixels.
     """
-    certified, attacked = str(records.path), str(findings.path)
-    votes = {True: "the vote of all masks of a fixed set", False: "a vote by masks drawn at random"}
-    here, there = summary.exact, is_exact(findings.header)
+    certified, attacked = str(records.path), str(attack.path)
+    votes = {True: "the vote of a fixed set of masks", False: "a vote of random masks"}
+    here, there = summary.exact, is_exact(attack.header)
     if here != there:
         return (
-            f"{certified} certifies {votes[here]}, and {attacked} attacks {votes[there]}: they say nothing of each "
-            "other; report them apart, or attack and certify the same"
+            f"{certified} certifies {votes[here]}, but {attacked} attacks {votes[there]}: they cannot be compared; "
+            "report them separately, or attack and certify the same"
         )
-    rule = findings.header.run.get("rule")
+    rule = attack.header.run.get("rule")
     if here and rule != summary.bound:
         return (
-            f"{certified} is certified by {summary.bound}, and {attacked} attacks the vote by {rule}: they say nothing "
-            f"of each other; add --rule {rule}, or report them apart"
+            f"{certified} is certified by {summary.bound}, but {attacked} attacks the vote by {rule}: they cannot be "
+            f"compared; add --rule {rule}, or report them separately"
         )
     if here and summary.against == PATCHES:
         return (
-            f"{certified} is certified against patches, whose radius is the side of a square, and {attacked} changes "
-            f"pixels anywhere: they say nothing of each other; add --against {PIXELS}, or report them apart"
+            f"{certified} is certified against patches, whose radius is the side of a square, but {attacked} perturbs "
+            f"pixels anywhere: they cannot be compared; add --against {PIXELS}, or report them separately"
         )
     return None
 
 
-def gaps_of(certified: list[tuple[Records, Summary]], attacks: list[AttackRecords]) -> list[Gap]:
-    """Each attack against the certificates of the classifier it attacked; refuses one that has none among these.
+def compute_gaps(certified: list[tuple[Records, Summary]], attacks: list[AttackRecords]) -> list[Gap]:
+    """Compares each attack with the certificates of the classifier it attacked; refuses an attack without any.
 
-    Of certificates by both rules, or both sampled and exact, those of the vote that was attacked are taken.
+    Of certificates by several rules, or both sampled and exact, those of the attacked vote are taken.
     """
     gaps = []
-    for findings in attacks:
-        fitting = [pair for pair in certified if difference(pair[0], findings) is None]
+    for attack in attacks:
+        fitting = [pair for pair in certified if first_difference(pair[0], attack) is None]
         if certified and not fitting:
-            check_same_images(certified[0][0], findings)
-        same = [(records, summary) for records, summary in fitting if _apart(records, findings, summary) is None]
+            check_same_images(certified[0][0], attack)
+        same = [(records, summary) for records, summary in fitting if _mismatch(records, attack, summary) is None]
         if fitting and not same:
-            check_same_vote(fitting[0][0], findings, fitting[0][1])
-        gaps += [gap_of(records, findings, summary) for records, summary in same]
+            check_same_vote(fitting[0][0], attack, fitting[0][1])
+        gaps += [compute_gap(records, attack, summary) for records, summary in same]
     return gaps

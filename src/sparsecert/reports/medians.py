@@ -1,6 +1,6 @@
-"""Certified accuracy and the medians that summarise it, from the certified robustness of each input.
+"""Certified accuracy and median certified robustness.
 
-An input's certified robustness is its certified radius where the certified label is the true one, otherwise N/A (None).
+An input's certified robustness is its certified radius if the certified label is the true one, otherwise N/A (None).
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from collections.abc import Sequence
 
 
 def certified_accuracy(robustness: Sequence[int | None]) -> tuple[float, ...]:
-    """The share of inputs with certified robustness of at least rho, for rho = 0, 1, ... up to the largest one.
+    """The share of inputs with certified robustness of at least rho, for rho = 0, 1, ... up to the largest.
 
-    Beyond the last entry the certified accuracy is 0; there is no entry when every input is N/A.
+    Beyond the last entry it is 0; there are no entries if every input is N/A.
     """
-    having = Counter(rho for rho in robustness if rho is not None)
-    at_least, shares = having.total(), []
-    for rho in range(max(having, default=-1) + 1):
+    counts = Counter(rho for rho in robustness if rho is not None)
+    at_least, shares = counts.total(), []
+    for rho in range(max(counts, default=-1) + 1):
         shares.append(at_least / len(robustness))
-        at_least -= having[rho]
+        at_least -= counts[rho]
     return tuple(shares)
 
 
 def median_certified_robustness(robustness: Sequence[int | None]) -> int | None:
-    """The largest rho whose certified accuracy is at least one half; None (N/A) when it is below that already at 0.
+    """The largest rho at which certified accuracy is at least one half; None (N/A) if it is below that at 0.
 
-    N/A counts as minus infinity: half of the inputs, rounded up, have to reach the median.
+    N/A counts as minus infinity.
 
     >>> median_certified_robustness([None, None, 1, 2, 3])
     1

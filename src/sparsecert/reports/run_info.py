@@ -1,4 +1,4 @@
-"""What a report says about the run behind its numbers."""
+"""The settings of the run behind a report."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ from sparsecert.procedures.exact import Exact
 from sparsecert.records import Records
 
 KINDS = "certify", "predict"
-EXACT = "exact"  # the certificate of a fixed set of masks, which holds always
+EXACT = "exact"  # the deterministic certificate of a fixed set of masks
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunFacts:
-    """The run as its header states it, except `alpha`, `bound` and `certificate`: those are what the report used.
+class RunInfo:
+    """The run's settings from its header, except `alpha`, `bound` and `certificate`, which are the report's.
 
-    `run_alpha` and `run_bound` are the header's own. n0, bound and certificate are None for predictions. `sampling` is
-    None where every input got n0 + n samples; otherwise these are the most, and it says what ended them.
-    `chosen` is "random" where the inputs were drawn, None where they are all or evenly spaced.
+    `run_alpha` and `run_bound` are the header's. n0, bound and certificate are None for predictions. `sampling` is None
+    if every input got n0 + n samples; otherwise these are upper limits and it holds the stopping rule. `chosen` is
+    "random" if the inputs were drawn, None if they are all or evenly spaced.
 
-    Where the masks are a fixed set, `masks` of them, there is no n, alpha or seed; `bound` is the rule by which they
-    elect a class, and the radius is of altered pixels or of patches, as `against` says. `seconds` is what linear
-    programs had.
+    With a fixed set of `masks` masks there is no n, alpha or seed; `bound` is the election rule, `against` says whether
+    the radius is of perturbed pixels or patches, and `seconds` is the time limit of the linear programs.
     """
 
     path: Path
@@ -58,18 +57,18 @@ class RunFacts:
 
     @property
     def exact(self) -> bool:
-        """Whether all masks of a fixed set voted."""
+        """Whether the masks are a fixed set, all of which vote."""
         return self.masks is not None
 
     @property
     def recertified(self) -> bool:
-        """Whether the report used another alpha, bound or kind of attack than the run did."""
+        """Whether the report uses another alpha, bound or threat model than the run."""
         used, own = (self.alpha, self.bound, self.against), (self.run_alpha, self.run_bound, self.run_against)
         return used != own
 
 
-def facts_of(records: Records, alpha: float | None, bound: str | None) -> dict[str, Any]:
-    """The fields of `RunFacts`, read from the header; alpha and bound where given replace the run's."""
+def read_run_info(records: Records, alpha: float | None, bound: str | None) -> dict[str, Any]:
+    """The fields of `RunInfo`, from the header; alpha and bound, if given, replace the run's."""
     header, path = records.header, records.path
     _check_kind(records)
     certifies = header.kind == "certify"
@@ -96,22 +95,22 @@ def facts_of(records: Records, alpha: float | None, bound: str | None) -> dict[s
         raise _damaged(records, error) from error
 
 
-def exact_facts_of(records: Records, exactly: Exact) -> dict[str, Any]:
-    """The same of a run whose masks are a fixed set, all of which voted; certified as `exactly` says."""
+def read_exact_run_info(records: Records, procedure: Exact) -> dict[str, Any]:
+    """The same for a run with a fixed set of masks, certified by `procedure`."""
     _check_kind(records)
     run, certifies = records.header.run, records.header.kind == "certify"
-    chance = dict.fromkeys(("n0", "n", "sampling", "alpha", "seed", "run_alpha"))
+    sampled = dict.fromkeys(("n0", "n", "sampling", "alpha", "seed", "run_alpha"))
     try:
         return {
             **_common(records),
-            **chance,
-            "bound": exactly.rule,
+            **sampled,
+            "bound": procedure.rule,
             "certificate": EXACT if certifies else None,
             "run_bound": run["rule"],
             "masks": run["masks"],
-            "against": exactly.against if certifies else None,
+            "against": procedure.against if certifies else None,
             "run_against": run["against"] if certifies else None,
-            "seconds": exactly.seconds if certifies else None,
+            "seconds": procedure.seconds if certifies else None,
         }
     except (KeyError, TypeError) as error:
         raise _damaged(records, error) from error
@@ -124,7 +123,6 @@ def _check_kind(records: Records) -> None:
 
 
 def _common(records: Records) -> dict[str, Any]:
-    """The facts that every run has."""
     header = records.header
     run, environment = header.run, header.environment
     return {

@@ -1,4 +1,4 @@
-"""One run in numbers, derived again from its votes."""
+"""Summarising a run, recomputed from its votes."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from sparsecert.certificates import Certificate, certify_anytime, method_named
 from sparsecert.errors import InputError
 from sparsecert.records import ANSWERS, Record, Records, is_exact, is_sequential
 from sparsecert.reports.classification import FROM_ESTIMATION, Classification, check_predictions, classify
-from sparsecert.reports.exact import exact_results, exactly_of
+from sparsecert.reports.exact import exact_procedure, exact_results
 from sparsecert.reports.medians import certified_accuracy, median_certified_robustness
-from sparsecert.reports.run_info import RunFacts, exact_facts_of, facts_of
+from sparsecert.reports.run_info import RunInfo, read_exact_run_info, read_run_info
 from sparsecert.schemes import Scheme
 from sparsecert.schemes import from_config as scheme_from_config
 
 
 @dataclass(frozen=True, kw_only=True)
-class Summary(RunFacts):
-    """A run's facts, and what its `inputs` recorded inputs show at `alpha` by `bound`.
+class Summary(RunInfo):
+    """A run's settings, and the results of its `inputs` recorded inputs at `alpha` by `bound`.
 
-    Shares are integers divided once. `certified_accuracy[rho]` is the share of inputs certified for the true class at
-    rho or more. The three medians differ in who counts: all inputs; only those certified for the true class; all, with
-    "right class selected but nothing certified" as 0, which is how the paper's own code records it. None is N/A. For
-    predictions everything certified is None or empty.
+    `certified_accuracy[rho]` is the share of inputs certified for the true class at rho or more. The three medians
+    differ in which inputs count: all; only those certified for the true class; all, with "true class selected but
+    nothing certified" as 0, as the paper's own code records it. None is N/A. For predictions everything certified is
+    None or empty.
 
-    The certificates fall into `abstained_certificates`, `wrong_certificates` (certified, but not for the true class)
-    and `certified`, of which `certified_at_zero` have radius 0. `answers` counts the answers to `at_least`, which the
-    votes alone do not give again: None also at another alpha or bound than the run's.
+    Certificates are `abstained_certificates`, `wrong_certificates` (not for the true class) or `certified`, of which
+    `certified_at_zero` have radius 0. `answers` counts the answers to `at_least`; these cannot be recomputed from the
+    votes, so it is None at another alpha or bound than the run's.
     """
 
     inputs: int
@@ -49,7 +49,6 @@ class Summary(RunFacts):
 
     @property
     def accuracy(self) -> float:
-        """Classification accuracy, a share of 1."""
         return self.classification.accuracy
 
     @property
@@ -59,12 +58,12 @@ class Summary(RunFacts):
 
     @property
     def classified_from(self) -> str:
-        """Which votes the classification accuracy comes from: "estimation votes", or the path of prediction records."""
+        """The votes behind the accuracy: "estimation votes", or the path of prediction records."""
         return self.classification.source
 
     @property
     def incomplete(self) -> bool:
-        """Whether the run has inputs that are not recorded yet."""
+        """Whether some of the run's inputs are not recorded yet."""
         return self.inputs < self.expected_inputs
 
     def certified_accuracy_at(self, rho: int) -> float | None:
@@ -74,7 +73,7 @@ class Summary(RunFacts):
         return self.certified_accuracy[rho] if rho < len(self.certified_accuracy) else 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON; nothing is rounded."""
+        """JSON values, unrounded."""
         return {
             "records": str(self.path),
             "kind": self.kind,
@@ -135,63 +134,59 @@ def summarise(
     rule: str | None = None,
     against: str | None = None,
 ) -> Summary:
-    """Summarises a run from its votes alone: the recorded labels, intervals and radii are not looked at.
+    """Summarises a run from its votes alone, ignoring the recorded labels, intervals and radii.
 
     `alpha` and `bound` replace the run's own, so another level or theorem needs no model. The classification accuracy
-    is that of `predictions` where given, otherwise of the estimation votes; both at the same alpha.
+    is that of `predictions` if given, otherwise of the estimation votes; both at the same alpha.
 
-    Of a fixed set of masks, `rule` and `against` replace the run's own, and what linear programs once added to a radius
-    is proved again: see `reports.exact.elected`.
+    For a fixed set of masks, `rule` and `against` replace the run's own; see `reports.exact.exact_certificates`.
     """
     if is_exact(records.header):
         given = {"alpha": alpha, "bound": bound, "predictions": predictions and predictions.path}
-        _refuse(records, given, "votes by all masks of a fixed set, which has none")
-        return _summarise_exactly(records, rule, against)
-    _refuse(records, {"rule": rule, "against": against}, "votes by masks drawn at random, which have none")
-    facts = facts_of(records, alpha, bound)
-    scheme = scheme_from_config(facts["scheme"])
+        _refuse(records, given, "votes of a fixed set of masks, which have none")
+        return _summarise_exact(records, rule, against)
+    _refuse(records, {"rule": rule, "against": against}, "votes of random masks, which have none")
+    info = read_run_info(records, alpha, bound)
+    scheme = scheme_from_config(info["scheme"])
     _check_lines(records)
     return Summary(
-        **facts,
+        **info,
         inputs=len(records.lines),
-        classification=_classification(records, scheme, facts["alpha"], predictions),
-        **(_certified(records, scheme, facts) if facts["kind"] == "certify" else {}),
-        **_totals(records, facts),
+        classification=_classification(records, scheme, info["alpha"], predictions),
+        **(_certified(records, scheme, info) if info["kind"] == "certify" else {}),
+        **_totals(records, info),
     )
 
 
 def _refuse(records: Records, given: Mapping[str, object], why: str) -> None:
     for name, value in given.items():
         if value is not None:
-            raise InputError(f"{name} {value} was asked of {records.path}, which holds {why}; leave it out")
+            raise InputError(f"{name} {value} was given for {records.path}, which holds {why}; leave it out")
 
 
-def _summarise_exactly(records: Records, rule: str | None, against: str | None) -> Summary:
+def _summarise_exact(records: Records, rule: str | None, against: str | None) -> Summary:
     scheme = scheme_from_config(records.header.run.get("scheme", {}))
-    exactly = exactly_of(records, scheme, rule, against)
-    facts = exact_facts_of(records, exactly)
-    _check_any(records)
+    procedure = exact_procedure(records, scheme, rule, against)
+    info = read_exact_run_info(records, procedure)
+    _check_not_empty(records)
     return Summary(
-        **facts,
+        **info,
         inputs=len(records.lines),
-        **exact_results(records, scheme, exactly),
-        **_totals(records, facts),
+        **exact_results(records, scheme, procedure),
+        **_totals(records, info),
     )
 
 
-def _totals(records: Records, facts: dict[str, Any]) -> dict[str, Any]:
-    """The fields of `Summary` that are sums over all inputs.
-
-    `answers` are as recorded, None where nothing was asked, or not at this alpha and bound.
-    """
+def _totals(records: Records, info: dict[str, Any]) -> dict[str, Any]:
+    """The fields of `Summary` that are totals over all inputs."""
     seconds = copies = 0.0
     invalid, given = 0, Counter[str | None]()
     for line in records.lines:
         seconds, copies = seconds + line.seconds, copies + line.copies
         invalid += line.votes.invalid + (line.selection.invalid if line.selection else 0)
         given[line.answer] += 1
-    asked = (facts["sampling"] or {}).get("at_least") is not None
-    asked = asked and (facts["alpha"], facts["bound"]) == (facts["run_alpha"], facts["run_bound"])
+    asked = (info["sampling"] or {}).get("at_least") is not None
+    asked = asked and (info["alpha"], info["bound"]) == (info["run_alpha"], info["run_bound"])
     return {
         "mean_seconds": seconds / len(records.lines),
         "mean_samples": copies / len(records.lines),
@@ -200,13 +195,13 @@ def _totals(records: Records, facts: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _check_any(records: Records) -> None:
+def _check_not_empty(records: Records) -> None:
     if not len(records.lines):
         raise InputError(f"{records.path} holds no inputs yet; wait for the run that writes it, or start it again")
 
 
 def _check_lines(records: Records) -> None:
-    _check_any(records)
+    _check_not_empty(records)
     predicts = records.header.kind == "predict"
     stray = next((line.example for line in records.lines if (line.selection is None) != predicts), None)
     if stray is not None:
@@ -226,12 +221,12 @@ def _classification(records: Records, scheme: Scheme, alpha: float, predictions:
     return classify(predictions, scheme, alpha, str(predictions.path))
 
 
-def _certified(records: Records, scheme: Scheme, facts: dict[str, Any]) -> dict[str, Any]:
-    """The fields of `Summary` that certificates decide."""
+def _certified(records: Records, scheme: Scheme, info: dict[str, Any]) -> dict[str, Any]:
+    """The fields of `Summary` that depend on certificates."""
     robustness: list[int | None] = []
     by_reference: list[int | None] = []
     abstained = 0
-    for line, c in certificates_of(records, scheme, facts["alpha"], facts["bound"]):
+    for line, c in certificates_of(records, scheme, info["alpha"], info["bound"]):
         robustness.append(c.radius if c.label == line.true else None)
         by_reference.append((c.radius or 0) if c.interval.label == line.true else None)
         abstained += c.radius is None
@@ -249,7 +244,7 @@ def _certified(records: Records, scheme: Scheme, facts: dict[str, Any]) -> dict[
 
 
 def certificates_of(records: Records, scheme: Scheme, alpha: float, bound: str) -> Iterator[tuple[Record, Certificate]]:
-    """Each input with its certificate, drawn again from its votes; at a stopping time where they were taken so."""
+    """Each input with its certificate, recomputed from its votes; anytime-valid for a sequential run."""
     method, most = method_named(bound), records.header.run["n"]
     sequential = is_sequential(records.header)
     for line in records.lines:

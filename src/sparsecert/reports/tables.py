@@ -1,4 +1,4 @@
-"""Summaries as text, in the formats a terminal, a paper, a spreadsheet and a program read."""
+"""Summaries as text: for a terminal, a paper, a spreadsheet or a program."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from sparsecert.reports.comparison import (
     NOT_APPLICABLE,
     Table,
     accuracy_table,
-    certificates,
-    facts,
-    measured_in,
+    certificates_line,
+    measure_name,
     remarks,
-    results,
     results_table,
-    shared_facts,
-    source,
+    run_numbers,
+    run_settings,
+    shared_settings,
+    source_line,
 )
 from sparsecert.reports.summary import Summary
 
@@ -29,10 +29,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table as RichTable
 
-UNDERLINED_HEAD = (
-    "    \n    \n -- \n    \n    \n    \n    \n    \n"  # ASCII, so that no console's encoding can refuse it
-)
-BETWEEN = 3  # spaces between two columns
+UNDERLINED_HEADER = "    \n    \n -- \n    \n    \n    \n    \n    \n"  # ASCII, which every console can print
+COLUMN_GAP = 3  # spaces
 MARKDOWN_SPECIAL = {ord(c): f"\\{c}" for c in r"\`*_|<>[]#"}
 LATEX_SPECIAL = {ord(c): f"\\{c}" for c in "{}$&#_%"} | {
     ord("\\"): r"\textbackslash{}",
@@ -45,7 +43,7 @@ LATEX_SPECIAL = {ord(c): f"\\{c}" for c in "{}$&#_%"} | {
 
 
 def table_text(table: Table, form: str) -> str:
-    """One table in the format of that name; json and csv hold the cells, as they are shown."""
+    """One table in the named format; json and csv hold the cells as shown."""
     if form == "markdown":
         return _markdown_table(table)
     if form == "latex":
@@ -73,15 +71,15 @@ def _console(file: io.StringIO, width: int | None, color: bool) -> Console:
 
 
 def terminal(summaries: Sequence[Summary], *, width: int | None = None, color: bool = False) -> str:
-    """For reading on a screen: one run as a list of its facts, several as a table; then certified accuracy by rho.
+    """For a screen: one run as a list, several as a table; then certified accuracy by rho.
 
-    Nothing is cut off: what is wider than `width` (default: this terminal's) is wrapped.
+    Lines wider than `width` (default: this terminal's) are wrapped, not cut off.
     """
-    shared_facts(summaries)
+    shared_settings(summaries)
     text = io.StringIO()
     console = _console(text, width, color)
     if len(summaries) == 1:
-        console.print(_listed(_facts_of_one(summaries[0])))
+        console.print(_grid(_run_lines(summaries[0])))
     else:
         comparison = results_table(summaries)
         _print(console, comparison, [comparison.caption, *comparison.notes])
@@ -105,11 +103,10 @@ def latex(summaries: Sequence[Summary]) -> str:
 def csv(summaries: Sequence[Summary]) -> str:
     """One row per run, unrounded; certified accuracy in the columns certified_accuracy_0, _1, ... to the largest rho.
 
-    A cell is empty where there is no value: N/A, or a fact that predictions do not have.
+    A cell is empty if it is N/A, or does not apply to predictions.
     """
-    shared_facts(summaries)
+    shared_settings(summaries)
     rhos = range(max(len(summary.certified_accuracy) for summary in summaries))
-    text = io.StringIO()
     rows = [
         {
             **{key: value for key, value in summary.to_dict().items() if not isinstance(value, dict | list)},
@@ -117,7 +114,14 @@ def csv(summaries: Sequence[Summary]) -> str:
         }
         for summary in summaries
     ]
-    writer = csv_module.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+    return csv_text(rows)
+
+
+def csv_text(rows: Sequence[dict[str, object]]) -> str:
+    """Rows as CSV, with a column for every key."""
+    text = io.StringIO()
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv_module.DictWriter(text, fieldnames=names, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()
@@ -125,7 +129,7 @@ def csv(summaries: Sequence[Summary]) -> str:
 
 def json(summaries: Sequence[Summary]) -> str:
     """`Summary.to_dict` of one run as an object, of several as a list."""
-    shared_facts(summaries)
+    shared_settings(summaries)
     values = [summary.to_dict() for summary in summaries]
     return json_module.dumps(values[0] if len(values) == 1 else values, indent=2, allow_nan=False) + "\n"
 
@@ -144,26 +148,25 @@ def _human_tables(summaries: Sequence[Summary]) -> list[Table]:
     return [results_table(summaries), *([accuracies] if accuracies else [])]
 
 
-def _facts_of_one(summary: Summary) -> list[tuple[str, str]]:
-    """One run's results and facts."""
+def _run_lines(summary: Summary) -> list[tuple[str, str]]:
     certifies = summary.kind == "certify"
-    lines = list(results(summary, certifies, measured_in([summary])).items())
+    lines = list(run_numbers(summary, certifies, measure_name([summary])).items())
     if certifies:
-        lines.append(("certificates", certificates(summary)))
+        lines.append(("certificates", certificates_line(summary)))
     passes = "forward passes per input" if summary.exact else "samples per input"
     lines += [(passes, f"{summary.mean_samples:g}")]
-    lines += [(name, text) for name, text in facts(summary).items() if text != NOT_APPLICABLE]
-    return [*lines, ("records", source(summary)), *(("note", remark) for remark in remarks(summary))]
+    lines += [(name, text) for name, text in run_settings(summary).items() if text != NOT_APPLICABLE]
+    return [*lines, ("records", source_line(summary)), *(("note", remark) for remark in remarks(summary))]
 
 
-def headline(lines: Sequence[tuple[str, str]]) -> str:
-    """Names and what is said of them, one to a line, as wide as this terminal."""
+def list_text(lines: Sequence[tuple[str, str]]) -> str:
+    """Names and values, one per line, as wide as this terminal."""
     text = io.StringIO()
-    _console(text, None, color=False).print(_listed(lines))
+    _console(text, None, color=False).print(_grid(lines))
     return _without_trailing_spaces(text.getvalue())
 
 
-def _listed(lines: Sequence[tuple[str, str]]) -> RichTable:
+def _grid(lines: Sequence[tuple[str, str]]) -> RichTable:
     from rich.table import Table as RichTable
 
     grid = RichTable.grid(padding=(0, 2))
@@ -178,25 +181,26 @@ def _print(console: Console, table: Table, lines_below: Iterable[str]) -> None:
     from rich.box import Box
     from rich.table import Table as RichTable
 
-    shown = RichTable(box=Box(UNDERLINED_HEAD, ascii=True), show_edge=False, pad_edge=False)
+    rich = RichTable(box=Box(UNDERLINED_HEADER, ascii=True), show_edge=False, pad_edge=False)
     for header, width in zip(table.headers, _widths(table, console.width), strict=True):
         lines = textwrap.wrap(header, width) if header.strip() else [header]
-        shown.add_column("\n".join(lines), justify="right", overflow="fold")
+        rich.add_column("\n".join(lines), justify="right", overflow="fold")
     for row in table.rows:
-        shown.add_row(*row)
-    console.print(shown)
+        rich.add_row(*row)
+    console.print(rich)
     for line in lines_below:
         console.print(line)
 
 
 def _widths(table: Table, width: int) -> list[int]:
-    """For each column the width of its header's lines: rather those are broken than the cells below.
+    """The width of each column: headers are wrapped before cells are.
 
-    None is narrower than its cells or its longest word; what is left of `width` goes to those that lack least.
+    No column is narrower than its cells or its longest word; what is left of `width` goes to the headers closest to
+    fitting.
     """
     columns = list(zip(table.headers, *table.rows, strict=True))
     widths = [max(1, *map(len, (*header.split(), *cells))) for header, *cells in columns]
-    left = width - sum(widths) - BETWEEN * (len(widths) - 1)
+    left = width - sum(widths) - COLUMN_GAP * (len(widths) - 1)
     lacking = [max(0, len(header) - given) for header, given in zip(table.headers, widths, strict=True)]
     for column in sorted(range(len(widths)), key=lacking.__getitem__):
         more = max(0, min(lacking[column], left))

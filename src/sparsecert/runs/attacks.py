@@ -25,8 +25,7 @@ from sparsecert.checks import whole
 from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
 from sparsecert.progress import OnProgress, ignore
-from sparsecert.records import ATTACK, AttackRecords, Header, Writer
-from sparsecert.records.attack_records import AttackRecord
+from sparsecert.records import ATTACK, AttackRecord, AttackRecords, Header, Writer
 from sparsecert.runs.header import check_inputs, data_facts, environment
 from sparsecert.runs.inputs import Limit, choice, group_of, groups, indices_of, load_batch
 from sparsecert.runs.questions import Group
@@ -198,7 +197,7 @@ def findings_of(outcome: Outcome, group: Group) -> list[AttackRecord]:
                 example=example,
                 true=true,
                 distance=None if distance == NEVER else distance,
-                said=None if said == ABSTAINS else said,
+                answer=None if said == ABSTAINS else said,
                 queries=int(outcome.queries[row]),
                 evaluations=int(outcome.evaluations[row]),
                 seconds=0.0,
@@ -215,7 +214,7 @@ def _failed(example: int, true: int, why: str) -> AttackRecord:
 
 def _checked(finding: AttackRecord, target: Target) -> AttackRecord:
     """The finding, or a failure where the model gives no answer to the image as it is."""
-    if finding.distance == 0 and finding.said is None and not target.abstains:
+    if finding.distance == 0 and finding.answer is None and not target.abstains:
         return _failed(finding.example, finding.true, "the model's scores for the image are not finite")
     return finding
 

@@ -26,7 +26,7 @@ from sparsecert.runs.header import as_begun, check_inputs, facts, rows_of
 from sparsecert.runs.inputs import Limit, Shard, indices_of, unfinished
 from sparsecert.runs.questions import Question, inputs_at_once
 from sparsecert.runs.ray_pool import RayPool
-from sparsecert.runs.worker import Job, Packed, Ready
+from sparsecert.runs.worker import Packed, Ready, WorkerJob
 from sparsecert.smoothed import Smoothed
 
 ROUNDING = "torch", "device_name", "threads"  # facts of the environment that rounding may depend on
@@ -134,7 +134,7 @@ def _job(
     model: str | Path,
     data: Inputs,
     fingerprint: str,
-) -> Job:
+) -> WorkerJob:
     """What the workers are told; the model is the file that the records will name."""
     if not isinstance(smoothed.model, torch.nn.Module):
         raise InputError(f"a cluster takes a torch.nn.Module, the model is a {type(smoothed.model).__name__}")
@@ -144,13 +144,13 @@ def _job(
             raise InputError(
                 f"{model} was saved with another {name} than {part}; save this classifier, and name that file"
             )
-    file = modelfile.contents(model)
+    file = modelfile.read_bytes(model)
     if hashlib.sha256(file).hexdigest() != fingerprint:
         raise InputError(f"{model} changed while it was read; run the command again")
     device = cluster.device
     if device == "auto":
         device = "cuda" if "GPU" in need else "cpu"
-    return Job(
+    return WorkerJob(
         question=question,
         model=Path(model).name,
         file=file,

@@ -52,7 +52,7 @@ def as_begun(smoothed: Smoothed, out: str | Path) -> Smoothed:
     """The classifier in the precision of the run that the file holds, where it holds one and `auto` leaves it open."""
     if smoothed.requested_precision != AUTO or not Path(out).is_file():
         return smoothed
-    begun = records.glance(out)
+    begun = records.read_header(out)
     precision = None if begun is None else begun[0].run.get("precision")
     if precision not in PRECISIONS:
         return smoothed

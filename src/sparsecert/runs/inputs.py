@@ -72,7 +72,7 @@ Limit = int | Drawn | None  # so many evenly spaced inputs, or drawn ones; None:
 
 def indices_of(data: Inputs, limit: Limit, shard: Shard | None = None) -> Indices:
     """The inputs of a run, or of a shard of it."""
-    indices = data.drawn(limit.limit, limit.seed) if isinstance(limit, Drawn) else data.spaced(limit)
+    indices = data.random_indices(limit.limit, limit.seed) if isinstance(limit, Drawn) else data.spaced_indices(limit)
     return indices if shard is None else shard.part(indices)
 
 

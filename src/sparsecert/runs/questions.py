@@ -121,4 +121,4 @@ def _estimates(certified: Certifications, row: int) -> dict[str, Any]:
 
 
 def _ranking(result: Predictions | Certifications, row: int) -> str | None:
-    return None if result.ranks is None else rankings.written(result.ranks[row])
+    return None if result.ranks is None else rankings.to_text(result.ranks[row])

@@ -11,7 +11,7 @@ from typing import Any
 
 from sparsecert.errors import InputError
 from sparsecert.runs.connection import KEPT, described
-from sparsecert.runs.worker import Answer, Job, Packed, Ready, Worker
+from sparsecert.runs.worker import Answer, Packed, Ready, Worker, WorkerJob
 
 IN_FLIGHT = 2  # calls at a worker: one that it computes and one that waits, so that it is never idle
 DEATHS = 4  # of workers over one task, or in a row at their start, before the run is given up
@@ -56,7 +56,7 @@ class RayPool:
     the run.
     """
 
-    def __init__(self, ray: Any, need: dict[str, float], size: int, job: Job) -> None:
+    def __init__(self, ray: Any, need: dict[str, float], size: int, job: WorkerJob) -> None:
         self._ray, self._need, self._job = ray, need, ray.put(job)
         options = {"num_cpus": need.get("CPU", 0), "num_gpus": need.get("GPU", 0)}
         self._actors = ray.remote(Worker).options(**options, max_restarts=0, max_task_retries=0)

@@ -23,7 +23,7 @@ Batch = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Job:
+class WorkerJob:
     """What every worker of a run has to know; no file is looked for where it computes."""
 
     question: Question
@@ -81,7 +81,7 @@ class Worker:
     A CPU's rounding may depend on the number of its threads: it is the job's, not what the machine suggests.
     """
 
-    def begin(self, job: Job) -> Ready:
+    def begin(self, job: WorkerJob) -> Ready:
         """Loads the model and looks at it."""
         torch.set_num_threads(job.threads)
         with _warnings() as seen:

@@ -15,7 +15,7 @@ from sparsecert import devices
 from sparsecert.schemes.philox import words
 
 
-def to_unit_range(high: torch.Tensor, low: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
+def scale_words(high: torch.Tensor, low: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
     """floor(r * size / 2**64) for the 64-bit r = high * 2**32 + low, without leaving int64 (size < 2**31)."""
     return (high * sizes + ((low * sizes) >> 32)) >> 32
 
@@ -47,4 +47,4 @@ def drawn(seed: int, examples: torch.Tensor, draws: torch.Tensor, units: int, si
     """`subsets` by tensor operations, on any device."""
     high, low = words(seed, examples, draws, size)
     sizes = torch.arange(units - size + 1, units + 1, device=examples.device)
-    return floyd(to_unit_range(high, low, sizes), units)
+    return floyd(scale_words(high, low, sizes), units)

@@ -308,7 +308,7 @@ def shipped(data: str | None, shape: tuple[int, ...]) -> list[ShippedDigit]:
     found = datasets.load(SHIPPED[data], "test")
     if found.images.shape != shape:
         return []
-    numbers = found.spaced(MOST_SHIPPED).tolist()
+    numbers = found.spaced_indices(MOST_SHIPPED).tolist()
     return [
         ShippedDigit(number=number, name=found.classes[found.labels[number]], values=pixels.flatten().tolist())
         for number, pixels in zip(numbers, found.images.batch(numbers), strict=True)

@@ -84,7 +84,7 @@ class CertifyRequest(GivenInput, CertifySettings):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class Answer(BaseModel):
+class VoteResponse(BaseModel):
     """What every answer says."""
 
     label: int | None = Field(description="The class; null where the service abstains.")
@@ -97,13 +97,13 @@ class Answer(BaseModel):
     invalid: int = Field(description="Of these, how many gave scores that are not finite and voted for nobody.")
 
 
-class Predicted(Answer):
+class Predicted(VoteResponse):
     """A class, or an abstention."""
 
     votes: list[int] = Field(description="For each class.")
 
 
-class Certified(Answer):
+class Certified(VoteResponse):
     """A certificate: no change of `radius` pixels (or patch of that side) alters the label."""
 
     radius: int | None = Field(description="Null: nothing is certified. 0: the label is, no change is.")

@@ -35,7 +35,7 @@ SOURCES = {
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class UciTable:
     """rows: Float[n, columns], categories numbered and what is missing NaN; labels: int64[n], of `classes`."""
 
     name: str
@@ -45,7 +45,7 @@ class Table:
     classes: tuple[str, ...]
 
 
-def load_table(name: str, data_dir: str | Path | None = None) -> Table:
+def load_table(name: str, data_dir: str | Path | None = None) -> UciTable:
     """A table of SOURCES, looked for in `tabular` under `data_dir`, SPARSECERT_DATA or `data`."""
     if name not in SOURCES:
         raise InputError(f"table must be one of {', '.join(SOURCES)}, got {name!r}")
@@ -58,7 +58,7 @@ def load_table(name: str, data_dir: str | Path | None = None) -> Table:
     features, target = split_target(frame, source.target)
     classes, labels = np.unique([label.rstrip(".") for label in target], return_inverse=True)  # adult.test writes 50K.
     columns = Columns.of(features)
-    return Table(name, columns, columns.encode(features), labels.astype(np.int64), tuple(map(str, classes)))
+    return UciTable(name, columns, columns.encode(features), labels.astype(np.int64), tuple(map(str, classes)))
 
 
 def _frame(path: Path, source: Source) -> Any:

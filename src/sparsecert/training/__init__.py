@@ -1,25 +1,25 @@
 """Training base classifiers on ablated inputs, with the scheme and encoding of test time.
 
-Everything random in step t (order, augmentation, masks) is a pure function of the seed and t, so a run's state is its
-weights, its momentum and t: a run that is killed and started again ends, on the CPU, in the same weights.
+All randomness in step t (order, augmentation, masks) is a pure function of the seed and t, so the state of a run is its
+weights, its momentum and t: on the CPU, a run that was killed and resumed ends with the same weights.
 """
 
 from __future__ import annotations
 
 from sparsecert.training.batches import generator
-from sparsecert.training.distributed import Team, joined, leave
-from sparsecert.training.multi_run import Progress, Stop, train, train_together
-from sparsecert.training.run import Run, default_encoding
+from sparsecert.training.distributed import ProcessGroup, exit_process, join_process_group
+from sparsecert.training.multi_run import Stop, TrainingProgress, train, train_many
+from sparsecert.training.run import TrainingRun, default_encoding
 
 __all__ = [
-    "Progress",
-    "Run",
+    "ProcessGroup",
     "Stop",
-    "Team",
+    "TrainingProgress",
+    "TrainingRun",
     "default_encoding",
+    "exit_process",
     "generator",
-    "joined",
-    "leave",
+    "join_process_group",
     "train",
-    "train_together",
+    "train_many",
 ]

@@ -10,15 +10,15 @@ from sparsecert.datasets import Dataset
 from sparsecert.datasets.dataset import ArrayImages
 from sparsecert.datasets.folder import FolderImages
 from sparsecert.errors import InputError
-from sparsecert.training import augment
+from sparsecert.training.augment import random_shifts, shift_and_flip
 from sparsecert.training.recipes import Recipe
 
 
 class Batches:
-    """The order and the augmentation of each epoch, as pure functions of seed and epoch, and the inputs themselves.
+    """The inputs, and their order and augmentation in each epoch as pure functions of seed and epoch.
 
-    Images in memory move to the device; photographs in a folder come by way of `staging`. Runs on the same data, recipe
-    and seed can share one.
+    Images in memory are copied to the device once; those of a folder arrive through `prefetch`. Runs with the same
+    data, recipe and seed can share one.
     """
 
     def __init__(self, data: Dataset, recipe: Recipe, seed: int, device: torch.device) -> None:
@@ -32,19 +32,19 @@ class Batches:
         self.labels = torch.from_numpy(data.labels).to(device)
 
     def order(self, epoch: int) -> torch.Tensor:
-        """A permutation of the inputs, drawn on the CPU so that it is the same for every device."""
+        """A permutation of the inputs, drawn on the CPU so that every device gets the same."""
         return torch.randperm(len(self.images), generator=generator(self.seed, "order", epoch))
 
-    def moves(self, epoch: int) -> torch.Tensor | None:
-        """How each image in memory is shifted and mirrored in this epoch; None where nothing is."""
+    def shifts(self, epoch: int) -> torch.Tensor | None:
+        """The epoch's shift and flip of each image in memory; None without that augmentation."""
         if self.recipe.augment != "crop-flip":
             return None
-        return augment.moves(self.seed, torch.arange(len(self.images), device=self.device), epoch)
+        return random_shifts(self.seed, torch.arange(len(self.images), device=self.device), epoch)
 
-    def shown(self, chosen: torch.Tensor, moves: torch.Tensor | None) -> torch.Tensor:
-        """The chosen images in memory, moved where that is asked for: uint8[b, c, h, w]."""
+    def augmented(self, chosen: torch.Tensor, shifts: torch.Tensor | None) -> torch.Tensor:
+        """The chosen images in memory, augmented: uint8[b, c, h, w]."""
         assert self.pixels is not None
-        return self.pixels[chosen] if moves is None else augment.moved(self.pixels, chosen, moves[chosen])
+        return self.pixels[chosen] if shifts is None else shift_and_flip(self.pixels, chosen, shifts[chosen])
 
 
 def generator(seed: int, purpose: str, number: int) -> torch.Generator:

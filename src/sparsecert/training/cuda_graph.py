@@ -1,4 +1,4 @@
-"""How steps are taken: one run after the other, or on a GPU all at once by a captured graph."""
+"""Taking training steps: one run after the other or, on a GPU, all runs at once in a CUDA graph."""
 
 from __future__ import annotations
 
@@ -7,97 +7,93 @@ from typing import Protocol
 
 import torch
 
-from sparsecert.training.run import Run
+from sparsecert.training.run import TrainingRun
 
 
-class Steps(Protocol):
-    """What is asked of a run whose steps are taken here; see `Run`."""
+class Steppable(Protocol):
+    """A run that steps can be taken of; see `TrainingRun`."""
 
     step: int
 
     @property
-    def batch(self) -> int:
-        """How many inputs the next step takes."""
+    def batch(self) -> int: ...
 
-    def prepare(self) -> None:
-        """What the next step needs of the host."""
+    def prepare(self) -> None: ...
 
-    def take(self, batch: int) -> None:
-        """The step, on the device alone."""
+    def train_step(self, batch: int) -> None: ...
 
 
-Stepper = Callable[[Sequence[Run]], None]
-Kind = tuple[tuple[int, int], ...]  # of each run: which it is, its batch size
+StepFunction = Callable[[Sequence[TrainingRun]], None]
+GraphKey = tuple[tuple[int, int], ...]  # (id, batch size) of each run
 
 
-def stepper(runs: Sequence[Run]) -> Stepper:
-    """The fastest way to step these runs that is there."""
-    devices, alone = {run.device for run in runs}, all(run.team.size == 1 for run in runs)
+def step_function(runs: Sequence[TrainingRun]) -> StepFunction:
+    """The fastest available way to step these runs."""
+    devices, alone = {run.device for run in runs}, all(run.processes.size == 1 for run in runs)
     if len(devices) == 1 and runs[0].device.type == "cuda" and alone:
-        return Captured(runs[0].device)
-    return one_by_one
+        return GraphedSteps(runs[0].device)
+    return step_each
 
 
-def one_by_one(runs: Sequence[Steps]) -> None:
-    """A step of each run."""
+def step_each(runs: Sequence[Steppable]) -> None:
+    """Steps the runs one after the other."""
     for run in runs:
         run.prepare()
-        run.take(run.batch)
+        run.train_step(run.batch)
         run.step += 1
 
 
-class Captured:
-    """Steps of several runs as one CUDA graph, a branch each, so that small kernels of different runs overlap.
+class GraphedSteps:
+    """Steps several runs as one CUDA graph with a branch each, so that their small kernels overlap.
 
-    The first step of a kind (these runs, batch sizes) is taken without a graph, which readies what the
-    kernels need; the second is captured; every later one is a single launch. Matrix products of fp32 run in TF32, the
-    type that convolutions have by default, and convolutions by the fastest algorithm, found by trying.
+    For each combination of runs and batch sizes, the first step runs eagerly as a warm-up, the second is captured, and
+    every later one is a single launch. fp32 matrix products run in TF32, as convolutions do by default; cuDNN
+    benchmarks its convolution algorithms.
     """
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
-        self.graphs: dict[Kind, torch.cuda.CUDAGraph | None] = {}
+        self.graphs: dict[GraphKey, torch.cuda.CUDAGraph | None] = {}
         self.streams: dict[int, torch.cuda.Stream] = {}
 
-    def __call__(self, runs: Sequence[Steps]) -> None:
-        """A step of each run."""
-        precision, tried = torch.get_float32_matmul_precision(), torch.backends.cudnn.benchmark
+    def __call__(self, runs: Sequence[Steppable]) -> None:
+        precision, benchmark = torch.get_float32_matmul_precision(), torch.backends.cudnn.benchmark
         torch.set_float32_matmul_precision("high")
         torch.backends.cudnn.benchmark = True
         try:
             with torch.cuda.device(self.device):
                 for run in runs:
                     run.prepare()
-                self._take(tuple((id(run), run.batch) for run in runs), runs)
+                self._step(tuple((id(run), run.batch) for run in runs), runs)
         finally:
             torch.set_float32_matmul_precision(precision)
-            torch.backends.cudnn.benchmark = tried
+            torch.backends.cudnn.benchmark = benchmark
         for run in runs:
             run.step += 1
 
-    def _take(self, kind: Kind, runs: Sequence[Steps]) -> None:
-        if kind not in self.graphs:
-            self._branches(runs)
-            self.graphs[kind] = None
+    def _step(self, key: GraphKey, runs: Sequence[Steppable]) -> None:
+        if key not in self.graphs:
+            self._launch(runs)
+            self.graphs[key] = None
         else:
-            self._graph(kind, runs).replay()
+            self._graph(key, runs).replay()
 
-    def _graph(self, kind: Kind, runs: Sequence[Steps]) -> torch.cuda.CUDAGraph:
-        graph = self.graphs[kind]
+    def _graph(self, key: GraphKey, runs: Sequence[Steppable]) -> torch.cuda.CUDAGraph:
+        graph = self.graphs[key]
         if graph is None:
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph):
-                self._branches(runs)
-            self.graphs[kind] = graph
+                self._launch(runs)
+            self.graphs[key] = graph
         return graph
 
-    def _branches(self, runs: Sequence[Steps]) -> None:
-        """Each run's step on a stream of its own, begun after and joined by the current one."""
+    def _launch(self, runs: Sequence[Steppable]) -> None:
+        """Each run's step on its own stream, forked from and joined to the current one."""
         current = torch.cuda.current_stream(self.device)
         for run in runs:
             stream = self.streams.setdefault(id(run), torch.cuda.Stream(self.device))  # type: ignore[no-untyped-call]
             stream.wait_stream(current)
             with torch.cuda.stream(stream):
-                run.take(run.batch)
+                run.train_step(run.batch)
         for run in runs:
             current.wait_stream(self.streams[id(run)])

@@ -1,8 +1,7 @@
-"""The processes that train one model together, each on its part of every batch.
+"""Data-parallel training of one model by several processes, each on its shard of every batch.
 
-Started by `torchrun`, which tells each process its place; gradients are added up over all of them, and batch norm takes
-its statistics over the whole batch, so that the weights are those that one process would have trained on it, but for
-rounding.
+Start them with `torchrun`. Gradients are summed over the processes and batch norm takes its statistics over the whole
+batch, so the weights are those that one process would have trained, up to rounding.
 """
 
 from __future__ import annotations
@@ -23,23 +22,23 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Team:
-    """This process's place among `size` that train together; alone by default."""
+class ProcessGroup:
+    """This process's rank among the `size` processes that train one model; by default it is alone."""
 
     rank: int = 0
     size: int = 1
 
     @property
-    def leads(self) -> bool:
-        """Whether this process is the one that reads and writes the run's folder."""
+    def is_main(self) -> bool:
+        """Whether this is rank 0, which alone reads and writes the run's folder."""
         return self.rank == 0
 
-    def part(self, batch: int) -> range:
-        """The places within a batch that are this process's; the parts differ by one at most."""
+    def shard(self, batch: int) -> range:
+        """The positions within a batch that this process takes; shard sizes differ by at most one."""
         return range(batch * self.rank // self.size, batch * (self.rank + 1) // self.size)
 
-    def add_up(self, tensors: Sequence[torch.Tensor]) -> None:
-        """Replaces each tensor, all of one type, by its sum over the processes, in one message."""
+    def all_reduce(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Replaces each tensor, all of one dtype, by its sum over the processes, in one message."""
         if self.size == 1:
             return
         flat = torch.cat([tensor.flatten() for tensor in tensors])
@@ -48,79 +47,84 @@ class Team:
         for tensor, total in zip(tensors, totals, strict=True):
             tensor.copy_(total.view_as(tensor))
 
-    def on_progress(self, value: T) -> T:
-        """What the leading process has for `value`, in every process."""
+    def broadcast(self, value: T) -> T:
+        """The main process's `value`, in every process."""
         if self.size == 1:
             return value
         box: list[Any] = [value]
         dist.broadcast_object_list(box)
         return box[0]  # type: ignore[no-any-return]
 
-    def copy_from_leader(self, tensors: Sequence[torch.Tensor]) -> None:
-        """Makes each tensor what it is in the leading process."""
+    def broadcast_tensors(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Overwrites each tensor with the main process's."""
         if self.size > 1:
             for tensor in tensors:
                 dist.broadcast(tensor, 0)
 
-    def check_same(self, facts: dict[str, Any]) -> None:
-        """Refuses to go on where a process would train something else, such as other data on its machine."""
+    def check_same(self, settings: dict[str, Any]) -> None:
+        """Refuses to continue if a process would train something else, such as other data on its machine."""
         others: list[Any] = [None] * self.size
         if self.size > 1:
-            dist.all_gather_object(others, facts)
+            dist.all_gather_object(others, settings)
         for rank, other in enumerate(others if self.size > 1 else []):
             for name, value in others[0].items():
                 if other.get(name) != value:
-                    raise InputError(f"process {rank} has another {name} than process 0; give all of them the same")
+                    raise InputError(
+                        f"{name} of process {rank} differs from that of process 0; give all processes the same"
+                    )
 
     def check_batch(self, smallest: int) -> None:
-        """Refuses batches that leave a process without a part."""
+        """Refuses batches that leave a process without inputs."""
         if smallest < self.size:
             raise InputError(f"the smallest batch has {smallest} inputs, fewer than the {self.size} processes")
 
 
 @contextmanager
-def joined(device: str) -> Iterator[tuple[Team, str]]:
-    """This process's team, as torchrun's environment says, and its own device; alone without torchrun."""
-    size = told_number("WORLD_SIZE", 1)
+def join_process_group(device: str) -> Iterator[tuple[ProcessGroup, str]]:
+    """The process group that torchrun's environment names, and this process's device; alone without torchrun."""
+    size = env_int("WORLD_SIZE", 1)
     if size <= 1 or dist.is_initialized():
-        yield (Team(dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else Team()), device
+        yield (
+            (ProcessGroup(dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else ProcessGroup()),
+            device,
+        )
         return
     for name in ("RANK", "MASTER_ADDR", "MASTER_PORT"):
         if name not in os.environ:
             raise InputError(f"WORLD_SIZE is {size} but {name} is not set; start by torchrun, or unset WORLD_SIZE")
     if device.startswith("cuda"):
-        device = _own_gpu(device)
+        device = _local_gpu(device)
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if device.startswith("cuda") else "gloo")
-    yield Team(dist.get_rank(), dist.get_world_size()), device
-    dist.barrier()  # nobody leaves while another still has messages under way
+    yield ProcessGroup(dist.get_rank(), dist.get_world_size()), device
+    dist.barrier()  # nobody leaves while another still has messages in flight
     dist.destroy_process_group()  # not after a failure here: it might wait for others, who wait for this process
 
 
-def told_number(name: str, otherwise: int) -> int:
-    """What torchrun's environment says under this name."""
-    text = os.environ.get(name, str(otherwise))
+def env_int(name: str, default: int) -> int:
+    """An integer that torchrun sets in the environment."""
+    text = os.environ.get(name, str(default))
     if not text.isdecimal():
         raise InputError(f"{name} must be a whole number, as torchrun sets it, got {text!r}; unset it")
     return int(text)
 
 
-def leave() -> NoReturn:
-    """Ends this process of a team at once, with everything written.
+def exit_process() -> NoReturn:
+    """Ends this process of a group at once, with everything flushed.
 
-    A thread of torch's that outlives the group and lets go of a tensor while the interpreter is being taken down aborts
-    the process (seen with gloo, torch 2.13, Python 3.11), and torchrun then takes a finished run for a failed one.
+    A torch thread that outlives the group and frees a tensor during interpreter shutdown aborts the process (seen with
+    gloo, torch 2.13, Python 3.11), and torchrun then reports a finished run as failed.
     """
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
 
 
-def _own_gpu(device: str) -> str:
-    """The GPU of this process, one of as many as there are processes on this machine."""
-    place, processes = told_number("LOCAL_RANK", 0), told_number("LOCAL_WORLD_SIZE", 1)
+def _local_gpu(device: str) -> str:
+    """This process's own GPU, by its local rank."""
+    rank, processes = env_int("LOCAL_RANK", 0), env_int("LOCAL_WORLD_SIZE", 1)
     if device != "cuda" and processes > 1:
-        raise InputError(f"device must be cuda where {processes} processes each take a GPU of their own, got {device}")
+        raise InputError(f"device must be cuda for {processes} processes with a GPU each, got {device}")
     if processes > torch.cuda.device_count():
         raise InputError(f"{processes} processes need a GPU each, there are {torch.cuda.device_count()}; start fewer")
-    return f"cuda:{place}" if device == "cuda" else device
+    return f"cuda:{rank}" if device == "cuda" else device

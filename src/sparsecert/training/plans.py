@@ -1,4 +1,4 @@
-"""What a whole table would take on so many GPUs: arithmetic on rates that were measured."""
+"""How long a whole table takes on a number of GPUs, from measured rates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Step = tuple[str, float]  # what is done, and the seconds it takes on one GPU
 
 @dataclass(frozen=True)
 class Rates:
-    """What one GPU does in a second, as `python -m benchmarks.training` and `benchmarks.engine` print it."""
+    """Throughput of one GPU per second, as `python -m benchmarks.training` and `benchmarks.engine` print it."""
 
     training: float  # ablated images trained on
     certifying: float  # ablated copies classified
@@ -27,7 +27,7 @@ class Rates:
 
 @dataclass(frozen=True)
 class Plan:
-    """A recipe on a data set, for some k, and the images that are then certified by the paper's numbers of samples."""
+    """Training a recipe on a data set for several k, then certifying images with the paper's numbers of samples."""
 
     name: str
     recipe: str
@@ -39,7 +39,7 @@ class Plan:
     n: int = 10_000
 
     def steps(self, rates: Rates) -> Iterator[Step]:
-        """Each part of the work for one k, then the whole table: training, prediction and certificates for every k."""
+        """Each part of the work for one k, then the whole table: training, prediction and certification for every k."""
         recipe = RECIPES[self.recipe]
         trained = recipe.epochs * self.images * recipe.copies / rates.training
         copies = f"{self.n0:,} + {self.n:,} copies"
@@ -60,15 +60,14 @@ PLANS = {
 }
 
 
-def planned(name: str) -> Plan:
-    """The plan of that name."""
+def find_plan(name: str) -> Plan:
     if name not in PLANS:
         raise InputError(f"plan must be one of {', '.join(PLANS)}, got {name!r}")
     return PLANS[name]
 
 
-def plan_text(plan: Plan, rates: Rates, gpus: Sequence[int] = (1, 8)) -> str:
-    """A line for each step with its time on each number of GPUs, each taking an equal share."""
+def format_plan(plan: Plan, rates: Rates, gpus: Sequence[int] = (1, 8)) -> str:
+    """One line per step with its time on each number of GPUs, the work divided equally."""
     if not gpus or min(gpus) < 1:
         raise InputError(f"numbers of GPUs must be at least 1, got {list(gpus)}")
     steps = list(plan.steps(rates))
@@ -80,16 +79,19 @@ def plan_text(plan: Plan, rates: Rates, gpus: Sequence[int] = (1, 8)) -> str:
         f"{rates.certifying:,.0f} ablated copies/s in certifying",
         "",
         " " * width + heads,
-        *(what.ljust(width) + "".join(f"{duration(took / number):>12}" for number in gpus) for what, took in steps),
+        *(
+            what.ljust(width) + "".join(f"{format_duration(took / number):>12}" for number in gpus)
+            for what, took in steps
+        ),
         "",
-        "Inputs are certified apart from each other, so their time falls with the number of GPUs (--shard, --ray).",
-        "Training on several (torchrun) exchanges gradients and batch statistics, which is not in these figures.",
+        "Inputs are certified independently, so their time falls with the number of GPUs (--shard, --ray).",
+        "Training on several GPUs (torchrun) also exchanges gradients and batch statistics, which is not included.",
     ]
     return "\n".join(lines)
 
 
-def duration(seconds: float) -> str:
-    """In the unit that suits it: seconds, minutes, hours or days."""
+def format_duration(seconds: float) -> str:
+    """In seconds, minutes, hours or days, whichever suits."""
     for unit, size, least in (("d", 86_400, 2 * 86_400), ("h", 3_600, 2 * 3_600), ("min", 60, 120)):
         if seconds >= least:
             return f"{seconds / size:,.1f} {unit}"

@@ -1,4 +1,4 @@
-"""Photographs on their way to a training step: decoded ahead by other processes, then put onto the device."""
+"""Images of a folder on their way to a training step: decoded ahead by other processes, then copied to the device."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from sparsecert.datasets.folder import FolderImages
 from sparsecert.datasets.stream import Request, Stream
 from sparsecert.datasets.workers import default_workers
-from sparsecert.training.distributed import told_number
+from sparsecert.training.distributed import env_int
 
-IN_FLIGHT = 2  # copies to a GPU that may be under way: the host is never further ahead of it than that
+MAX_IN_FLIGHT = 2  # copies to a GPU: the host is never further ahead of it
 
 
-class Staging:
-    """`pixels` holds the photographs of the step at hand; `fill` brings those of the next.
+class Prefetcher:
+    """`pixels` holds the images of the current step; `load_next` copies in those of the next.
 
-    The device's memory stays where it is, so that a captured step finds each batch in the same place.
+    The buffer stays at the same address, so that a captured step finds each batch in the same place.
     """
 
     def __init__(
@@ -34,13 +34,13 @@ class Staging:
         self.pixels = torch.zeros(min(batch, len(images)), *images.shape, dtype=torch.uint8, device=device)
         self._requests = requests
         if workers is None:
-            workers = default_workers(max(1, told_number("LOCAL_WORLD_SIZE", 1)))
+            workers = default_workers(max(1, env_int("LOCAL_WORLD_SIZE", 1)))
         self._stream = Stream(images, workers, empty=_pinned if device.type == "cuda" else None)
         self._batches: Iterator[NDArray[np.uint8]] | None = None
-        self._under_way: deque[tuple[torch.Tensor, torch.cuda.Event]] = deque()
+        self._in_flight: deque[tuple[torch.Tensor, torch.cuda.Event]] = deque()
 
-    def fill(self) -> None:
-        """Puts the next batch into `pixels`; the first call starts the processes."""
+    def load_next(self) -> None:
+        """Copies the next batch into `pixels`; the first call starts the workers."""
         if self._batches is None:
             self._batches = self._stream.__enter__().batches(self._requests())
         batch = torch.from_numpy(next(self._batches))
@@ -49,17 +49,17 @@ class Staging:
             self._keep_until_copied(batch)
 
     def close(self) -> None:
-        """Ends the processes."""
+        """Ends the workers."""
         self._batches = None
         self._stream.__exit__(None, None, None)
 
     def _keep_until_copied(self, batch: torch.Tensor) -> None:
-        """The GPU reads the batch some time after this call; until then its memory must not be used again."""
+        """The copy is asynchronous; until it is done, the batch's memory must not be reused."""
         copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
         copied.record(torch.cuda.current_stream(self.pixels.device))
-        self._under_way.append((batch, copied))
-        while len(self._under_way) > IN_FLIGHT:
-            self._under_way.popleft()[1].synchronize()
+        self._in_flight.append((batch, copied))
+        while len(self._in_flight) > MAX_IN_FLIGHT:
+            self._in_flight.popleft()[1].synchronize()
 
 
 def _pinned(shape: tuple[int, ...]) -> NDArray[np.uint8]:

@@ -1,4 +1,4 @@
-"""One training run: its settings, its state, and what a step does."""
+"""One training run: its settings, its state and its training step."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from sparsecert.modelfile import MODEL_NAME
 from sparsecert.schemes import TRAINING, Scheme
 from sparsecert.smoothed import Smoothed
 from sparsecert.training.batches import Batches
-from sparsecert.training.distributed import Team
+from sparsecert.training.distributed import ProcessGroup
 from sparsecert.training.objective import objective
-from sparsecert.training.prefetch import Staging
+from sparsecert.training.prefetch import Prefetcher
 from sparsecert.training.recipes import Recipe
-from sparsecert.training.schedule import Paced
-from sparsecert.training.synchronised import synchronise
+from sparsecert.training.schedule import StepSchedule
+from sparsecert.training.sync_batch_norm import synchronise_batch_norm
 from sparsecert.votes.precision import PRECISIONS
 from sparsecert.votes.probe import probe
 
@@ -39,17 +39,16 @@ MASKS_AHEAD = 64  # minibatch masks drawn at once: on a GPU drawing 64 takes no 
 
 
 def default_encoding(data: Dataset, recipe: Recipe, name: str = "null-channels") -> Encoding:
-    """The encoding of that name with the data set's own constants."""
+    """The encoding of that name, with the data set's own statistics."""
     return ENCODINGS[name].for_training(data, recipe)
 
 
 @dataclass(eq=False)
-class Run(Paced):
+class TrainingRun(StepSchedule):
     """A training run: its settings, and the state that a checkpoint holds.
 
-    `prepare` does what a step needs of the host; `take` is the step itself, reading the step's number from the
-    device, so that on a GPU it can be captured once and replayed. `workers` processes decode the photographs of an
-    image folder.
+    `prepare` is the host's part of a step. `train_step` is the device's part: it reads the step index from the device,
+    so that a GPU can capture it once and replay it. `workers` processes decode the images of a folder.
     """
 
     data: Dataset
@@ -58,8 +57,8 @@ class Run(Paced):
     encoding: Encoding
     seed: int
     device: torch.device
-    shared: Batches | None = None
-    team: Team = field(default_factory=Team)
+    shared_batches: Batches | None = None
+    processes: ProcessGroup = field(default_factory=ProcessGroup)
     workers: int | None = None
     step: int = 0
     log: list[dict[str, Any]] = field(default_factory=list)
@@ -70,11 +69,11 @@ class Run(Paced):
         self.model = models.build(self.recipe.model, channels, len(self.data.classes), self.seed).to(self.device)
         if cuda:
             self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        if self.team.size > 1:
-            self.model = synchronise(self.model)
+        if self.processes.size > 1:
+            self.model = synchronise_batch_norm(self.model)
         self.optimizer = torch.optim.SGD(
             self.model.parameters(),
-            lr=torch.zeros((), device=self.device) if cuda else 0.0,  # on the device, a captured step can follow it
+            lr=torch.zeros((), device=self.device) if cuda else 0.0,  # a tensor, so that a captured step reads it
             momentum=self.recipe.momentum,
             weight_decay=self.recipe.weight_decay,
             nesterov=self.recipe.nesterov,
@@ -82,16 +81,16 @@ class Run(Paced):
         )
         devices.check_precision(self.recipe.precision, PRECISIONS[self.recipe.precision], self.device)
         self.objective = objective(
-            self.device, self.recipe.precision, self.recipe.copies, self.recipe.consistency, self.team.size == 1
+            self.device, self.recipe.precision, self.recipe.copies, self.recipe.consistency, self.processes.size == 1
         )
-        self.batches = self.shared or Batches(self.data, self.recipe, self.seed, self.device)
+        self.batches = self.shared_batches or Batches(self.data, self.recipe, self.seed, self.device)
         self.epoch_steps = -(-len(self.data) // self.recipe.batch)
-        self.clock = torch.zeros(1, dtype=torch.int64, device=self.device)  # the step's number, on the device
+        self.device_step = torch.zeros(1, dtype=torch.int64, device=self.device)  # `step`, on the device
         self.order = torch.zeros(len(self.data), dtype=torch.int64, device=self.device)  # of this epoch
-        self.moves = self.batches.moves(0)  # of this epoch
+        self.shifts = self.batches.shifts(0)  # of this epoch
         images = self.data.images
-        self.staging = (
-            Staging(images, self.recipe.batch, self.device, self._requests, self.workers)
+        self.prefetcher = (
+            Prefetcher(images, self.recipe.batch, self.device, self._requests, self.workers)
             if isinstance(images, FolderImages)
             else None
         )
@@ -99,7 +98,7 @@ class Run(Paced):
         exact = torch.float32 if self.device.type == "mps" else torch.float64  # which MPS lacks
         self.sums = torch.zeros(3, dtype=exact, device=self.device)  # loss, correct, inputs of this epoch
         self._prepared: tuple[int, int] | None = None  # epoch of the order, first step of the masks
-        self._began, self._before = time.monotonic(), 0.0  # when this epoch did, and its seconds in an earlier process
+        self._epoch_start, self._earlier = time.monotonic(), 0.0  # and this epoch's seconds in an earlier process
 
     @property
     def rate(self) -> float:
@@ -107,7 +106,7 @@ class Run(Paced):
         return self.recipe.rate(self.epoch + 1, (self.step % self.epoch_steps + 0.5) / self.epoch_steps)
 
     def check_fit(self) -> None:
-        """Refuses a model that cannot take the data's images, before anything is written."""
+        """Refuses a model that cannot take the data's images, before writing anything."""
         first = torch.zeros(1, *self.data.images.shape, device=self.device)
         probe(self.model, self.scheme, self.encoding, first, classes=len(self.data.classes))
 
@@ -127,13 +126,13 @@ class Run(Paced):
         }
 
     def prepare(self) -> None:
-        """Puts onto the device what the next step reads there: order, augmentation, photographs, masks, rate."""
+        """Copies to the device what the next step reads: order, augmentation, images, masks, learning rate."""
         first = self.step - self.step % MASKS_AHEAD
         epoch, masks = self._prepared or (None, None)
         if epoch != self.epoch:
             self._begin_epoch()
-        if self.staging is not None:
-            self.staging.fill()
+        if self.prefetcher is not None:
+            self.prefetcher.load_next()
         if masks != first and self.recipe.masks == "minibatch":
             self.masks.copy_(self._masks_of_steps(first))
         self._prepared = self.epoch, first
@@ -144,52 +143,55 @@ class Run(Paced):
                 group["lr"] = self.rate
 
     def _masks_of_steps(self, first: int) -> torch.Tensor:
-        """The minibatch masks of this step and those after it."""
+        """The minibatch masks of this step and the next ones."""
         steps = torch.arange(first, first + MASKS_AHEAD, device=self.device)
         return self.scheme.masks_at(self.seed, torch.zeros_like(steps), TRAINING + steps)
 
     def _requests(self) -> Iterator[Request]:
-        """This process's photographs of every step that is left."""
+        """This process's images for every remaining step."""
         for epoch in range(self.epoch, self.recipe.epochs):
             order, view = self.batches.order(epoch).numpy(), RandomCrop(self.seed, epoch)
             for step in range(max(self.step, epoch * self.epoch_steps), (epoch + 1) * self.epoch_steps):
                 batch = order[step % self.epoch_steps * self.recipe.batch :][: self.recipe.batch]
-                part = self.team.part(len(batch))
-                yield batch[part.start : part.stop], view
+                shard = self.processes.shard(len(batch))
+                yield batch[shard.start : shard.stop], view
 
     def close(self) -> None:
-        """Ends the processes that decode photographs, where there are any."""
-        if self.staging is not None:
-            self.staging.close()
+        """Ends the decoding workers, if any."""
+        if self.prefetcher is not None:
+            self.prefetcher.close()
 
     def _begin_epoch(self) -> None:
         self.order.copy_(self.batches.order(self.epoch))
-        moves = self.batches.moves(self.epoch)
-        if self.moves is not None and moves is not None:
-            self.moves.copy_(moves)
+        shifts = self.batches.shifts(self.epoch)
+        if self.shifts is not None and shifts is not None:
+            self.shifts.copy_(shifts)
 
-    def take(self, batch: int) -> None:
-        """One step on `batch` inputs, of which this process takes its part."""
+    def train_step(self, batch: int) -> None:
+        """One step on `batch` inputs, of which this process takes its shard."""
         chosen = self._chosen(batch)
         labels = self.batches.labels[chosen]
         loss, correct = self.objective(self.model, self._copies(chosen), labels)
         self.optimizer.zero_grad(set_to_none=True)
         (loss / batch).backward()  # type: ignore[no-untyped-call]
-        seen = torch.stack((loss.detach(), correct, torch.full_like(loss, len(chosen))))
-        self.team.add_up([*(weight.grad for weight in self.model.parameters() if weight.grad is not None), seen])
+        totals = torch.stack((loss.detach(), correct, torch.full_like(loss, len(chosen))))
+        gradients = [weight.grad for weight in self.model.parameters() if weight.grad is not None]
+        self.processes.all_reduce([*gradients, totals])
         self.optimizer.step()
-        self.sums += seen.to(self.sums.dtype)
-        self.clock += 1
+        self.sums += totals.to(self.sums.dtype)
+        self.device_step += 1
 
     def _chosen(self, batch: int) -> torch.Tensor:
-        """The numbers of this process's inputs of the step."""
-        first, part = self.clock % self.epoch_steps * self.recipe.batch, self.team.part(batch)
-        return self.order[first + torch.arange(part.start, part.stop, device=self.device)]
+        """The indices of this process's inputs in the step."""
+        first, shard = self.device_step % self.epoch_steps * self.recipe.batch, self.processes.shard(batch)
+        return self.order[first + torch.arange(shard.start, shard.stop, device=self.device)]
 
     def _copies(self, chosen: torch.Tensor) -> torch.Tensor:
-        """The step's inputs, augmented and ablated, as the network sees them: first one copy of each, then another."""
-        staging = self.staging
-        images = self.batches.shown(chosen, self.moves) if staging is None else staging.pixels[: len(chosen)]
+        """The step's inputs, augmented, ablated and encoded: one copy of each, then a second of each, and so on."""
+        if self.prefetcher is None:
+            images = self.batches.augmented(chosen, self.shifts)
+        else:
+            images = self.prefetcher.pixels[: len(chosen)]
         inputs = images.float() / 255
         if self.recipe.copies > 1:
             inputs = inputs.repeat(self.recipe.copies, 1, 1, 1)
@@ -199,15 +201,15 @@ class Run(Paced):
         return copies.bfloat16() if self.recipe.precision == "bf16" else copies
 
     def _masks(self, chosen: torch.Tensor) -> torch.Tensor:
-        """One mask for the minibatch, of its step's own draw, or one per copy, of its epoch's draws."""
+        """One mask for the minibatch, drawn per step, or one per copy, drawn per epoch."""
         if self.recipe.masks == "sample":
             copies = torch.arange(self.recipe.copies, device=self.device).repeat_interleave(len(chosen))
-            draws = TRAINING + self.clock // self.epoch_steps * self.recipe.copies + copies
+            draws = TRAINING + self.device_step // self.epoch_steps * self.recipe.copies + copies
             return self.scheme.masks_at(self.seed, chosen.repeat(self.recipe.copies), draws)
-        return self.masks[self.clock % MASKS_AHEAD]
+        return self.masks[self.device_step % MASKS_AHEAD]
 
-    def seen(self) -> tuple[float, float]:
-        """Mean loss and accuracy of this epoch so far; waits for the device."""
+    def metrics(self) -> tuple[float, float]:
+        """Mean loss and accuracy of this epoch so far; synchronises with the device."""
         loss, correct, inputs = self.sums.tolist()
         if not math.isfinite(loss):
             epoch = (self.step - 1) // self.epoch_steps + 1
@@ -217,23 +219,23 @@ class Run(Paced):
         return loss / inputs, correct / inputs
 
     def end_epoch(self) -> tuple[float, float]:
-        """Writes the epoch that the last step ended into the log; returns its mean loss and accuracy."""
-        loss, accuracy = self.seen()
-        if int(self.clock) != self.step:
-            raise RuntimeError(f"{int(self.clock)} steps were taken on {self.device}, not {self.step}")
+        """Logs the epoch that the last step ended; returns its mean loss and accuracy."""
+        loss, accuracy = self.metrics()
+        if int(self.device_step) != self.step:
+            raise RuntimeError(f"{int(self.device_step)} steps were taken on {self.device}, not {self.step}")
         epoch = self.step // self.epoch_steps
         line = {"epoch": epoch, "rate": self.recipe.rate(epoch, 0.5), "loss": loss, "accuracy": accuracy}
         self.log.append({**line, "seconds": round(self._seconds(), 3)})
-        self._began, self._before = time.monotonic(), 0.0
+        self._epoch_start, self._earlier = time.monotonic(), 0.0
         self.sums.zero_()
         return loss, accuracy
 
     def _seconds(self) -> float:
-        """Of this epoch so far, without the time between two processes."""
-        return self._before + time.monotonic() - self._began
+        """The time spent on this epoch, not counting interruptions."""
+        return self._earlier + time.monotonic() - self._epoch_start
 
     def save_checkpoint(self, out: Path) -> None:
-        """Writes everything `resume` needs, whole or not at all, and the log so far."""
+        """Writes all that `resume` needs, atomically, and the log so far."""
         tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
         for number, parameter in enumerate(self.model.parameters()):
             buffer = self.optimizer.state[parameter].get("momentum_buffer")
@@ -250,40 +252,40 @@ class Run(Paced):
         self._write_log(out)
 
     def resume(self, path: Path) -> None:
-        """Takes up the state of a checkpoint, if there is one; refuses that of another run."""
+        """Restores the state of a checkpoint, if there is one; refuses that of another run."""
         if not path.exists():
             return
         tensors, header = modelfile.read(path)
         if not {"settings", "step", "log", "sums"} <= header.keys():
             raise InputError(f"{path} is not a checkpoint; delete it or use another --out folder")
-        check_same(path, header["settings"], self.settings())
+        check_same_run(path, header["settings"], self.settings())
         self.model.load_state_dict({k.removeprefix("model."): t for k, t in tensors.items() if k.startswith("model.")})
         for number, parameter in enumerate(self.model.parameters()):
             buffer = tensors.get(f"momentum.{number}")
             if buffer is not None:
                 self.optimizer.state[parameter]["momentum_buffer"] = torch.empty_like(parameter).copy_(buffer)
         self.step, self.log = header["step"], header["log"]
-        self._began, self._before = time.monotonic(), header.get("seconds", 0.0)
-        self.clock.fill_(self.step)
+        self._epoch_start, self._earlier = time.monotonic(), header.get("seconds", 0.0)
+        self.device_step.fill_(self.step)
         self.sums += torch.tensor(header["sums"], dtype=self.sums.dtype, device=self.device)
 
-    def follow_leader(self) -> None:
-        """Makes the state in every process of the team that of the leading one, which alone has read a checkpoint."""
-        if self.team.size == 1:
+    def sync_with_main(self) -> None:
+        """Copies the state of the main process, which alone has read the checkpoint, to all others."""
+        if self.processes.size == 1:
             return
-        self.step, self.log, self._before = self.team.on_progress((self.step, self.log, self._before))
-        self.clock.fill_(self.step)
+        self.step, self.log, self._earlier = self.processes.broadcast((self.step, self.log, self._earlier))
+        self.device_step.fill_(self.step)
         momenta = [
             self.optimizer.state[weight].setdefault("momentum_buffer", torch.zeros_like(weight))
             for weight in self.model.parameters()
             if self.step
         ]
-        self.team.copy_from_leader([*self.model.state_dict().values(), *momenta, self.sums])
+        self.processes.broadcast_tensors([*self.model.state_dict().values(), *momenta, self.sums])
 
     def save_model(self, out: Path, half: bool = False) -> None:
         """Writes the finished model, with its settings and last losses in the header.
 
-        How long it took is in the log alone, so that equal weights are equal files.
+        Times go to the log alone, so that equal weights give equal files.
         """
         last = {name: value for name, value in self.log[-1].items() if name != "seconds"}
         facts = {
@@ -293,25 +295,27 @@ class Run(Paced):
             "training": {"settings": self.settings(), "last_epoch": last},
         }
         smoothed = Smoothed(self.model, self.scheme, self.encoding, classes=len(self.data.classes), facts=facts)
-        self._write_log(out)  # first: once the model is there, nobody comes back to complete the log
+        self._write_log(out)  # first: a finished model is never resumed, so the log could not be completed
         smoothed.save(out / MODEL_NAME, half=half)
 
     def _write_log(self, out: Path) -> None:
         write_atomically(out / LOG_NAME, "".join(json.dumps(line) + "\n" for line in self.log).encode())
 
 
-def finished(path: Path, settings: dict[str, Any], half: bool) -> bool:
-    """Whether the model of these settings is there; refuses one of others."""
+def is_finished(path: Path, settings: dict[str, Any], half: bool) -> bool:
+    """Whether the model with these settings exists; refuses one with others."""
     if not path.exists():
         return False
     header = modelfile.read_header(path)
     found = header.get("facts", {}).get("training", {}).get("settings", {})
-    check_same(path, {**found, "half": header.get("half", False)}, {**settings, "half": half})
+    check_same_run(path, {**found, "half": header.get("half", False)}, {**settings, "half": half})
     return True
 
 
-def check_same(path: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
-    """Refuses a file of another run, naming the first setting that differs."""
+def check_same_run(path: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """Refuses a file of another run and names the first setting that differs."""
     for key, value in json.loads(json.dumps(wanted)).items():
         if found.get(key) != value:
-            raise InputError(f"{path} is of another run ({key} differs); use another --out folder, or delete that one")
+            raise InputError(
+                f"{path} belongs to another run ({key} differs); use another --out folder, or delete that one"
+            )

@@ -1,4 +1,4 @@
-"""How far a run has come: steps, epochs and batches, all from the number of its next step."""
+"""How far a run has come: steps, epochs and batch sizes, all from the index of its next step."""
 
 from __future__ import annotations
 
@@ -8,29 +8,27 @@ from typing import Protocol
 from sparsecert.errors import InputError
 
 
-class Length(Protocol):
-    """What a recipe of any kind says of the length of a run."""
+class RunLength(Protocol):
+    """What a recipe of any kind says about the length of a run."""
 
     @property
-    def epochs(self) -> int:
-        """Passes over the data."""
+    def epochs(self) -> int: ...
 
     @property
-    def batch(self) -> int:
-        """Inputs of a step."""
+    def batch(self) -> int: ...
 
 
-class Paced:
-    """A run over `data` by `recipe`, `epoch_steps` steps an epoch, whose next step is number `step`."""
+class StepSchedule:
+    """A run over `data` by `recipe`, `epoch_steps` steps per epoch, whose next step is number `step`."""
 
     data: Sized
-    recipe: Length
+    recipe: RunLength
     step: int
     epoch_steps: int
 
     @property
     def steps(self) -> int:
-        """How many steps the whole run takes."""
+        """The number of steps in the whole run."""
         return self.recipe.epochs * self.epoch_steps
 
     @property
@@ -40,11 +38,11 @@ class Paced:
 
     @property
     def batch(self) -> int:
-        """How many inputs the next step takes: the last of an epoch takes what is left."""
+        """The batch size of the next step; the last of an epoch takes what is left."""
         return min(self.recipe.batch, len(self.data) - self.step % self.epoch_steps * self.recipe.batch)
 
 
-def check_between(checkpoint_seconds: float) -> None:
-    """Refuses a time between checkpoints that is none; with "not a number" there would never be a checkpoint."""
+def check_checkpoint_seconds(checkpoint_seconds: float) -> None:
+    """Refuses a negative or NaN interval; with NaN there would never be a checkpoint."""
     if not checkpoint_seconds >= 0:
         raise InputError(f"checkpoint_seconds must be a number of at least 0, got {checkpoint_seconds}")

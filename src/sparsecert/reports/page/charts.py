@@ -1,4 +1,4 @@
-"""Charts of the page as numbers: where curves and bars stand. `templates/charts.html` draws them as SVG."""
+"""The geometry of the page's charts, which `templates/charts.html` draws as SVG."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-APART = 0.1  # of the width of the radii: between them and the abstentions, so that their labels do not touch
+GAP = 0.1  # between abstentions and radii, as a share of the width of the radii, so that labels do not touch
 PERCENTS = [(share / 100, f"{share}%") for share in (0, 25, 50, 75, 100)]
 Ticks = Sequence[tuple[float, str]]
 
 
 @dataclass(frozen=True)
 class Axes:
-    """Maps values to the drawing: `start` to `end` from left to right, 0 to `largest` from bottom to top."""
+    """Maps values to coordinates: `start` to `end` from left to right, 0 to `largest` from bottom to top."""
 
     start: float
     end: float
@@ -30,16 +30,14 @@ class Axes:
     bottom: ClassVar[int] = 212
 
     def x(self, value: float) -> float:
-        """Distance from the left, rounded to what can be seen."""
         return round(self.left + (value - self.start) / (self.end - self.start) * (self.right - self.left), 2)
 
     def y(self, value: float) -> float:
-        """Distance from the top."""
         return round(self.bottom - value / self.largest * (self.bottom - self.top), 2)
 
 
 def whole_ticks(largest: int, most: int = 7) -> list[int]:
-    """Whole numbers from 0 to the largest in steps of 1, 2 or 5 times a power of ten, at most so many.
+    """At most `most` integers from 0 to the largest, in steps of 1, 2 or 5 times a power of ten.
 
     >>> whole_ticks(26)
     [0, 5, 10, 15, 20, 25]
@@ -50,7 +48,7 @@ def whole_ticks(largest: int, most: int = 7) -> list[int]:
 
 @dataclass(frozen=True)
 class Curve:
-    """Shares at rho = 0, 1, ..., `beyond` after the last of them; `dot` marks a rho on it."""
+    """Shares at rho = 0, 1, ..., then `beyond`; `dot` marks a rho."""
 
     name: str
     shares: Sequence[float]
@@ -58,13 +56,12 @@ class Curve:
     dot: int | None = None
 
     def at(self, rho: int) -> float:
-        """The share at rho."""
         return self.shares[rho] if rho < len(self.shares) else self.beyond
 
 
 @dataclass(frozen=True)
 class CurvesChart:
-    """Curves as steps over the rhos; `shaded` fills the space between the first and the second."""
+    """Step curves over rho; `shaded` fills the space between the first two."""
 
     title: str
     caption: str
@@ -74,17 +71,16 @@ class CurvesChart:
 
     @property
     def rhos(self) -> int:
-        """The last rho that is drawn."""
+        """The last rho drawn."""
         return max(1, *(len(curve.shares) for curve in self.curves))
 
     @property
     def axes(self) -> Axes:
-        """Room for half a step on both sides."""
         ticks = [(float(rho), str(rho)) for rho in whole_ticks(self.rhos)]
         return Axes(-0.5, self.rhos + 0.5, 1.0, self.x_label, ticks, PERCENTS)
 
     def points(self, curve: Curve) -> list[str]:
-        """Corners of the curve, from left to right."""
+        """The curve's corners, from left to right."""
         axes = self.axes
         sides = ((rho, rho + side) for rho in range(self.rhos + 1) for side in (-0.5, 0.5))
         return [f"{axes.x(x):g},{axes.y(curve.at(rho)):g}" for rho, x in sides]
@@ -92,7 +88,7 @@ class CurvesChart:
 
 @dataclass(frozen=True)
 class Bar:
-    """Inputs at `label`, certified rightly and wrongly, or neither."""
+    """Inputs at `label`: certified for the true class, for a wrong one, or abstained."""
 
     label: str
     right: int = 0
@@ -101,7 +97,6 @@ class Bar:
 
     @property
     def inputs(self) -> int:
-        """All of them."""
         return self.right + self.wrong + self.abstained
 
     def __str__(self) -> str:
@@ -112,7 +107,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class BarsChart:
-    """A bar for each radius or range of radii; abstentions, if the first bar holds any, stand apart from the radii."""
+    """A bar per radius or range of radii; a first bar of abstentions, if any, is set apart."""
 
     title: str
     caption: str
@@ -122,25 +117,24 @@ class BarsChart:
 
     @property
     def places(self) -> list[float]:
-        """Where the middle of each bar is on the axis."""
+        """The centre of each bar on the x axis."""
         if self.bars[0].abstained:
-            return [-max(1.5, APART * len(self.bars)), *map(float, range(len(self.bars) - 1))]
+            return [-max(1.5, GAP * len(self.bars)), *map(float, range(len(self.bars) - 1))]
         return [float(place) for place in range(len(self.bars))]
 
     @property
     def axes(self) -> Axes:
-        """Labels for the abstentions and for some of the radii; counts upwards."""
         places = self.places
         labelled = dict(zip(places, (bar.label for bar in self.bars), strict=True))
-        shown = [float(place) for place in whole_ticks(int(max(places)), 9)]
-        ticks = [(place, label) for place, label in labelled.items() if place < 0 or place in shown]
+        ticked = [float(place) for place in whole_ticks(int(max(places)), 9)]
+        ticks = [(place, label) for place, label in labelled.items() if place < 0 or place in ticked]
         largest = max(bar.inputs for bar in self.bars)
         counts = [(float(count), f"{count:,}") for count in whole_ticks(largest, 6)]
         return Axes(min(places) - 0.7, max(places) + 0.7, max(largest, 1.0), self.x_label, ticks, counts)
 
     @property
     def rectangles(self) -> list[tuple[Bar, list[tuple[str, float, float, float, float]]]]:
-        """For each bar that holds inputs: kind, x, y, width and height of its parts, from the bottom up."""
+        """For each non-empty bar: kind, x, y, width and height of its parts, from the bottom up."""
         axes, found = self.axes, []
         for place, bar in zip(self.places, self.bars, strict=True):
             parts, below = [], 0

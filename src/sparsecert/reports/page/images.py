@@ -1,4 +1,4 @@
-"""Inputs of a run as pictures, with the copies that its own masks made of them; the data set is needed for these."""
+"""Images of a run's inputs and of their ablated copies, from its data set."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from sparsecert.schemes import ENUMERATION, ESTIMATION, PREDICTION
 from sparsecert.schemes import from_config as scheme_from_config
 
 Pixels = npt.NDArray[np.uint8]
-NULL = {  # a colour that the images do not have: the paper's green beside grey ones, beside colours a pink
+NULL = {  # a colour that stands out: the paper's green for grey images, pink for colour ones
     1: ("green", (70, 150, 80)),
     3: ("pink", (222, 66, 160)),
 }
 
 
-def data_of(header: Header, data_dir: str | Path | None) -> Dataset:
-    """The data set that a run had; refuses another of the same name, by its fingerprint."""
-    facts = header.run["data"]
-    if facts.get("skipped"):
-        raise InputError(f"{facts['name']} had {facts['skipped']} files left out in this run")
-    data = datasets.load(facts["name"], facts["split"], data_dir)
-    if data.fingerprint() != facts["fingerprint"]:
-        raise InputError(f"the {data.name} that is found here is not the one of this run (its fingerprint differs)")
+def load_data(header: Header, data_dir: str | Path | None) -> Dataset:
+    """The data set of a run; refuses one of the same name with another fingerprint."""
+    known = header.run["data"]
+    if known.get("skipped"):
+        raise InputError(f"this run skipped {known['skipped']} files of {known['name']}")
+    data = datasets.load(known["name"], known["split"], data_dir)
+    if data.fingerprint() != known["fingerprint"]:
+        raise InputError(f"the {data.name} found here is not that of this run (its fingerprint differs)")
     return data
 
 
 def class_names(header: Header, data: Dataset | None) -> list[str]:
-    """What the classes of a run are called; their numbers where that is not known."""
+    """The names of a run's classes; their numbers if unknown."""
     count, name = header.run["classes"], header.run["data"]["name"]
     if data is not None and len(data.classes) == count:
         return list(data.classes)
@@ -49,19 +49,19 @@ def class_names(header: Header, data: Dataset | None) -> list[str]:
 
 
 def null_colour(data: Dataset) -> str:
-    """The name of the colour that stands for NULL; refuses what is no image."""
+    """The name of the colour that stands for NULL; refuses inputs that are not images."""
     if len(data.images.shape) != 3 or data.images.shape[0] not in NULL:
-        raise InputError(f"the inputs of {data.name} are no images of one or three colours")
+        raise InputError(f"the inputs of {data.name} are not images with one or three channels")
     return NULL[data.images.shape[0]][0]
 
 
 def picture(data: Dataset, example: int) -> bytes:
-    """An input as it is, as PNG."""
+    """The unablated input, as PNG."""
     return _png(data.images.batch([example])[0])
 
 
-def shown_draws(header: Header, count: int) -> list[int]:
-    """Which copies of an input to show: its first, or evenly spaced ones of a fixed set of masks."""
+def select_draws(header: Header, count: int) -> list[int]:
+    """Which copies of an input to show: the first, or evenly spaced ones of a fixed set of masks."""
     run = header.run
     if is_exact(header):
         count = min(count, run["masks"])
@@ -69,10 +69,10 @@ def shown_draws(header: Header, count: int) -> list[int]:
     return list(range(min(count, run["n"])))
 
 
-def copies(header: Header, data: Dataset, example: int, draws: Sequence[int]) -> list[bytes]:
-    """The ablated copies of an input with these numbers, as PNG: exactly what the model voted on, NULL in colour.
+def ablated_copies(header: Header, data: Dataset, example: int, draws: Sequence[int]) -> list[bytes]:
+    """These ablated copies of an input as PNG, exactly as the model saw them, with NULL in colour.
 
-    They are of the estimation votes (of the votes, for predictions; of all masks, where these are a fixed set).
+    They are those of the estimation votes (for predictions: of the votes; for a fixed set: of all masks).
     """
     import torch
 
@@ -81,13 +81,13 @@ def copies(header: Header, data: Dataset, example: int, draws: Sequence[int]) ->
     run, pixels = header.run, data.images.batch([example])
     scheme, encoding = scheme_from_config(run["scheme"]), from_config(run["encoding"])
     if encoding.units(pixels.shape[1:]) != scheme.units:
-        raise InputError(f"{scheme} has other units than images of {pixels.shape[1:]}")
+        raise InputError(f"{scheme} does not fit images of shape {pixels.shape[1:]}")
     start = ENUMERATION if is_exact(header) else ESTIMATION if header.kind == "certify" else PREDICTION
     masks = scheme.masks(run.get("seed", 0), [example], [start + draw for draw in draws])[0]
-    if scheme.values is not None:  # nothing is NULL: units show other values
-        shown = encoding(torch.from_numpy(pixels).float() / 255, masks)
-        return [_png(copy) for copy in (shown * 255).round().to(torch.uint8).numpy()]
-    # What a mask retains is what NULL channels show of an image of ones.
+    if scheme.values is not None:  # no unit is NULL: they show other values
+        copies = encoding(torch.from_numpy(pixels).float() / 255, masks)
+        return [_png(copy) for copy in (copies * 255).round().to(torch.uint8).numpy()]
+    # On an image of ones, NULL channels show what a mask retains.
     retaining = Grouped(NullChannels(), encoding.groups) if isinstance(encoding, Grouped) else NullChannels()
     ones = torch.ones(len(draws), *pixels.shape[1:])
     retained = (retaining(ones, masks)[:, : pixels.shape[1]] > 0).numpy()
@@ -95,13 +95,12 @@ def copies(header: Header, data: Dataset, example: int, draws: Sequence[int]) ->
 
 
 def _with_null(pixels: Pixels, retained: npt.NDArray[np.bool_]) -> Pixels:
-    """uint8[3, h, w]: the image in colour, NULL in a colour of its own."""
+    """uint8[3, h, w]: the image with NULL in its own colour."""
     null: Any = np.array(NULL[len(pixels)][1], dtype=np.uint8)[:, None, None]
     return np.where(retained, pixels, null).astype(np.uint8)
 
 
 def _png(pixels: Pixels) -> bytes:
-    """uint8[1 or 3, h, w] as a file."""
     from PIL import Image
 
     file = io.BytesIO()

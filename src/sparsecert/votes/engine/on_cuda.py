@@ -65,9 +65,9 @@ def summing(part: Convolution) -> Callable[[torch.Tensor, torch.Tensor], torch.T
     out, channels = part.weight.shape[:2]
     alone = tuple(part.weight.shape[2:]) == (1, 1) and (part.stride, part.padding) == ((1, 1), (0, 0))
     if alone and channels in (16, 32, 64) and out % 64 == 0 and devices.support(part.weight.device).kernels:
-        from sparsecert.votes.engine.pointwise_triton import Pointwise
+        from sparsecert.votes.engine.pointwise_triton import PointwiseConv
 
-        return Pointwise(part.weight, part.bias)
+        return PointwiseConv(part.weight, part.bias)
     return lambda x, summand: torch.cudnn_convolution_add_relu(
         x, part.weight, summand, 1.0, part.bias, part.stride, part.padding, (1, 1), 1
     )

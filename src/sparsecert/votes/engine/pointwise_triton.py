@@ -12,7 +12,7 @@ import triton.language as tl
 PLACES, OUT = 128, 64  # places and filters of one program
 
 
-class Pointwise:
+class PointwiseConv:
     """relu(convolution + bias + summand), of stride 1 and a kernel of one place."""
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor) -> None:

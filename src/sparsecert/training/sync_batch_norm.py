@@ -1,4 +1,4 @@
-"""Batch norm whose statistics are those of the whole batch, though each process holds only a part of it."""
+"""Batch norm with the statistics of the whole batch, of which each process holds a shard."""
 
 from __future__ import annotations
 
@@ -9,37 +9,36 @@ import torch.distributed as dist
 from torch import nn
 
 
-def synchronise(model: nn.Module) -> nn.Module:
-    """The same model, its parameters and buffers kept, with every batch norm over all processes."""
+def synchronise_batch_norm(model: nn.Module) -> nn.Module:
+    """The same model, with its parameters and buffers, whose batch norms span all processes."""
     if any(weight.is_cuda for weight in model.parameters()):
         return nn.SyncBatchNorm.convert_sync_batchnorm(model)  # type: ignore[no-untyped-call,no-any-return]
     for name, part in model.named_children():
         if isinstance(part, nn.BatchNorm2d):
-            setattr(model, name, SynchronisedBatchNorm.of(part))
+            setattr(model, name, SyncBatchNorm.convert(part))
         else:
-            synchronise(part)
+            synchronise_batch_norm(part)
     return model
 
 
-class SynchronisedBatchNorm(nn.BatchNorm2d):
-    """What torch's own SyncBatchNorm is on GPUs, for any device."""
+class SyncBatchNorm(nn.BatchNorm2d):
+    """torch's SyncBatchNorm, which is for GPUs alone, for any device."""
 
     @classmethod
-    def of(cls, norm: nn.BatchNorm2d) -> SynchronisedBatchNorm:
-        """With the parameters and buffers of `norm` themselves."""
-        made = cls(norm.num_features, norm.eps, norm.momentum, norm.affine, norm.track_running_stats)
-        made._parameters, made._buffers = norm._parameters, norm._buffers
-        made.training = norm.training
-        return made
+    def convert(cls, norm: nn.BatchNorm2d) -> SyncBatchNorm:
+        """Shares the parameters and buffers of `norm`."""
+        synced = cls(norm.num_features, norm.eps, norm.momentum, norm.affine, norm.track_running_stats)
+        synced._parameters, synced._buffers = norm._parameters, norm._buffers
+        synced.training = norm.training
+        return synced
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Normalised by the statistics of all processes' inputs in training, by the running ones otherwise."""
         if not self.training:
             return super().forward(x)
         assert self.running_mean is not None
         assert self.running_var is not None
         assert self.momentum is not None
-        y, mean, variance, count = _Normalised.apply(x, self.weight, self.bias, self.eps)  # type: ignore[no-untyped-call]
+        y, mean, variance, count = _SyncNormalise.apply(x, self.weight, self.bias, self.eps)  # type: ignore[no-untyped-call]
         with torch.no_grad():
             self.running_mean.lerp_(mean, self.momentum)
             self.running_var.lerp_(variance * count / (count - 1), self.momentum)
@@ -48,46 +47,46 @@ class SynchronisedBatchNorm(nn.BatchNorm2d):
         return y  # type: ignore[no-any-return]
 
 
-class _Normalised(torch.autograd.Function):
-    """(x, weight, bias, eps) -> normalised x, and the mean, the variance and the number of what it was taken over.
+class _SyncNormalise(torch.autograd.Function):
+    """(x, weight, bias, eps) -> normalised x, and the mean, variance and count over all processes.
 
-    Each process's mean and sum of squared deviations are joined exactly (Chan, Golub & LeVeque 1979): nothing is lost
-    by subtracting large sums. Backward, with h = (x - mean) / deviation and g = dy * weight:
-    dx = (g - mean(g) - h mean(g h)) / deviation, the means again over all processes.
+    Means and sums of squared deviations are combined as in Chan, Golub & LeVeque (1979), without the cancellation of
+    subtracting large sums. Backward, with h = (x - mean) / deviation and g = dy * weight:
+    dx = (g - mean(g) - h mean(g h)) / deviation, the means over all processes.
     """
 
     @staticmethod
     def forward(
         context: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-        wide = _wide(x)
+        wide = _at_least_fp32(x)
         mean = wide.mean(dim=(0, 2, 3))
         count = torch.full_like(mean, x.numel() / x.shape[1])
-        squares = (wide - _beside(mean)).square().sum(dim=(0, 2, 3))
-        mean, squares, count = _joined(mean, squares, count)
+        squares = (wide - _per_channel(mean)).square().sum(dim=(0, 2, 3))
+        mean, squares, count = _combine(mean, squares, count)
         variance = squares / count
         scale = torch.rsqrt(variance + eps)
-        normal = (wide - _beside(mean)) * _beside(scale)
+        normal = (wide - _per_channel(mean)) * _per_channel(scale)
         context.save_for_backward(normal, scale, weight, count)
         context.mark_non_differentiable(mean, variance, count)
-        return (normal * _beside(weight) + _beside(bias)).to(x.dtype), mean, variance, count
+        return (normal * _per_channel(weight) + _per_channel(bias)).to(x.dtype), mean, variance, count
 
     @staticmethod
     def backward(context: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         normal, scale, weight, count = context.saved_tensors
-        dy = _wide(gradients[0])
+        dy = _at_least_fp32(gradients[0])
         of_bias, of_weight = dy.sum(dim=(0, 2, 3)), (dy * normal).sum(dim=(0, 2, 3))
         sums = torch.stack((of_bias, of_weight))
         dist.all_reduce(sums)
         of_all = sums / count
-        dx = (dy - _beside(of_all[0]) - normal * _beside(of_all[1])) * _beside(weight * scale)
+        dx = (dy - _per_channel(of_all[0]) - normal * _per_channel(of_all[1])) * _per_channel(weight * scale)
         return dx.to(gradients[0].dtype), of_weight, of_bias, None
 
 
-def _joined(
+def _combine(
     mean: torch.Tensor, squares: torch.Tensor, count: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Mean, sum of squared deviations and number over all processes, from those of each."""
+    """Mean, sum of squared deviations and count over all processes, from those of each."""
     mine = torch.stack((mean, squares, count))
     parts = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
     dist.all_gather(parts, mine)
@@ -97,10 +96,9 @@ def _joined(
     return whole, (sums + counts * (means - whole).square()).sum(0), number
 
 
-def _wide(x: torch.Tensor) -> torch.Tensor:
-    """At least in fp32, in which means lose nothing that matters."""
+def _at_least_fp32(x: torch.Tensor) -> torch.Tensor:
     return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
 
 
-def _beside(values: torch.Tensor) -> torch.Tensor:
+def _per_channel(values: torch.Tensor) -> torch.Tensor:
     return values[None, :, None, None]

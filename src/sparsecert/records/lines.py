@@ -1,0 +1,170 @@
+"""The lines after the header: one input each, with its votes."""
+
+from __future__ import annotations
+
+import json
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sparsecert.certificates.plurality import firsts, tallied
+from sparsecert.counts import Tally
+from sparsecert.records import rankings
+from sparsecert.records.attack_records import AttackRecord
+from sparsecert.records.header import ATTACK, Header, is_exact, is_sequential
+
+ANSWERS = "yes", "no", "undecided"  # to "is the radius at least so much?"
+
+
+@dataclass(frozen=True)
+class Record:
+    """One input: its index in the data set, its true label, its votes, and the answer drawn from them.
+
+    A certify record has selection and estimation votes, the interval and the radius (None: abstained); `label` is the
+    selected class. A sequential run has no interval: `votes` are those of the stage that the certificate is drawn from,
+    `samples` counts all copies of the input, and `answer` is to "is the radius at least so much?", if that was asked. A
+    predict record has votes alone; `label` is None if it abstained.
+
+    In an exact run, `rankings` holds each mask's ranking of the classes as text (see `rankings`), `votes` are the first
+    choices, and `label` is the winner by the run's rule; there always is one.
+    """
+
+    example: int
+    true: int
+    votes: Tally
+    label: int | None
+    seconds: float
+    selection: Tally | None = None
+    p_lower: float | None = None
+    p_upper: float | None = None
+    radius: int | None = None
+    samples: int | None = None
+    answer: str | None = None
+    rankings: str | None = None
+
+    @property
+    def copies(self) -> int:
+        """The number of ablated copies classified for this input."""
+        if self.samples is not None:
+            return self.samples
+        return self.votes.total + (self.selection.total if self.selection else 0)
+
+    def to_json(self) -> str:
+        """One line; classes without votes are left out."""
+        line: dict[str, Any] = {"example": self.example, "true": self.true}
+        if self.rankings is not None:
+            line |= {"rankings": self.rankings, "label": self.label}
+            line |= {} if self.radius is None else {"radius": self.radius}
+        elif self.selection is None:
+            line |= {"votes": _to_sparse(self.votes), "invalid": [self.votes.invalid], "label": self.label}
+        else:
+            line |= {"selection": _to_sparse(self.selection), "estimation": _to_sparse(self.votes)}
+            line |= {"invalid": [self.selection.invalid, self.votes.invalid], "label": self.label}
+            if self.samples is None:
+                line |= {"p_lower": self.p_lower, "p_upper": self.p_upper, "radius": self.radius}
+            else:
+                line |= {"radius": self.radius, "samples": self.samples}
+                line |= {} if self.answer is None else {"answer": self.answer}
+        return json.dumps({**line, "seconds": self.seconds})
+
+    @classmethod
+    def from_json(cls, text: str | bytes, classes: int) -> Record:
+        line = json.loads(text)
+        common = {key: line[key] for key in ("example", "true", "label", "seconds")}
+        if "rankings" in line:
+            ranks = rankings.from_text(line["rankings"], classes)
+            return cls(votes=first_choices(ranks), rankings=line["rankings"], radius=line.get("radius"), **common)
+        if "votes" in line:
+            return cls(votes=_from_sparse(line["votes"], line["invalid"][0], classes), **common)
+        selection, votes = (
+            _from_sparse(line[key], line["invalid"][i], classes) for i, key in enumerate(("selection", "estimation"))
+        )
+        if "samples" in line:
+            certificate = {key: line.get(key) for key in ("radius", "samples", "answer")}
+        else:
+            certificate = {key: line[key] for key in ("p_lower", "p_upper", "radius")}
+        return cls(votes=votes, selection=selection, **certificate, **common)
+
+
+def first_choices(ranks: npt.NDArray[np.int16]) -> Tally:
+    """Each copy's vote for the class it ranks first; a copy that ranks nothing is invalid."""
+    labels = firsts(ranks)
+    counts = tallied(labels, ranks.shape[1])
+    return Tally(tuple(counts.tolist()), len(labels) - int(counts.sum()))
+
+
+def parse_line(header: Header, line: bytes) -> Record | AttackRecord:
+    """The record of a line, checked against the header; a ValueError says what does not fit."""
+    if header.kind == ATTACK:
+        attacked = AttackRecord.from_json(line)
+        _check_input(header, attacked)
+        attacked.check(header.run)
+        return attacked
+    record = Record.from_json(line, header.run["classes"])
+    _check_input(header, record)
+    _check_votes(header, record)
+    return record
+
+
+def _check_input(header: Header, record: Record | AttackRecord) -> None:
+    run = header.run
+    for name, value, most in (
+        ("input", record.example, run["data"]["of"]),
+        ("true label", record.true, run["classes"]),
+    ):
+        if type(value) is not int or not 0 <= value < most:
+            raise ValueError(f"{name} {value!r}")
+    if type(record.seconds) not in (int, float) or not 0 <= record.seconds < float("inf"):
+        raise ValueError(f"seconds {record.seconds!r}")
+
+
+def _check_votes(header: Header, record: Record) -> None:
+    """As many votes as the run takes; at most that many in a sequential run."""
+    run, sequential = header.run, is_sequential(header)
+    if (record.rankings is not None) != is_exact(header):
+        raise ValueError("rankings do not fit the run's certificate")
+    if record.rankings is not None:
+        _check_rankings(header, record)
+        return
+    for tally, n in ((record.selection, run.get("n0")), (record.votes, run["n"])):
+        if tally is None:
+            continue
+        fits = n is not None and (0 < tally.total <= n if sequential else tally.total == n)
+        if min(*tally.votes, tally.invalid) < 0 or not fits:
+            raise ValueError(f"votes add up to {tally.total}, not {n}")
+    if (record.samples is not None) != sequential:
+        raise ValueError("samples do not fit the run's sampling")
+    if record.samples is not None:
+        least = record.votes.total + (record.selection.total if record.selection else 0)
+        if type(record.samples) is not int or not least <= record.samples <= run["n0"] + run["n"]:
+            raise ValueError(f"samples {record.samples!r}")
+        if record.answer not in ((None,) if run["sampling"].get("at_least") is None else ANSWERS):
+            raise ValueError(f"answer {record.answer!r}")
+
+
+def _check_rankings(header: Header, record: Record) -> None:
+    """One ranking per mask, a winner, and a radius if the run certifies."""
+    masks, classes = header.run["masks"], header.run["classes"]
+    if record.votes.total != masks:
+        raise ValueError(f"rankings are by {record.votes.total} masks, not {masks}")
+    if type(record.label) is not int or not 0 <= record.label < classes:
+        raise ValueError(f"label {record.label!r}")
+    certifies = header.kind != "predict"
+    if (type(record.radius) is int and record.radius >= 0) != certifies or (record.radius is not None) != certifies:
+        raise ValueError(f"radius {record.radius!r}")
+
+
+def _to_sparse(tally: Tally) -> dict[str, int]:
+    return {str(label): votes for label, votes in enumerate(tally.votes) if votes}
+
+
+def _from_sparse(votes: dict[str, int], invalid: int, classes: int) -> Tally:
+    row = [0] * classes
+    for label, count in votes.items():
+        if not label.isdecimal():
+            raise ValueError(f"class {label!r}")
+        row[int(label)] = operator.index(count)
+    return Tally(tuple(row), operator.index(invalid))
