@@ -128,10 +128,7 @@ def _located(study: Study, spec: FixedMasksSpec) -> Path:
 
 def _is_complete(study: Study, spec: FixedMasksSpec) -> bool:
     """Whether the records are there with every input; refuses those of other settings or of another model."""
-    path = _located(study, spec)
-    finished = record_files.is_finished(path, lambda header: _wanted(study, spec, header))
-    record_files.refuse_other_model(study, spec, path)
-    return finished
+    return record_files.is_finished(_located(study, spec), lambda header: _wanted(study, spec, header), (study, spec))
 
 
 def _wanted(study: Study, spec: FixedMasksSpec, header: Header) -> record_files.Settings:
