@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sparsecert.records import Records
 from sparsecert.records.subsample import subsample
@@ -183,14 +183,5 @@ def _points(axes: Axes, series: Series, colour: str, heights: Sequence[float | N
     ]
     passes, there = [x for x, _ in known], [y for _, y in known]
     line = f"{series.marker}-" if series.joined else series.marker
-    axes.plot(
-        passes,
-        there,
-        line,
-        color=colour,
-        linewidth=1,
-        markersize=7,
-        markerfacecolor="none",
-        label=series.label,
-        zorder=3,
-    )
+    style: dict[str, Any] = {"color": colour, "linewidth": 1, "markersize": 7, "markerfacecolor": "none", "zorder": 3}
+    axes.plot(passes, there, line, label=series.label, **style)

@@ -25,6 +25,7 @@ from studies.levine_feizi_2020 import models, record_files
 from studies.levine_feizi_2020.model_spec import FixedMasksSpec
 from studies.levine_feizi_2020.models import CERTIFY
 from studies.levine_feizi_2020.study import Study
+from studies.levine_feizi_2020.tables import subset_note
 
 BY_BLOCKS = 1_000
 
@@ -128,10 +129,7 @@ def _located(study: Study, spec: FixedMasksSpec) -> Path:
 
 def _is_complete(study: Study, spec: FixedMasksSpec) -> bool:
     """Whether the records are there with every input; refuses those of other settings or of another model."""
-    path = _located(study, spec)
-    finished = record_files.is_finished(path, lambda header: _wanted(study, spec, header))
-    record_files.refuse_other_model(study, spec, path)
-    return finished
+    return record_files.is_finished(_located(study, spec), lambda header: _wanted(study, spec, header), (study, spec))
 
 
 def _wanted(study: Study, spec: FixedMasksSpec, header: Header) -> record_files.Settings:
@@ -151,8 +149,4 @@ def _wanted(study: Study, spec: FixedMasksSpec, header: Header) -> record_files.
 def subset_notes(rows: Sequence[FixedRow]) -> list[str]:
     """How uncertain the numbers are where only some of the test images were certified."""
     some = dict.fromkeys((row.run_off.inputs, row.of) for row in rows if row.run_off.inputs < row.of)
-    return [
-        f"{inputs} of the {of} test images, evenly spaced: a share near one half is uncertain by "
-        f"{50 / inputs**0.5:.1f} points (one standard error)"
-        for inputs, of in some
-    ]
+    return [subset_note(inputs, of, "evenly spaced") for inputs, of in some]

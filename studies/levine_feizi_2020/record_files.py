@@ -63,23 +63,24 @@ def refuse_difference(path: Path, there: Settings, wanted: Settings) -> None:
         raise InputError(f"{path} was made with {differing}; name another --out folder")
 
 
-def is_finished(path: Path, wanted: Callable[[Header], Settings]) -> bool:
-    """Whether the records file is there with every input; refuses one of other settings than `wanted`."""
+def is_finished(path: Path, wanted: Callable[[Header], Settings], of: tuple[Study, ModelSpec] | None = None) -> bool:
+    """Whether the records file is there with every input.
+
+    Refuses one of other settings than `wanted` and, if `of` is given, of another model than the one in its folder.
+    """
     seen = records.read_header(path) if path.is_file() else None
     if seen is None:
         return False
     header, lines = seen
     refuse_difference(path, settings_in(header), wanted(header))
+    if of is not None:
+        _refuse_other_model(*of, path, header)
     return lines == inputs_in(header)
 
 
-def refuse_other_model(study: Study, spec: ModelSpec, path: Path) -> None:
-    """Refuses records of another model than the one in the folder."""
-    seen = records.read_header(path) if path.is_file() else None
-    if seen is None:
-        return
+def _refuse_other_model(study: Study, spec: ModelSpec, path: Path, header: Header) -> None:
     model = models.fingerprint(study, spec)
-    if model is not None and settings_in(seen[0])["model"] != model:
+    if model is not None and settings_in(header)["model"] != model:
         raise InputError(f"{path} was made with another model than {study.folder(spec)}; name another --out folder")
 
 
@@ -156,9 +157,7 @@ def make(study: Study, spec: ModelSpec, kind: str, sampling: Sampling) -> None:
 def is_complete(study: Study, spec: ModelSpec, kind: str, sampling: Sampling) -> bool:
     """Whether the records are there with every input; refuses those of other settings or of another model."""
     path = locate(study, spec, kind, sampling)
-    finished = is_finished(path, lambda header: _wanted(study, spec, kind, sampling, header))
-    refuse_other_model(study, spec, path)
-    return finished
+    return is_finished(path, lambda header: _wanted(study, spec, kind, sampling, header), (study, spec))
 
 
 def locate(study: Study, spec: ModelSpec, kind: str, sampling: Sampling) -> Path:

@@ -199,8 +199,13 @@ def subset_notes(rows: Sequence[Row]) -> list[str]:
         return []
     inputs, chosen = min(row.one_sided.inputs for row in parts), parts[0].one_sided.chosen
     how = "evenly spaced" if chosen is None else "drawn at random"
-    uncertain = f"a share near one half is uncertain by {50 / inputs**0.5:.1f} points (one standard error)"
-    return [f"{inputs} of the {parts[0].of} test images, {how}: {uncertain}, and so is where the median falls"]
+    return [f"{subset_note(inputs, parts[0].of, how)}, and so is where the median falls"]
+
+
+def subset_note(inputs: int, of: int, how: str) -> str:
+    """How uncertain a share of so many of the test images is."""
+    error = f"{50 / inputs**0.5:.1f} points (one standard error)"
+    return f"{inputs} of the {of} test images, {how}: a share near one half is uncertain by {error}"
 
 
 def _recipe_notes(study: Study, rows: Sequence[Row]) -> list[str]:

@@ -15,7 +15,7 @@ from scipy.stats import binom, chisquare
 from sparsecert.errors import InputError
 from sparsecert.schemes import ESTIMATION, PREDICTION, SELECTION, TRAINING, Scheme, Uniform
 from sparsecert.schemes.philox import philox
-from sparsecert.schemes.subsets import floyd, to_unit_range
+from sparsecert.schemes.subsets import floyd, scale_words
 from tests.contracts import ALL_SCHEMES, SCHEMES
 
 ONCE_IN_A_MILLION = 1e-6  # seeds are fixed: a right generator fails a test at this level for no seed we could have met
@@ -99,7 +99,7 @@ def test_scaled_is_the_exact_product_of_64_bit_words() -> None:
     words = [0, 1, (1 << 32) - 1, 1 << 32, (1 << 63) + 12345, (1 << 64) - 1, 0x0123456789ABCDEF]
     for word, size in product(words, [1, 2, 3, 784, 150_528, (1 << 31) - 1]):
         high, low = torch.tensor(word >> 32), torch.tensor(word & 0xFFFFFFFF)
-        assert to_unit_range(high, low, torch.tensor(size)).item() == word * size >> 64
+        assert scale_words(high, low, torch.tensor(size)).item() == word * size >> 64
 
 
 def test_nonuniformity_bounds_the_steps_added_up() -> None:

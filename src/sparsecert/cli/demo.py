@@ -14,9 +14,9 @@ from sparsecert.cli.report import FORMAT_NAMES
 @options.together(
     click.option("--out", default="runs/demo", show_default=True, metavar="DIR", help="Folder of records and figures.",
                  type=click.Path(file_okay=False, path_type=Path)),
-    click.option("--limit", type=click.IntRange(1), help="Only so many digits, evenly spaced (default: all 100)."),
-    click.option("--n0", type=click.IntRange(1), help="A fixed number of copies to choose the class with."),
-    click.option("--n", type=click.IntRange(1), help="A fixed number of copies to estimate with."),
+    click.option("--limit", type=int, help="Only so many digits, evenly spaced (default: all 100)."),
+    click.option("--n0", type=int, help="A fixed number of copies to choose the class with."),
+    click.option("--n", type=int, help="A fixed number of copies to estimate with."),
     click.option("--format", "form", default="terminal", show_default=True, type=click.Choice(FORMAT_NAMES)),
     options.seed,
     options.device,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sparsecert.training.recipe import Recipe
 
 
-class NaNFill(Encoding):
+class _NaN(Encoding):
     """What is ablated is NaN."""
 
     takes_missing = True
@@ -41,7 +41,7 @@ class NotANumber(Grouped):
     """
 
     def __init__(self, units: Any) -> None:
-        super().__init__(NaNFill(), units)
+        super().__init__(_NaN(), units)
 
     @classmethod
     def for_training(cls, data: Dataset, recipe: Recipe, scheme: Scheme | None = None, **settings: Any) -> Encoding:

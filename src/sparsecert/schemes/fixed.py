@@ -69,13 +69,13 @@ class FixedMasks(Scheme):
         import torch
 
         from sparsecert.schemes.philox import words
-        from sparsecert.schemes.subsets import to_unit_range
+        from sparsecert.schemes.subsets import scale_words
 
         if examples.device.type == "mps":  # int64 arithmetic is complete on cpu and cuda only
             return self.masks_at(seed, examples.cpu(), draws.cpu()).to(examples.device)
         high, low = words(seed, examples, draws, 1)
         count = torch.full((1,), len(self.table), device=examples.device)  # no copy from the host: steps are captured
-        chosen = to_unit_range(high, low, count).squeeze(1)
+        chosen = scale_words(high, low, count).squeeze(1)
         chosen = torch.where(draws >= ENUMERATION, (draws - ENUMERATION) % len(self.table), chosen)
         return self.all_masks(examples.device)[chosen]
 

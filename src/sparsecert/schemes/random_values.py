@@ -156,10 +156,10 @@ class RandomValues(Scheme):
         import torch
 
         from sparsecert.schemes.philox import words
-        from sparsecert.schemes.subsets import to_unit_range
+        from sparsecert.schemes.subsets import scale_words
 
         high, low = words(seed, examples, draws, self.units)
-        numbers = to_unit_range(high, low, torch.full((), self.size, device=examples.device))
+        numbers = scale_words(high, low, torch.full((), self.size, device=examples.device))
         kept, other = self.parts
         return torch.where(numbers < kept, 0, (numbers - kept) // max(1, other) + 1).int()
 
