@@ -62,7 +62,7 @@ def test_the_kernel_draws_what_the_tensor_operations_draw(seed: int, units: int,
     examples = torch.tensor([0, 1, 77, (1 << 32) - 1], device="cuda").repeat(100)
     draws = torch.tensor([TRAINING, 3, ESTIMATION + 5, MAX_DRAWS - 1], device="cuda").repeat_interleave(100)
     arguments = (seed, examples, draws, units, keep)
-    assert torch.equal(subsets_triton.subsets(*arguments), subsets.random_indices(*arguments))
+    assert torch.equal(subsets_triton.subsets(*arguments), subsets.drawn(*arguments))
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
@@ -176,7 +176,7 @@ def test_the_compiled_objective_is_the_plain_one() -> None:
         rows, labels = torch.rand(32, 6, 8, 8, device="cuda"), torch.arange(32 // copies, device="cuda") % 10
         loss, right = compiled(model, rows, labels)
         assert compiled.works
-        plain = compiled.plain(model, rows, labels)
+        plain = compiled.eager(model, rows, labels)
         assert loss.item() == pytest.approx(plain[0].item(), rel=0.02)
         assert right.item() == pytest.approx(plain[1].item(), abs=1)
 

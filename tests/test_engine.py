@@ -17,7 +17,7 @@ from sparsecert.smoothed import Smoothed
 from sparsecert.votes import engine
 from sparsecert.votes.engine import FusedScorer, fuse_on_cuda
 from sparsecert.votes.engine import encode as shown
-from sparsecert.votes.engine.fused import folded
+from sparsecert.votes.engine.fused import fuse
 from sparsecert.votes.engine.layers import Features
 from sparsecert.votes.engine.layout import layout_of
 from tests.reference import Reference
@@ -50,7 +50,7 @@ STEMS = [(4, 2, 1, 12), (4, 4, 0, 16), (3, 1, 1, 9), (6, 3, 3, 12), (5, 2, 2, 12
 
 @pytest.mark.parametrize(("kernel", "stride", "padding", "size"), STEMS)
 @pytest.mark.parametrize("encoding", [*ENCODINGS, *COLOUR], ids=str)
-def test_folded_networks_and_layouts_are_the_model_and_the_encoding(
+def test_fused_networks_and_layouts_are_the_model_and_the_encoding(
     encoding: Encoding, kernel: int, stride: int, padding: int, size: int
 ) -> None:
     channels = 3 if encoding in COLOUR else 1
@@ -58,7 +58,7 @@ def test_folded_networks_and_layouts_are_the_model_and_the_encoding(
     reference = Reference(model, Uniform(size * size, size), encoding, CPU)
     inputs = torch.rand(3, channels, size, size, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     which, draws = torch.tensor([0, 2, 1, 1, 0, 2]), torch.arange(6)
-    quick, network = reference.fused_as_on_cuda(inputs.shape[1:], FLOAT64), folded(model, inputs.shape[1:], FLOAT64)
+    quick, network = reference.fused_as_on_cuda(inputs.shape[1:], FLOAT64), fuse(model, inputs.shape[1:], FLOAT64)
     assert quick is not None
     assert network is not None
     assert network.block == (stride if (size + 2 * padding) % stride == 0 else 1)
@@ -72,10 +72,10 @@ def test_folded_networks_and_layouts_are_the_model_and_the_encoding(
 def test_the_papers_network_folds() -> None:
     """Its first convolution over 2 channels becomes one over 8, its 500 and 100 features 512 and 128."""
     model = models.build("mnist-cnn", 2, 10)
-    network = folded(model, (1, 28, 28), torch.float32)
+    network = fuse(model, (1, 28, 28), torch.float32)
     assert network is not None
     assert (network.block, network.padding, network.channels) == (2, 1, 8)
-    features = [tuple(part.weight.shape) for part in network.parts if isinstance(part, Features)]
+    features = [tuple(part.weight.shape) for part in network.layers if isinstance(part, Features)]
     assert features == [(512, 6272), (128, 512), (64, 128)]
 
 
@@ -104,7 +104,7 @@ def test_residual_networks_fold(name: str, size: int, block: int, encoding: Enco
     reference = Reference(model, Uniform(size * size, size), encoding, CPU)
     inputs = torch.rand(2, 3, size, size, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     which, draws = torch.tensor([0, 1, 1]), torch.arange(3)
-    quick, network = reference.fused_as_on_cuda(inputs.shape[1:], FLOAT64), folded(model, inputs.shape[1:], FLOAT64)
+    quick, network = reference.fused_as_on_cuda(inputs.shape[1:], FLOAT64), fuse(model, inputs.shape[1:], FLOAT64)
     assert quick is not None
     assert network is not None
     assert network.block == block
@@ -171,8 +171,8 @@ def test_blocks_whose_sum_might_be_broadcast_are_left_as_they_are(
     """Also those with a single channel somewhere, whose layout in memory is ambiguous."""
     block = Residual(nn.Sequential(*branch), inside, outside, 1)
     model = nn.Sequential(nn.Conv2d(2, 4, 3, padding=1), block, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 3))
-    assert folded(model, (1, 6, 6), torch.float32) is None
-    assert folded(model, (1, 6, 6), torch.float32, filled=False) is None
+    assert fuse(model, (1, 6, 6), torch.float32) is None
+    assert fuse(model, (1, 6, 6), torch.float32, filled=False) is None
 
 
 def test_images_of_one_channel_inside_are_left_as_they_are() -> None:
@@ -180,8 +180,8 @@ def test_images_of_one_channel_inside_are_left_as_they_are() -> None:
         nn.Conv2d(2, 1, 2, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(1, 4, 2, stride=(1, 2)), nn.ReLU(),
         nn.Flatten(), nn.Linear(8, 4),
     )  # fmt: skip
-    assert folded(model, (1, 5, 5), torch.float32) is None
-    assert folded(model, (1, 5, 5), torch.float32, filled=False) is None
+    assert fuse(model, (1, 5, 5), torch.float32) is None
+    assert fuse(model, (1, 5, 5), torch.float32, filled=False) is None
 
 
 def test_a_block_whose_branch_is_one_convolution_is_left_as_it_is() -> None:
@@ -190,7 +190,7 @@ def test_a_block_whose_branch_is_one_convolution_is_left_as_it_is() -> None:
     model = nn.Sequential(
         nn.Conv2d(2, 4, 3, padding=1), Residual(branch, 4, 4, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 3)
     )
-    assert folded(model, (1, 6, 6), torch.float32) is None
+    assert fuse(model, (1, 6, 6), torch.float32) is None
 
 
 @pytest.mark.parametrize("encoding", [*ENCODINGS], ids=str)
@@ -227,19 +227,19 @@ def test_nothing_of_an_ablated_unit_reaches_a_layout(encoding: Encoding) -> None
     ],
 )
 def test_models_that_are_not_plain_stacks_are_left_as_they_are(model: Any) -> None:
-    assert folded(model, (1, 3, 3), torch.float32) is None
+    assert fuse(model, (1, 3, 3), torch.float32) is None
 
 
 def test_hooks_are_respected() -> None:
     model = models.build("mnist-cnn", 2, 10)
     model[0].register_forward_hook(lambda module, inputs, output: output * 2)
-    assert folded(model, (1, 28, 28), torch.float32) is None
+    assert fuse(model, (1, 28, 28), torch.float32) is None
 
 
 def test_a_layer_whose_forward_was_replaced_is_respected() -> None:
     model = models.build("mnist-cnn", 2, 10)
     model[0].forward = lambda x: x  # type: ignore[method-assign]
-    assert folded(model, (1, 28, 28), torch.float32) is None
+    assert fuse(model, (1, 28, 28), torch.float32) is None
 
 
 def test_an_encoding_that_changes_its_parents_is_respected() -> None:
@@ -437,4 +437,4 @@ def test_a_nan_inside_the_network_votes_for_nobody_on_the_cpu(precision: str, pa
 def test_modules_set_up_in_another_way_are_left_as_they_are() -> None:
     model = nn.Sequential(nn.Conv2d(2, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(48, 2))
     model[0].padding = 1  # type: ignore[assignment]
-    assert folded(model, (1, 4, 4), torch.float32) is None
+    assert fuse(model, (1, 4, 4), torch.float32) is None

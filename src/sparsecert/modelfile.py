@@ -10,9 +10,13 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load, save
+from torch import nn
 
-from sparsecert.errors import InputError
+from sparsecert import encodings, models, schemes
+from sparsecert.encodings import Encoding
+from sparsecert.errors import InputError, describe
 from sparsecert.files import write_atomically
+from sparsecert.schemes import Scheme
 
 KEY = "sparsecert"
 FORMAT = 2
@@ -100,6 +104,32 @@ def saved_precision(header: dict[str, Any]) -> str:
     """The precision the classifier was saved with; `auto` for fp32 in a file of format 1, where it was not a choice."""
     saved: str = header["precision"]
     return "auto" if header["format"] == 1 and saved == "fp32" else saved
+
+
+def rebuild(
+    path: str | Path, tensors: Tensors, header: dict[str, Any], model: Any
+) -> tuple[nn.Module, Scheme, Encoding]:
+    """The module of a file's header, or `model` in its place, with the file's weights; its scheme and its encoding."""
+    if model is not None and not isinstance(model, nn.Module):
+        raise InputError(f"model must be a torch.nn.Module that takes the weights of {path}, got {describe(model)}")
+    if header.get("half"):
+        tensors = {name: t.float() if t.dtype == torch.float16 else t for name, t in tensors.items()}
+    try:
+        scheme, encoding = schemes.from_config(header["scheme"]), encodings.from_config(header["encoding"])
+        architecture, _, _ = header["architecture"], header["classes"], dict(header["facts"])
+        saved_precision(header)
+        if model is None and architecture is not None:
+            model = models.build(**architecture)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{path} is not the file of a classifier, or its header is damaged ({error})") from error
+    if model is None:
+        raise InputError(f"{path} holds the weights of a module of yours: load(path, model=YourModule())")
+    try:
+        model.to(next((t.dtype for t in tensors.values() if t.is_floating_point()), None))
+        model.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise InputError(f"{path} does not fit the model: {' '.join(str(error).split())}") from error
+    return model, scheme, encoding
 
 
 def find_model(path: str | Path) -> Path:

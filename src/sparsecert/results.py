@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -93,6 +93,9 @@ class Certifications:
 
     def __getitem__(self, row: int) -> Certificate | ExactCertificate:
         return self.certificates[row]
+
+    def __iter__(self) -> Iterator[Certificate | ExactCertificate]:
+        return iter(self.certificates)
 
     @property
     def labels(self) -> Int64:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -10,11 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import torch
 
-from sparsecert import devices, encodings, modelfile, models, schemes
+from sparsecert import devices, modelfile, models
 from sparsecert.checks import whole
 from sparsecert.counts import Counts
 from sparsecert.encodings import Encoding, NullChannels, ReplacedValues
-from sparsecert.errors import InputError
+from sparsecert.errors import InputError, describe
 from sparsecert.procedures import Procedure, check_settings, procedure_for
 from sparsecert.procedures.pipelining import Steps, finish
 from sparsecert.procedures.procedure import warn_of_invalid
@@ -243,26 +242,11 @@ class Smoothed:
             from sparsecert.tabular.training import rebuild
 
             return rebuild(path, tensors, header, rows)
-        if model is not None and not isinstance(model, torch.nn.Module):
-            raise InputError(f"model must be a torch.nn.Module that takes the weights of {path}, got {_named(model)}")
-        if header.get("half"):
-            tensors = {name: t.float() if t.dtype == torch.float16 else t for name, t in tensors.items()}
-        try:
-            architecture, classes = header["architecture"], header["classes"]
-            precision, facts = precision or modelfile.saved_precision(header), dict(header["facts"])
-            scheme, encoding = schemes.from_config(header["scheme"]), encodings.from_config(header["encoding"])
-            if model is None and architecture is not None:
-                model = models.build(**architecture)
-        except (KeyError, TypeError, ValueError) as error:
-            raise InputError(f"{path} is not the file of a classifier, or its header is damaged ({error})") from error
-        if model is None:
-            raise InputError(f"{path} holds the weights of a module of yours: load(path, model=YourModule())")
-        try:
-            model.to(next((t.dtype for t in tensors.values() if t.is_floating_point()), None))
-            model.load_state_dict(tensors)
-        except RuntimeError as error:
-            raise InputError(f"{path} does not fit the model: {' '.join(str(error).split())}") from error
-        return cls(model.to(device), scheme, encoding, classes=classes, precision=precision, rows=rows, facts=facts)
+        module, scheme, encoding = modelfile.rebuild(path, tensors, header, model)
+        return cls(
+            module.to(device), scheme, encoding, classes=header["classes"], rows=rows, facts=header["facts"],
+            precision=precision or modelfile.saved_precision(header),
+        )  # fmt: skip
 
     def as_foolbox(
         self,
@@ -328,7 +312,7 @@ class Smoothed:
         if wrong.any():
             bad = wrong.flatten(1).any(dim=1).nonzero()[0].item()
             raise InputError(f"inputs must be finite in the model's {inputs.dtype}; input {bad} holds NaN or infinity")
-        _warn_of_8_bits(inputs, self.encoding)
+        self.encoding.check_inputs(inputs)
         return inputs
 
     def __repr__(self) -> str:
@@ -338,13 +322,8 @@ class Smoothed:
 def _check_parts(model: Any, scheme: Any, encoding: Any) -> None:
     """Refuses arguments in another order, and classes where objects are meant."""
     if not callable(model) or not isinstance(scheme, Scheme) or not isinstance(encoding, Encoding | None):
-        found = ", ".join(map(_named, (model, scheme, encoding)))
+        found = ", ".join(map(describe, (model, scheme, encoding)))
         raise InputError(f"Smoothed takes (model, scheme, encoding), for example Uniform(784, 45), got ({found})")
-
-
-def _named(part: Any) -> str:
-    """What an argument is, in a refusal; a class is not mistaken for one of its objects."""
-    return f"the class {part.__name__}" if isinstance(part, type) else getattr(part, "__name__", type(part).__name__)
 
 
 def _usual_encoding(scheme: Scheme) -> Encoding:
@@ -358,15 +337,6 @@ def _numbers(examples: Sequence[int] | None, inputs: int) -> Sequence[int]:
     if len(numbers) != inputs:
         raise InputError(f"examples must number each of the {inputs} inputs, got {len(numbers)}")
     return numbers
-
-
-def _warn_of_8_bits(inputs: torch.Tensor, encoding: Encoding) -> None:
-    """Images of whole numbers beyond 1 are 8-bit values that nobody divided; what is certified holds all the same."""
-    if isinstance(encoding, NullChannels) and encoding.mean is None and inputs.ndim > 3:
-        most = float(inputs.max())
-        if most > 1 and torch.equal(inputs, inputs.round()):
-            why = f"inputs are whole numbers up to {most:g}, and NullChannels is made for values in [0, 1]"
-            warnings.warn(f"{why}; for 8-bit images pass x / 255", stacklevel=5)
 
 
 def _first_parameter(model: Any) -> torch.nn.Parameter | None:

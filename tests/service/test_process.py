@@ -53,7 +53,7 @@ def test_it_finishes_what_it_took_and_ends_with_0(
         for thread in threads:
             thread.join()
         assert process.wait(60) == 0
-    alone = Smoothed.load(trained).certify(digits[0][:1], 100, 20_000, seed=4)
+    alone = Smoothed.load(trained).certify(digits[0][:1], n0=100, n=20_000, seed=4)
     last = json.loads(answers["lines"].text.splitlines()[-1])
     for given in (answers["whole"].json(), last):
         assert given["radius"] == alone[0].radius

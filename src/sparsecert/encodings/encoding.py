@@ -78,6 +78,9 @@ class Encoding(ABC):
             )
             raise InputError(f"the encoding of {scheme} must be {fitting}, got {self!r}")
 
+    def check_inputs(self, inputs: torch.Tensor) -> None:  # noqa: B027, most encodings take any values
+        """Warns of inputs that were probably meant otherwise."""
+
     def seen(self, masks: torch.Tensor) -> torch.Tensor:
         """Bool[rows, units]: the units whose values may make a difference to the copy of each mask."""
         return masks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -54,6 +55,14 @@ class NullChannels(Encoding):
 
     def channels(self, channels: int) -> int:
         return 2 * channels
+
+    def check_inputs(self, inputs: torch.Tensor) -> None:
+        """Images of whole numbers beyond 1 are 8-bit values that nobody divided; certificates hold all the same."""
+        if self.mean is None and inputs.ndim > 3:
+            most = float(inputs.max())
+            if most > 1 and torch.equal(inputs, inputs.round()):
+                why = f"inputs are whole numbers up to {most:g}, and NullChannels is made for values in [0, 1]"
+                warnings.warn(f"{why}; for 8-bit images pass x / 255", stacklevel=6)
 
     def config(self) -> dict[str, Any]:
         return {"kind": "null-channels", "mean": self.mean and list(self.mean), "std": self.std and list(self.std)}

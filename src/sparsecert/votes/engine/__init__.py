@@ -11,7 +11,7 @@ import torch
 from sparsecert import devices
 from sparsecert.encodings import Encoding
 from sparsecert.votes.engine import encode, on_cpu, on_cuda
-from sparsecert.votes.engine.fused import folded
+from sparsecert.votes.engine.fused import fuse
 from sparsecert.votes.engine.layout import layout_of
 
 Scorer = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]  # (inputs, which, masks) -> scores
@@ -68,15 +68,15 @@ def fused_scorer(
     """The fused form for inputs of `shape`; None where device, dtype, model or encoding have none."""
     if dtype is None or dtype not in devices.support(device).fused:
         return None
-    fuse = fuse_on_cpu if device.type == "cpu" else fuse_on_cuda
-    return fuse(model, encoding, dtype, shape, device)
+    fuse_here = fuse_on_cpu if device.type == "cpu" else fuse_on_cuda
+    return fuse_here(model, encoding, dtype, shape, device)
 
 
 def fuse_on_cuda(
     model: object, encoding: Encoding, dtype: torch.dtype, shape: Sequence[int], device: torch.device
 ) -> FusedScorer | None:
     """Copies written by one kernel in the layout that the network, cut into blocks and filled up, reads."""
-    network = folded(model, shape, dtype)
+    network = fuse(model, shape, dtype)
     if network is None:
         return None
     layout = layout_of(encoding, shape, network.block, network.padding, network.channels)
@@ -85,7 +85,7 @@ def fuse_on_cuda(
     table = layout.to(device)
     prepare = on_cuda.step if device.type == "cuda" else (lambda part: part)
     return FusedScorer(
-        lambda inputs, which, masks: table.copies(inputs, which, masks, dtype), network.prepared(prepare)
+        lambda inputs, which, masks: table.copies(inputs, which, masks, dtype), network.bound_to(prepare)
     )
 
 
@@ -93,12 +93,12 @@ def fuse_on_cpu(
     model: object, encoding: Encoding, dtype: torch.dtype, shape: Sequence[int], device: torch.device
 ) -> FusedScorer | None:
     """Copies with channels innermost, chosen between the input as it is shown and as NULL."""
-    network = folded(model, shape, dtype, filled=False)
+    network = fuse(model, shape, dtype, filled=False)
     if network is None or not encode.chooses(encoding, shape[0]) or network.channels != encoding.channels(shape[0]):
         return None
     return FusedScorer(
         lambda inputs, which, masks: encode.copies(encoding, inputs, which, masks, dtype),
-        network.prepared(on_cpu.step),
+        network.bound_to(on_cpu.step),
     )
 
 

@@ -20,30 +20,30 @@ from torch import nn
 from torch.nn.functional import pad
 
 from sparsecert.models.resnet import Residual
-from sparsecert.votes.engine.layers import Average, Convolution, Features, Flattened, Part, Pool, Sum
+from sparsecert.votes.engine.layers import Average, Convolution, Features, Flattened, Layer, Pool, Sum
 
 CHANNELS, FEATURES = 8, 64  # sizes are filled up to multiples of these where tensor cores are
 
-Step = Callable[[torch.Tensor], torch.Tensor]
+LayerFunction = Callable[[torch.Tensor], torch.Tensor]
 
 
-class NotFolded(Exception):
+class CannotFuse(Exception):
     """A model that is not made of what can be rewritten; it is run as it is."""
 
 
 @dataclass(frozen=True)
-class Folded:
+class FusedNetwork:
     """The network; it reads copies in blocks of `block` x `block` pixels with `padding` around, `channels` deep."""
 
     block: int
     padding: int
     channels: int
-    parts: tuple[Part, ...]
+    layers: tuple[Layer, ...]
     classes: int
 
-    def prepared(self, prepare: Callable[[Part], Step]) -> Callable[[torch.Tensor], torch.Tensor]:
+    def bound_to(self, prepare: Callable[[Layer], LayerFunction]) -> Callable[[torch.Tensor], torch.Tensor]:
         """Copies [rows, height, width, channels] -> scores [rows, classes], each part run as `prepare` says."""
-        steps = [prepare(part) for part in self.parts]
+        steps = [prepare(part) for part in self.layers]
 
         def scores(copies: torch.Tensor) -> torch.Tensor:
             x = copies.permute(0, 3, 1, 2)
@@ -54,7 +54,7 @@ class Folded:
         return scores
 
 
-def folded(model: Any, shape: Sequence[int], dtype: torch.dtype, filled: bool = True) -> Folded | None:
+def fuse(model: Any, shape: Sequence[int], dtype: torch.dtype, filled: bool = True) -> FusedNetwork | None:
     """`model` for images of `shape`, with its weights as they are now; None for a model that is not such a stack.
 
     With `filled` it is cut into blocks and filled up as tensor cores like it; without, channels only lie innermost.
@@ -63,53 +63,53 @@ def folded(model: Any, shape: Sequence[int], dtype: torch.dtype, filled: bool = 
         return None
     try:
         with torch.no_grad():
-            parts = _parts(model, dtype)
-            _check_channels(parts, filled)
-            return _filled_up(parts, shape) if filled else _as_it_is(parts)
-    except (NotFolded, TypeError, IndexError, AssertionError):  # or a module set up in a way that is not foreseen
+            layers = _layers(model, dtype)
+            _check_channels(layers, filled)
+            return _filled_up(layers, shape) if filled else _as_it_is(layers)
+    except (CannotFuse, TypeError, IndexError, AssertionError):  # or a module set up in a way that is not foreseen
         return None
 
 
-def _parts(model: Any, dtype: torch.dtype) -> list[Part]:
-    """The model as a list of parts that begins with a convolution and ends with a linear layer."""
+def _layers(model: Any, dtype: torch.dtype) -> list[Layer]:
+    """The model as a list of layers that begins with a convolution and ends with a linear layer."""
     if type(model) is not nn.Sequential or any(_is_altered(module) for module in model.modules()):
-        raise NotFolded
-    parts = _joined(model)
-    if not isinstance(parts[0], Convolution) or not isinstance(parts[-1], Features) or parts[-1].rectified:
-        raise NotFolded
-    in_half = [part.to(dtype) for part in parts]
+        raise CannotFuse
+    layers = _joined(model)
+    if not isinstance(layers[0], Convolution) or not isinstance(layers[-1], Features) or layers[-1].rectified:
+        raise CannotFuse
+    in_half = [part.to(dtype) for part in layers]
     _check_order(in_half)
     return in_half
 
 
-def _joined(sequence: nn.Sequential) -> list[Part]:
-    """The parts of a sequence; ReLU and batch norm go into the part before them."""
-    parts: list[Part] = []
+def _joined(sequence: nn.Sequential) -> list[Layer]:
+    """The layers of a sequence; ReLU and batch norm go into the layer before them."""
+    layers: list[Layer] = []
     for module in _flat(sequence):
         if type(module) is nn.ReLU:
-            _rectify(parts)
+            _rectify(layers)
         elif type(module) is nn.BatchNorm2d:
-            _normalise(parts, module)
+            _normalise(layers, module)
         elif type(module) is nn.Linear:
-            parts.append(_features(module, parts))
+            layers.append(_features(module, layers))
         else:
-            parts.append(_part(module))
-    return parts
+            layers.append(_part(module))
+    return layers
 
 
-def _check_channels(parts: Sequence[Part], filled: bool) -> None:
+def _check_channels(layers: Sequence[Layer], filled: bool) -> None:
     """Refuses images of one channel, whose memory looks the same in both layouts and which libraries then misread.
 
     The channels of the copies themselves are filled up where `filled`.
     """
-    for place, part in enumerate(parts):
-        layers = [part] if isinstance(part, Convolution) else []
-        if isinstance(part, Sum):
-            layers = [*part.branch, *([] if part.shortcut is None else [part.shortcut])]
-        for layer in layers:
-            out, inside = layer.weight.shape[:2]
+    for place, layer in enumerate(layers):
+        convolutions = [layer] if isinstance(layer, Convolution) else []
+        if isinstance(layer, Sum):
+            convolutions = [*layer.branch, *([] if layer.shortcut is None else [layer.shortcut])]
+        for convolution in convolutions:
+            out, inside = convolution.weight.shape[:2]
             if out == 1 or (inside == 1 and not (filled and place == 0)):
-                raise NotFolded
+                raise CannotFuse
 
 
 def _flat(model: nn.Sequential) -> Iterator[nn.Module]:
@@ -126,7 +126,7 @@ def _is_altered(module: nn.Module) -> bool:
     return bool(module._forward_hooks or module._forward_pre_hooks) or "forward" in vars(module)
 
 
-def _part(module: nn.Module) -> Part:
+def _part(module: nn.Module) -> Layer:
     if type(module) is nn.Conv2d:
         return _convolution(module)
     if type(module) is Residual:
@@ -137,13 +137,13 @@ def _part(module: nn.Module) -> Part:
         return Average()
     if type(module) is nn.Flatten and (module.start_dim, module.end_dim) == (1, -1):
         return Flattened()
-    raise NotFolded
+    raise CannotFuse
 
 
 def _convolution(layer: nn.Conv2d) -> Convolution:
     covered = (layer.groups, layer.dilation, layer.padding_mode) == (1, (1, 1), "zeros")
     if not covered or isinstance(layer.padding, str) or type(layer.weight) is not nn.Parameter:
-        raise NotFolded
+        raise CannotFuse
     bias = layer.bias if layer.bias is not None else layer.weight.new_zeros(layer.out_channels)
     stride, padding = (layer.stride[0], layer.stride[1]), (int(layer.padding[0]), int(layer.padding[1]))
     return Convolution(layer.weight, bias, stride, padding, rectified=False)
@@ -155,7 +155,7 @@ def _residual(module: Residual) -> Sum:
     shortcut = None if type(module.shortcut) is nn.Identity else _convolutions(module.shortcut)
     projected = shortcut is None or (len(shortcut) == 1 and not shortcut[0].rectified)
     if len(branch) < 2 or branch[-1].rectified or not projected or not _adds_alike(branch, shortcut or []):
-        raise NotFolded
+        raise CannotFuse
     if shortcut is None:
         return Sum((*branch[:-1], replace(branch[-1], rectified=True)), None)
     last = replace(branch[-1], bias=branch[-1].bias + shortcut[0].bias, rectified=True)
@@ -173,7 +173,8 @@ def _adds_alike(branch: Sequence[Convolution], shortcut: Sequence[Convolution]) 
         for size, padding in zip(part.weight.shape[2:], part.padding, strict=True)
     )
     strides = [
-        (prod(part.stride[0] for part in parts), prod(part.stride[1] for part in parts)) for parts in (branch, shortcut)
+        (prod(part.stride[0] for part in layers), prod(part.stride[1] for part in layers))
+        for layers in (branch, shortcut)
     ]
     outside = len(shortcut[-1].weight) if shortcut else branch[0].weight.shape[1]
     return keeps and strides[0] == strides[1] and len(branch[-1].weight) == outside
@@ -181,64 +182,64 @@ def _adds_alike(branch: Sequence[Convolution], shortcut: Sequence[Convolution]) 
 
 def _convolutions(sequence: nn.Module) -> list[Convolution]:
     if type(sequence) is not nn.Sequential:
-        raise NotFolded
-    parts = _joined(sequence)
-    convolutions = [part for part in parts if isinstance(part, Convolution)]
-    if len(convolutions) != len(parts) or not parts:
-        raise NotFolded
+        raise CannotFuse
+    layers = _joined(sequence)
+    convolutions = [part for part in layers if isinstance(part, Convolution)]
+    if len(convolutions) != len(layers) or not layers:
+        raise CannotFuse
     return convolutions
 
 
-def _rectify(parts: list[Part]) -> None:
+def _rectify(layers: list[Layer]) -> None:
     """ReLU after a convolution or a linear layer is done by it."""
-    if not parts or not isinstance(parts[-1], Convolution | Features) or parts[-1].rectified:
-        raise NotFolded
-    parts[-1] = replace(parts[-1], rectified=True)
+    if not layers or not isinstance(layers[-1], Convolution | Features) or layers[-1].rectified:
+        raise CannotFuse
+    layers[-1] = replace(layers[-1], rectified=True)
 
 
-def _normalise(parts: list[Part], norm: nn.BatchNorm2d) -> None:
+def _normalise(layers: list[Layer], norm: nn.BatchNorm2d) -> None:
     """Batch norm with running statistics after a convolution: another weight and bias."""
-    if not parts or not isinstance(parts[-1], Convolution) or parts[-1].rectified or norm.running_var is None:
-        raise NotFolded
+    if not layers or not isinstance(layers[-1], Convolution) or layers[-1].rectified or norm.running_var is None:
+        raise CannotFuse
     assert norm.running_mean is not None
     scale = torch.rsqrt(norm.running_var.double() + norm.eps)
     scale = scale if norm.weight is None else scale * norm.weight.double()
     shift = torch.zeros_like(scale) if norm.bias is None else norm.bias.double()
-    before = parts[-1]
+    before = layers[-1]
     weight = before.weight.double() * scale[:, None, None, None]
     bias = (before.bias.double() - norm.running_mean.double()) * scale + shift
-    parts[-1] = replace(before, weight=weight.to(before.weight.dtype), bias=bias.to(before.weight.dtype))
+    layers[-1] = replace(before, weight=weight.to(before.weight.dtype), bias=bias.to(before.weight.dtype))
 
 
-def _features(layer: nn.Linear, before: list[Part]) -> Features:
+def _features(layer: nn.Linear, before: list[Layer]) -> Features:
     if layer.bias is None or type(layer.weight) is not nn.Parameter:
-        raise NotFolded
+        raise CannotFuse
     weight: torch.Tensor = layer.weight
     if before and isinstance(before[-1], Flattened):
         weight = _channels_innermost(weight, before)
     return Features(weight, layer.bias, rectified=False)
 
 
-def _channels_innermost(weight: torch.Tensor, before: list[Part]) -> torch.Tensor:
+def _channels_innermost(weight: torch.Tensor, before: list[Layer]) -> torch.Tensor:
     """The columns of the layer after `Flatten`, from (channel, place) order to (place, channel) order."""
     inside = before[-2] if len(before) > 1 else None
     if isinstance(inside, Average):
         return weight
     channels = inside.branch[-1] if isinstance(inside, Sum) else inside
     if isinstance(inside, Pool) or not isinstance(channels, Convolution):
-        raise NotFolded
+        raise CannotFuse
     return weight.reshape(len(weight), len(channels.weight), -1).transpose(1, 2).reshape(len(weight), -1)
 
 
-def _check_order(parts: Sequence[Part]) -> None:
+def _check_order(layers: Sequence[Layer]) -> None:
     """Convolutions, blocks and pools, then at most one average, `Flatten`, and linear layers."""
-    kinds = [type(part) for part in parts]
+    kinds = [type(part) for part in layers]
     if Flattened not in kinds:
-        raise NotFolded
+        raise CannotFuse
     middle = kinds.index(Flattened)
     images, features = kinds[:middle], kinds[middle + 1 :]
     if Average in images[:-1] or Features in images or any(kind is not Features for kind in features):
-        raise NotFolded
+        raise CannotFuse
 
 
 def _is_plain_pool(pool: nn.MaxPool2d) -> bool:
@@ -251,16 +252,16 @@ def _number(size: Any) -> int:
     return int(size if isinstance(size, int) else size[0])
 
 
-def _as_it_is(parts: list[Part]) -> Folded:
-    stem, last = parts[0], parts[-1]
+def _as_it_is(layers: list[Layer]) -> FusedNetwork:
+    stem, last = layers[0], layers[-1]
     assert isinstance(stem, Convolution)
     assert isinstance(last, Features)
-    return Folded(1, 0, stem.weight.shape[1], tuple(parts), len(last.weight))
+    return FusedNetwork(1, 0, stem.weight.shape[1], tuple(layers), len(last.weight))
 
 
-def _filled_up(parts: list[Part], shape: Sequence[int]) -> Folded:
+def _filled_up(layers: list[Layer], shape: Sequence[int]) -> FusedNetwork:
     """The first convolution over blocks of an image that is padded already, linear layers of even sizes."""
-    stem, last = parts[0], parts[-1]
+    stem, last = layers[0], layers[-1]
     assert isinstance(stem, Convolution)
     assert isinstance(last, Features)
     block, padding = (stem.stride[0], stem.padding[0]) if _cuts_into_blocks(stem, shape) else (1, 0)
@@ -269,9 +270,9 @@ def _filled_up(parts: list[Part], shape: Sequence[int]) -> Folded:
     stem = _in_blocks(stem, block, padding)
     others = [
         _even(part, isinstance(before, Features)) if isinstance(part, Features) else part
-        for before, part in pairwise(parts)
+        for before, part in pairwise(layers)
     ]
-    return Folded(block, padding, stem.weight.shape[1], (stem, *others), len(last.weight))
+    return FusedNetwork(block, padding, stem.weight.shape[1], (stem, *others), len(last.weight))
 
 
 def _cuts_into_blocks(stem: Convolution, shape: Sequence[int]) -> bool:

@@ -111,4 +111,4 @@ class Flattened:
         return self
 
 
-Part = Convolution | Features | Pool | Sum | Average | Flattened
+Layer = Convolution | Features | Pool | Sum | Average | Flattened

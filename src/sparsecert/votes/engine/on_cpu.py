@@ -10,12 +10,12 @@ from typing import Any
 
 import torch
 
-from sparsecert.votes.engine.layers import Convolution, Features, Part, Sum
+from sparsecert.votes.engine.layers import Convolution, Features, Layer, Sum
 
-Step = Callable[[torch.Tensor], torch.Tensor]
+LayerFunction = Callable[[torch.Tensor], torch.Tensor]
 
 
-def step(part: Part) -> Step:
+def step(part: Layer) -> LayerFunction:
     """The part as a function of [rows, channels, height, width] in channels-last memory."""
     if isinstance(part, Convolution):
         return convolution(part)
@@ -24,7 +24,7 @@ def step(part: Part) -> Step:
     return block(part) if isinstance(part, Sum) else part
 
 
-def convolution(part: Convolution) -> Step:
+def convolution(part: Convolution) -> LayerFunction:
     """A convolution and its bias in one pass, then ReLU."""
     arguments = _arguments(part)
 
@@ -35,7 +35,7 @@ def convolution(part: Convolution) -> Step:
     return run
 
 
-def block(part: Sum) -> Step:
+def block(part: Sum) -> LayerFunction:
     """A residual block; the last convolution adds to the shortcut, in its memory."""
     steps = [convolution(inside) for inside in part.branch[:-1]]
     arguments = _arguments(part.branch[-1])
@@ -54,7 +54,7 @@ def block(part: Sum) -> Step:
     return run
 
 
-def features(part: Features) -> Step:
+def features(part: Features) -> LayerFunction:
     """A linear layer and its bias in one pass, then ReLU."""
     packed = torch.ops.mkldnn._reorder_linear_weight(part.weight, None)
 

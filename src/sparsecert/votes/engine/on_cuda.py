@@ -8,14 +8,14 @@ import torch
 from torch.nn.functional import linear
 
 from sparsecert import devices
-from sparsecert.votes.engine.layers import Convolution, Part, Pool, Sum
+from sparsecert.votes.engine.layers import Convolution, Layer, Pool, Sum
 
-Step = Callable[[torch.Tensor], torch.Tensor]
+LayerFunction = Callable[[torch.Tensor], torch.Tensor]
 
 FEW_CHANNELS = 32  # below this cuDNN leaves tensor cores waiting
 
 
-def step(part: Part) -> Step:
+def step(part: Layer) -> LayerFunction:
     """The part as a function of [rows, channels, height, width] in channels-last memory."""
     if isinstance(part, Convolution):
         return convolution(part)
@@ -26,7 +26,7 @@ def step(part: Part) -> Step:
     return part
 
 
-def convolution(part: Convolution) -> Step:
+def convolution(part: Convolution) -> LayerFunction:
     """A stem over few channels by a kernel of our own, others by cuDNN with bias and ReLU in one go."""
     stem = _stem(part)
     if stem is not None:
@@ -36,7 +36,7 @@ def convolution(part: Convolution) -> Step:
     return lambda x: torch.cudnn_convolution_relu(x, part.weight, part.bias, part.stride, part.padding, (1, 1), 1)
 
 
-def _stem(part: Convolution) -> Step | None:
+def _stem(part: Convolution) -> LayerFunction | None:
     out, channels = part.weight.shape[:2]
     fits = part.rectified and part.stride == (1, 1) and part.padding == (0, 0) and out in (16, 32, 64, 128)
     if not fits or channels > FEW_CHANNELS or not devices.support(part.weight.device).kernels:
@@ -46,7 +46,7 @@ def _stem(part: Convolution) -> Step | None:
     return Stem(part.weight, part.bias)
 
 
-def block(part: Sum) -> Step:
+def block(part: Sum) -> LayerFunction:
     """A residual block: the sum and its ReLU are taken by the last convolution."""
     steps, last = [convolution(inside) for inside in part.branch[:-1]], summing(part.branch[-1])
     shortcut = None if part.shortcut is None else projection(part.shortcut)
@@ -73,7 +73,7 @@ def summing(part: Convolution) -> Callable[[torch.Tensor, torch.Tensor], torch.T
     )
 
 
-def projection(part: Convolution) -> Step:
+def projection(part: Convolution) -> LayerFunction:
     """A shortcut, whose bias is 0: of one place, it is a matrix product over the places that the stride leaves."""
     if tuple(part.weight.shape[2:]) != (1, 1) or part.padding != (0, 0):
         return part
