@@ -8,14 +8,16 @@ from types import SimpleNamespace
 import numpy as np
 import numpy.typing as npt
 import pytest
+import torch
 from scipy.optimize import linprog
 
 from sparsecert.certificates import adversary as damages
 from sparsecert.certificates.adversary import ClaimedUnits, PerturbedUnits
 from sparsecert.certificates.lp_dual import SCALE, proposed_prices
-from sparsecert.certificates.plurality import ExactCertificate, plurality, tallied, winner
+from sparsecert.certificates.plurality import ExactCertificate, firsts, plurality, tallied, winner
 from sparsecert.certificates.run_off import run_off
 from sparsecert.errors import InputError
+from sparsecert.registry import RULES
 
 Bool = npt.NDArray[np.bool_]
 Int64 = npt.NDArray[np.int64]
@@ -297,3 +299,24 @@ def test_what_is_no_set_of_masks_is_refused() -> None:
     with pytest.raises(ValueError, match="price"):
         PerturbedUnits(PARTITION).priced_bound(np.ones(5, dtype=np.int64), [-1, 0, 0, 0, 0], 1)
     assert PerturbedUnits(PARTITION).priced_bound(np.ones(5, dtype=np.int64), [0, SCALE, 0, 0, 0], 1) == 5 * SCALE
+
+
+@pytest.mark.parametrize("rule", [name for name in RULES if RULES[name].standings is not None])
+@pytest.mark.parametrize("classes", [2, 3, 5])
+def test_standings_of_many_elections_are_those_of_each(rule: str, classes: int) -> None:
+    """The largest, of equal ones the first, is the winner's; copies without an opinion vote for nobody."""
+    chance = np.random.default_rng(classes)
+    elections = chance.random((400, 7, classes)).argsort(axis=2).argsort(axis=2).astype(np.int16)
+    elections[chance.random((400, 7)) < 0.2] = 0
+    standings = RULES[rule].standings
+    assert standings is not None
+    found = standings(torch.from_numpy(elections))
+    assert found.shape == (400, classes)
+    assert found.argmax(dim=1).tolist() == [RULES[rule].winner(one) for one in elections]
+    for election, votes in zip(elections, found.tolist(), strict=True):
+        expected = tallied(firsts(election), classes).tolist()
+        if rule == "run-off":
+            one, other = sorted(range(classes), key=lambda label: (-expected[label], label))[:2]
+            for label, rival in ((one, other), (other, one)):
+                expected[label] = int((election[:, label] < election[:, rival]).sum())
+        assert votes == expected
