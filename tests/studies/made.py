@@ -82,4 +82,4 @@ def use_small_data(monkeypatch: pytest.MonkeyPatch, photographs: Path) -> None:
         replace(imagenet, model="tiny", **short),
         replace(imagenet, model="tiny", name="modern-imagenette", masks="sample", **short),
     ):
-        monkeypatch.setitem(recipes.RECIPES, recipe.name, recipe)
+        monkeypatch.setitem(recipes.RECIPES._things, recipe.name, recipe)
