@@ -11,10 +11,9 @@ import numpy as np
 import torch
 
 from sparsecert import devices, encodings, modelfile, models, schemes
-from sparsecert.checks import whole
 from sparsecert.counts import Counts
 from sparsecert.encodings import Encoding, NullChannels, ReplacedValues
-from sparsecert.errors import InputError
+from sparsecert.errors import InputError, whole
 from sparsecert.procedures import Procedure, check_settings, procedure_for
 from sparsecert.procedures.pipelining import Steps, finish
 from sparsecert.procedures.procedure import warn_of_invalid

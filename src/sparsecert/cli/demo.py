@@ -45,7 +45,7 @@ def demo(
       sparsecert demo --n0 1000 --n 10000
       sparsecert demo --limit 20 --out runs/small --format markdown
     """
-    from sparsecert.demo import Demo
+    from sparsecert.cli.demo_tables import Demo
     from sparsecert.devices import device_named
     from sparsecert.reports.tables import table_text
 

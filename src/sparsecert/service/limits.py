@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sparsecert.checks import whole
+from sparsecert.errors import whole
 
 MOST_SAMPLES = 10_000_000
 

@@ -19,10 +19,9 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from sparsecert.checks import whole
 from sparsecert.counts import Int64
 from sparsecert.encodings import Grouped, Indicator, NotANumber
-from sparsecert.errors import InputError
+from sparsecert.errors import InputError, whole
 from sparsecert.procedures import Exact, Fixed, Procedure
 from sparsecert.results import ABSTAINED, Certifications, Predictions, concatenate, named
 from sparsecert.schemes import TRAINING, AllSubsets, Uniform
