@@ -7,15 +7,12 @@ import os
 import signal
 import socket
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from sparsecert.cli import options
 from sparsecert.errors import InputError
-
-if TYPE_CHECKING:
-    pass
 
 TOKEN = "SPARSECERT_TOKEN"
 MISSING = "the service needs its extra: pip install 'sparsecert[serve]' ({})"
@@ -70,19 +67,19 @@ def serve(
     from sparsecert.service import serve as service_of
 
     token = _token(token_file)
-    smoothed, reading = options.load_model(model, device, precision, rows), None
+    smoothed, parser = options.load_model(model, device, precision, rows), None
     if "table" in smoothed.facts:
-        from sparsecert.service.rows import RowReading
+        from sparsecert.service.rows import RowParser
         from sparsecert.tabular.tables import Columns
 
         options.refuse_given(["shape", "precision"], "is for images; leave it out for a table")
-        reading = RowReading(Columns.from_config(smoothed.facts["table"]))
+        parser = RowParser(Columns.from_config(smoothed.facts["table"]))
     service = service_of(
         smoothed,
         name=Path(model).resolve().name,
         sha256=modelfile.fingerprint(model),
         shape=_sizes(shape),
-        reading=reading,
+        parser=parser,
         limits=Limits(max_body, max_samples, concurrency),
         token=token,
         rows=rows,
