@@ -204,7 +204,7 @@ def test_reports_refuse_what_does_not_fit(run: Path, tmp_path: Path, capsys: pyt
     for arguments, message in (
         ([certify, other], "does not belong to"),
         ([certify, attack, "--format", "csv"], "csv has one kind of row"),
-        ([certify, "--rho", 3], "--rho is for records of attacks"),
+        ([certify, "--rho", 3], "--rho is for attack records"),
         ([attack, "--alpha", 0.1], "--alpha is for records of votes"),
         ([attack, "--predictions", certify], "--predictions is for records of votes"),
         ([attack, "--plot", tmp_path / "a.gif"], "must end in one of .png"),

@@ -175,7 +175,7 @@ def test_a_row_that_cannot_be_used_is_refused(exact: Served, change: dict[str, A
         ({"values": [1, 2]}, "values must be a list of 7 values, one per column, got 2"),
         ({"image": "aGVsbG8="}, "this model takes rows of a table, not images"),
         ({"values": [0] * 7, "row": {}}, "give the input as exactly one of values, image and row"),
-        ({"values": [0] * 7, "n": 5}, "n is for random masks"),
+        ({"values": [0] * 7, "n": 5}, "n is for masks drawn at random"),
     ],
 )
 def test_other_inputs_are_refused(exact: Served, body: dict[str, Any], sentence: str) -> None:

@@ -73,7 +73,7 @@ def test_files_are_read_or_refused_by_name(tmp_path: Path) -> None:
         ("a, y,y\n1,0,0\n", "several columns named y"),
         ("a,b,y\n", "has no rows"),
         ("a;b;y\n1;2;0\n", "no column 'y'; its columns are a;b;y; is it separated by commas"),
-        ("y\n0\n1\n", "no column besides y"),
+        ("y\n0\n1\n", "no column besides the target y"),
     ],
 )
 def test_a_file_that_is_no_table_with_a_target_says_why(tmp_path: Path, text: str, message: str) -> None:
@@ -189,7 +189,7 @@ def test_mistakes_on_the_command_line_are_named(tmp_path: Path, arguments: list[
 def test_options_of_a_table_need_one(tmp_path: Path) -> None:
     refused = _sparsecert("train", "--data", "digits", "--out", tmp_path, "--target", "y")
     assert "--target is for a table" in str(refused.exception)
-    assert "--data and --out are needed" in str(_sparsecert("train", "--keep", 3).exception)
+    assert "give --data and --out" in str(_sparsecert("train", "--keep", 3).exception)
 
 
 def test_a_model_of_images_does_not_take_a_table(tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_a_model_of_a_table_does_not_take_images(tmp_path: Path) -> None:
     assert trained.exit_code == 0, trained.output
     for command in ("certify", "predict"):
         refused = _sparsecert(command, tmp_path / "run", "--data", "digits", "--out", tmp_path / "out.jsonl")
-        assert "was trained on a table; certify it on the file of one" in str(refused.exception)
+        assert "was trained on a table; --data must be a table file" in str(refused.exception)
 
 
 def test_named_tables_are_read_from_their_files(tmp_path: Path) -> None:

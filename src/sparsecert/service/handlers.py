@@ -221,10 +221,11 @@ class Handlers:
         """Refuses settings of the other kind of masks or of the other kind of sampling."""
         given = settings.model_fields_set
         if self.masks is None and (wrong := given & FIXED_MASKS_ONLY):
-            raise InputError(f"{min(wrong)} is for a fixed set of masks; this model draws them at random: omit it")
+            raise InputError(f"{min(wrong)} is for a fixed set of masks; this model draws them at random: leave it out")
         if self.masks is not None and (wrong := given & RANDOM_MASKS_ONLY):
             raise InputError(
-                f"{min(wrong)} is for random masks; the {self.masks} masks of this model are fixed: omit it"
+                f"{min(wrong)} is for masks drawn at random; the {self.masks} masks of this model are fixed, and all of "
+                f"them vote: leave it out"
             )
         if isinstance(settings, CertifySettings):
             sequential = settings.sampling == "sequential"
