@@ -59,7 +59,7 @@ def test_a_stopped_attack_goes_on_where_it_was(run: Path, tmp_path: Path) -> Non
     os.kill(process.pid, signal.SIGINT)
     _, said = process.communicate()
     assert process.returncode == 130
-    assert said.splitlines()[-1].startswith("stopped; what was finished is kept")
+    assert said.splitlines()[-1].startswith("stopped; finished work is kept")
     assert "Traceback" not in said
     kept = [line.example for line in read_attack(out).lines]
     assert 2 <= len(kept) < 20

@@ -56,7 +56,7 @@ out_file = click.option(
 split = click.option("--split", default="test", show_default=True, type=click.Choice(["train", "test"]))
 limit = click.option("--limit", type=int, metavar="N", help="Only N inputs, evenly spaced over the split.")
 drawn = click.option("--random", "drawn", is_flag=True, help="Choose the --limit inputs at random, by --seed.")
-n = click.option("--n", default=10_000, show_default=True, help="Ablated copies per input for estimation.")
+n = click.option("--n", default=10_000, show_default=True, help="Ablated copies per input that vote.")
 alpha = click.option("--alpha", default=0.05, show_default=True, help="Maximum probability of a wrong answer.")
 seed = click.option("--seed", default=0, show_default=True, help="Seed of all random choices.")
 bound = name_option(

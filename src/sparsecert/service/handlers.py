@@ -224,8 +224,8 @@ class Handlers:
             raise InputError(f"{min(wrong)} is for a fixed set of masks; this model draws them at random: leave it out")
         if self.masks is not None and (wrong := given & RANDOM_MASKS_ONLY):
             raise InputError(
-                f"{min(wrong)} is for masks drawn at random; the {self.masks} masks of this model are fixed, and all of "
-                f"them vote: leave it out"
+                f"{min(wrong)} is for masks drawn at random; the {self.masks} masks of this model are fixed, and all "
+                f"of them vote: leave it out"
             )
         if isinstance(settings, CertifySettings):
             sequential = settings.sampling == "sequential"
