@@ -274,7 +274,7 @@ def test_data_check_lists_bad_files_and_says_so_by_its_exit_code(photos: Path) -
     assert bad.startswith(f"{photos}/train/only/b.png cannot be decoded as an image (")
     assert counts == ["train: 2 files, 1 bad", "test: 1 files, 0 bad"]
     done = sparsecert("data", "check", photos, "--split", "test", "--workers", 0)
-    assert (done.returncode, done.stdout) == (0, "test: 1 files, 0 of them bad\n")
+    assert (done.returncode, done.stdout) == (0, "test: 1 files, 0 bad\n")
 
 
 def test_bad_files_are_skipped_where_that_is_asked_for(photos: Path) -> None:
