@@ -19,7 +19,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.utils.parallel import Parallel, delayed
 
 from sparsecert.results import Certifications
-from sparsecert.tabular import AblatedClassifier, Altered, greedy_attack
+from sparsecert.tabular import AblatedClassifier, GreedyResult, greedy_attack
 from sparsecert.tabular.tables import held_out
 from sparsecert.tabular.uci import SOURCES, UciTable, load_table
 
@@ -95,11 +95,11 @@ def study(table: UciTable, options: argparse.Namespace) -> list[str]:
     return lines
 
 
-def attack(classifier: Any, x: Any, y: Any, rows: Any, labels: Any, options: argparse.Namespace) -> list[Altered]:
+def attack(classifier: Any, x: Any, y: Any, rows: Any, labels: Any, options: argparse.Namespace) -> list[GreedyResult]:
     """Each row with donors of the other classes."""
     generator = np.random.default_rng(options.seed)
     donors = [rows[generator.choice(np.flatnonzero(labels != label), DONORS, replace=False)] for label in y]
-    found: list[Altered] = Parallel(n_jobs=options.jobs)(
+    found: list[GreedyResult] = Parallel(n_jobs=options.jobs)(
         delayed(greedy_attack)(classifier, row, label, given, most=RADII[-1], random_state=options.seed)
         for row, label, given in zip(x, y, donors, strict=True)
     )
@@ -118,19 +118,19 @@ def certified(
     return row_of(cells)
 
 
-def standing(table: UciTable, keep: str, defender: str, attacked: Sequence[Altered]) -> str:
+def standing(table: UciTable, keep: str, defender: str, attacked: Sequence[GreedyResult]) -> str:
     """The shares answered rightly for which the attack found no change of so many features that alters this."""
     shares = [np.mean([one.fooled_at is None or one.fooled_at > radius for one in attacked]) for radius in RADII]
     return row_of([table.name, keep, defender, *(f"{share:.0%}" for share in shares)])
 
 
-def check(attacked: Sequence[Altered], certificates: Certifications, few: Any, y: Any) -> None:
+def check(attacked: Sequence[GreedyResult], certificates: Certifications, few: Any, y: Any) -> None:
     """Says where an attack succeeded within a certified radius: never where exact, with a small probability else."""
     for one, place in zip(attacked, few, strict=True):
         certified = certificates.certified(y, one.fooled_at)[place] if one.fooled_at is not None else False
         if certified:
             print(
-                f"row {place}: fooled with {one.fooled_at} features altered, certified for {certificates.radii[place]}"
+                f"row {place}: fooled by {one.fooled_at} perturbed features, certified for {certificates.radii[place]}"
             )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from results.markdown import markdown, rows_of, shown
 from results.printed import RESULTS, speeds
 from sparsecert import records
-from sparsecert.demo import Demo
+from sparsecert.cli.demo_tables import Demo
 from sparsecert.reports import Gap, Summary, compute_gap, summarise
 from sparsecert.reports.attack_tables import format_magnitude
 from sparsecert.reports.comparison import Table, format_median, format_percent

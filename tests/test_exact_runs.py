@@ -175,10 +175,10 @@ def test_the_command_line_shows_both_rules_beside_sampled_votes(
         ("two-sided", 0.1),
     ]
     for arguments, message in (
-        ((exact, "--alpha", 0.1), "--alpha is for votes by masks drawn at random"),
-        ((exact, "--bound", "one-sided"), "--bound is for votes by masks drawn at random"),
-        ((sampled, "--rule", "plurality"), "--rule is for votes by a fixed set of masks"),
-        ((sampled, "--against", "pixels"), "--against is for votes by a fixed set of masks"),
+        ((exact, "--alpha", 0.1), "--alpha is for votes of masks drawn at random"),
+        ((exact, "--bound", "one-sided"), "--bound is for votes of masks drawn at random"),
+        ((sampled, "--rule", "plurality"), "--rule is for votes of a fixed set of masks"),
+        ((sampled, "--against", "pixels"), "--against is for votes of a fixed set of masks"),
     ):
         assert _cli("report", *arguments) == 2
         assert message in capsys.readouterr().err

@@ -176,7 +176,7 @@ def test_an_option_that_is_taken_is_refused(
     monkeypatch.setattr(SCHEMES["lattice"], "options", (Option("--seed", int, "Where to begin.", "parts"),))
     with pytest.raises(SystemExit, match="2"):
         sparsecert.cli.main(["train", "--scheme", "lattice"])  # type: ignore[attr-defined]
-    assert "--scheme lattice has an option --seed, which means something else already" in capsys.readouterr().err
+    assert "--scheme lattice has an option --seed, which is already taken" in capsys.readouterr().err
 
 
 def test_help_says_to_whom_an_option_belongs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,12 +1,13 @@
-"""The one exception a user's mistake raises."""
+"""The one exception a user's mistake raises, and the check of integer arguments."""
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 
 class InputError(ValueError):
-    """Something the caller gave cannot be used: the message names the argument, what came, and the remedy.
+    """The caller's mistake: the message names the argument, the value and the remedy.
 
     The command line prints the message on one line and exits with code 2; it never shows a traceback for it.
     """
@@ -14,6 +15,18 @@ class InputError(ValueError):
 
 def describe(value: Any) -> str:
     """What an argument is, for a refusal."""
-    return (
-        f"the class {value.__name__}" if isinstance(value, type) else getattr(value, "__name__", type(value).__name__)
-    )
+    name = getattr(value, "__name__", type(value).__name__)
+    return f"the class {name}" if isinstance(value, type) else name
+
+
+def whole(name: str, value: Any, least: int, most: int, most_is: str | None = None) -> int:
+    """`value` as an int between `least` and `most`; accepts numpy and torch integers, refuses floats and bools."""
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        number = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or not least <= number <= most:
+        raise InputError(f"{name} must be a whole number between {least} and {most_is or most}, got {value!r}")
+    return number

@@ -25,8 +25,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sparsecert.checks import whole
-from sparsecert.errors import InputError
+from sparsecert.errors import InputError, whole
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

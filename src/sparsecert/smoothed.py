@@ -10,10 +10,9 @@ import numpy as np
 import torch
 
 from sparsecert import devices, modelfile, models
-from sparsecert.checks import whole
 from sparsecert.counts import Counts
 from sparsecert.encodings import Encoding, NullChannels, ReplacedValues
-from sparsecert.errors import InputError, describe
+from sparsecert.errors import InputError, describe, whole
 from sparsecert.procedures import Procedure, check_settings, procedure_for
 from sparsecert.procedures.pipelining import Steps, finish
 from sparsecert.procedures.procedure import warn_of_invalid

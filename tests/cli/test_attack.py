@@ -59,7 +59,7 @@ def test_a_stopped_attack_goes_on_where_it_was(run: Path, tmp_path: Path) -> Non
     os.kill(process.pid, signal.SIGINT)
     _, said = process.communicate()
     assert process.returncode == 130
-    assert said.splitlines()[-1].startswith("stopped; what was finished is kept")
+    assert said.splitlines()[-1].startswith("stopped; finished work is kept")
     assert "Traceback" not in said
     kept = [line.example for line in read_attack(out).lines]
     assert 2 <= len(kept) < 20
@@ -204,7 +204,7 @@ def test_reports_refuse_what_does_not_fit(run: Path, tmp_path: Path, capsys: pyt
     for arguments, message in (
         ([certify, other], "does not belong to"),
         ([certify, attack, "--format", "csv"], "csv has one kind of row"),
-        ([certify, "--rho", 3], "--rho is for records of attacks"),
+        ([certify, "--rho", 3], "--rho is for attack records"),
         ([attack, "--alpha", 0.1], "--alpha is for records of votes"),
         ([attack, "--predictions", certify], "--predictions is for records of votes"),
         ([attack, "--plot", tmp_path / "a.gif"], "must end in one of .png"),

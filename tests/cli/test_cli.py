@@ -272,9 +272,9 @@ def test_data_check_lists_bad_files_and_says_so_by_its_exit_code(photos: Path) -
     assert done.returncode == 1
     bad, *counts = done.stdout.splitlines()
     assert bad.startswith(f"{photos}/train/only/b.png cannot be decoded as an image (")
-    assert counts == ["train: 2 files, 1 of them bad", "test: 1 files, 0 of them bad"]
+    assert counts == ["train: 2 files, 1 bad", "test: 1 files, 0 bad"]
     done = sparsecert("data", "check", photos, "--split", "test", "--workers", 0)
-    assert (done.returncode, done.stdout) == (0, "test: 1 files, 0 of them bad\n")
+    assert (done.returncode, done.stdout) == (0, "test: 1 files, 0 bad\n")
 
 
 def test_bad_files_are_skipped_where_that_is_asked_for(photos: Path) -> None:
@@ -314,7 +314,7 @@ def test_a_limit_above_what_there_is_is_said(
     three = replace(whole, images=ArrayImages(whole.images.batch([0, 1, 2])), labels=whole.labels[:3])
     monkeypatch.setattr(datasets, "load", lambda *arguments: three)
     verb, *settings = command
-    for limit, said in ((3, ""), (4, "--limit 4 is more than digits test has: all 3 inputs are taken\n")):
+    for limit, said in ((3, ""), (4, "--limit 4 exceeds digits test: using all 3 inputs\n")):
         arguments = [verb, trained, "--data", "digits", *settings, *more, "--device", "cpu"]
         out = tmp_path / f"{limit}.jsonl"
         done = CliRunner().invoke(cli, [*map(str, arguments), "--limit", str(limit), "--out", str(out)])
@@ -366,7 +366,7 @@ MISTAKES = {
     ),
     "seed": ([*CERTIFY, "--seed", "-1", *OUT], "seed must be a whole number between 0"),
     "limit": ([*CERTIFY, "--limit", "0", *OUT], "limit must be at least 1"),
-    "random": (["certify", "{trained}", "--data", "digits", "--random", *OUT], "say how many with --limit"),
+    "random": (["certify", "{trained}", "--data", "digits", "--random", *OUT], "--random needs --limit"),
     "random 0": ([*CERTIFY, "--random", "--limit", "0", *OUT], "limit must be a whole number between 1 and"),
     "rows": ([*CERTIFY, "--rows", "0", *OUT], "rows must be a whole number between 1"),
     "device": ([*CERTIFY, "--device", "quantum", *OUT], "device 'quantum' cannot be used here"),
@@ -389,7 +389,7 @@ MISTAKES = {
     "report asked": (["report", "{certified}", "--top", "2", "--html", "{tmp}/p.html"], "--html does not go with"),
     "report data": (["report", "{certified}", "--data-dir", "{tmp}"], "--data-dir is where --html looks for"),
     "info half": (["info", "--units", "784"], "--units and --keep go together"),
-    "info both": (["info", "{certified}", "--units", "9", "--keep", "3"], "a model says its own scheme; leave out"),
+    "info both": (["info", "{certified}", "--units", "9", "--keep", "3"], "a model has its own scheme; leave"),
     "info keep": (["info", "--units", "784", "--keep", "900"], "keep must be a whole number between 1 and units (784)"),
     "shard": ([*CERTIFY, "--shard", "3/2", *OUT], "shard must be I/N with 1 <= I <= N, got 3/2"),
     "shard text": ([*CERTIFY, "--shard", "first", *OUT], "shard must be I/N, for example 2/8"),
@@ -401,7 +401,7 @@ MISTAKES = {
     "merge over": (["records", "merge", "{certified}", "--out", "{notes}"], "exists and is not overwritten"),
     "no option": (["certify", "{trained}", *OUT], "Missing option '--data'"),
     "no command": (["certifi"], "No such command 'certifi'"),
-    "check": (["data", "check", "digits"], "digits is no image folder; its files are checked whenever it is loaded"),
+    "check": (["data", "check", "digits"], "digits is not an image folder; its files are checked"),
     "check none": (["data", "check", "{tmp}/none"], "none is not a folder; give one in the layout"),
     "check workers": (["data", "check", "{photos}", "--workers", "-1"], "workers must be a whole number between 0"),
     "download": (["data", "get", "imagenet", "--data-dir", "{tmp}"], "licence"),

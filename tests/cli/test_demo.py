@@ -45,4 +45,4 @@ def test_compressed_records_are_used_if_they_are_of_the_same_settings(tmp_path: 
     assert not [*tmp_path.rglob("*.jsonl")]
     other = sparsecert("demo", *common, "--seed", 1)
     assert other.returncode == 2
-    assert "was made with seed 0, not 1; name another --out folder" in other.stderr
+    assert "was made with seed 0, not 1; choose another --out folder" in other.stderr

@@ -42,5 +42,5 @@ def test_a_unit_may_be_a_block_of_pixels(scheme: list[object], units: int, tmp_p
 def test_a_unit_is_rows_and_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for wrong in ("2", "0x2", "2x", "axb"):
         assert _called("train", "--data", "digits", "--unit", wrong, "--out", tmp_path / "run") == 2
-        assert "--unit must be rows x columns of pixels" in capsys.readouterr().err
+        assert "--unit must be RxC pixels" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()

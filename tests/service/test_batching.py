@@ -14,7 +14,7 @@ from sparsecert import Sequential
 from sparsecert.procedures import Exact, Fixed
 from sparsecert.progress import ignore
 from sparsecert.service import Service
-from sparsecert.service.batching import Ballot, Batcher, Job, ShuttingDown, shared_out
+from sparsecert.service.batching import Batcher, Job, ShuttingDown, VoteTask, allocate_rows
 from sparsecert.service.metrics import Metrics
 from tests.service.made import asked, image, metric, small, smoothed
 
@@ -129,13 +129,13 @@ def test_the_copies_of_a_stream_are_those_that_voted(service: Service) -> None:
         assert g.model(g.encoding(x.double(), mask)).argmax().item() == copy["label"]
 
 
-def test_rows_are_shared_out_fairly_and_none_is_wasted() -> None:
-    def ballot(left: int) -> tuple[Job[Any], Ballot]:
+def test_rows_are_allocated_evenly_and_none_is_wasted() -> None:
+    def task(left: int) -> tuple[Job[Any], VoteTask]:
         job: Job[Any] = Job(lambda voter: iter(()), None)  # type: ignore[arg-type,return-value]
-        return job, Ballot(image(), 0, 0, range(left), torch.zeros(4).long().numpy())
+        return job, VoteTask(image(), 0, 0, range(left), torch.zeros(4).long().numpy())
 
     def shares(rows: int, *left: int) -> list[int]:
-        return [taken for *_, taken in shared_out(rows, [ballot(one) for one in left])]
+        return [taken for *_, taken in allocate_rows(rows, [task(one) for one in left])]
 
     assert shares(10, 100) == [10]
     assert shares(10, 3) == [3]
@@ -183,12 +183,12 @@ def test_a_request_that_fails_leaves_the_others_alone() -> None:
     batcher.close()
 
 
-def test_work_that_nobody_waits_for_is_left() -> None:
+def test_a_cancelled_job_is_abandoned() -> None:
     g = smoothed()
     metrics = Metrics()
     batcher = Batcher(g.voter(image()), metrics, rows=8)
     job = batcher.submit(
-        lambda voter: Fixed(n=1_000_000).predict(voter, g.check(image()), [0], 0.05, 0, ignore), lambda _: job.drop()
+        lambda voter: Fixed(n=1_000_000).predict(voter, g.check(image()), [0], 0.05, 0, ignore), lambda _: job.cancel()
     )
     batcher.close()
     assert not job.done.done()

@@ -10,7 +10,7 @@ from scipy.special import betaln
 
 from sparsecert import Uniform
 from sparsecert.counts import Tally
-from sparsecert.service.confidence import bounds_at_every_moment, mixture_interval
+from sparsecert.service.confidence import anytime_bounds, mixture_interval
 
 
 @pytest.mark.parametrize(("successes", "trials"), [(0, 5), (5, 5), (1, 40), (30, 100), (999, 1000)])
@@ -27,7 +27,7 @@ def test_the_interval_ends_where_the_mixture_reaches_one_over_alpha(successes: i
 
 
 def test_no_votes_say_nothing() -> None:
-    assert bounds_at_every_moment(Tally((0, 0)), Uniform(16, 4), 0.05, 100) == ((0.0, 1.0), (0.0, 1.0))
+    assert anytime_bounds(Tally((0, 0)), Uniform(16, 4), 0.05, 100) == ((0.0, 1.0), (0.0, 1.0))
 
 
 def test_looked_at_after_every_vote_they_fail_less_often_than_alpha() -> None:
@@ -42,6 +42,6 @@ def test_looked_at_after_every_vote_they_fail_less_often_than_alpha() -> None:
 
 
 def test_alpha_is_shared_among_the_classes() -> None:
-    two = bounds_at_every_moment(Tally((50, 50)), Uniform(16, 4), 0.05, 100)[0]
-    ten = bounds_at_every_moment(Tally((50, 50, *(0,) * 8)), Uniform(16, 4), 0.05, 100)[0]
+    two = anytime_bounds(Tally((50, 50)), Uniform(16, 4), 0.05, 100)[0]
+    ten = anytime_bounds(Tally((50, 50, *(0,) * 8)), Uniform(16, 4), 0.05, 100)[0]
     assert ten[0] < two[0] < two[1] < ten[1]

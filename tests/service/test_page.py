@@ -77,10 +77,10 @@ def test_certify_a_digit_and_change_its_pixels(browser: Browser, address: str, n
     _shot(page, f"{name}-2-under-way")
     radius = _certified(page)
     says = page.locator("#says").inner_text()
-    assert "Settled" in says
+    assert says.startswith("Certified.")
     assert f"up to {radius} pixel" in says or radius == 0
     assert sum(int(text.replace(",", "")) for text in page.locator("#votes td:last-child").all_inner_texts()) > 50
-    assert "probability is between" in (page.locator("#votes svg").first.get_attribute("aria-label") or "")
+    assert "probability between" in (page.locator("#votes svg").first.get_attribute("aria-label") or "")
     board = page.locator("#board")
     box = board.bounding_box()
     assert box is not None
@@ -90,14 +90,14 @@ def test_certify_a_digit_and_change_its_pixels(browser: Browser, address: str, n
             board.tap(position=place)
         else:
             board.click(position=place)
-    assert f"3 pixels changed, certified against {radius}." in page.locator("#changed").inner_text()
-    verdict = page.locator("#verdict", has_text=re.compile("says|abstains"))
+    assert f"3 pixels perturbed; certified radius {radius}." in page.locator("#changed").inner_text()
+    verdict = page.locator("#verdict", has_text=re.compile("answer is|Abstained"))
     verdict.wait_for(timeout=LONG)
     within = "Within the radius" if radius >= 3 else "Beyond the radius"
-    assert within in page.locator("#why").inner_text() or "votes cannot tell" in page.locator("#why").inner_text()
+    assert within in page.locator("#why").inner_text() or "votes cannot decide" in page.locator("#why").inner_text()
     _shot(page, f"{name}-3-attacked")
     page.locator("#undo").click()
-    assert "0 pixels changed" in page.locator("#changed").inner_text()
+    assert "0 pixels perturbed" in page.locator("#changed").inner_text()
     assert page.evaluate("document.documentElement.scrollWidth") <= context["viewport"]["width"]
     assert wrong == []
     page.context.close()
@@ -116,11 +116,11 @@ def test_the_keyboard_alone_is_enough(browser: Browser, address: str) -> None:
         page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowDown")
     assert "row 2, column 4" in page.locator("#cursor").inner_text()
-    assert f"3 pixels changed, certified against {radius}." in page.locator("#changed").inner_text()
+    assert f"3 pixels perturbed; certified radius {radius}." in page.locator("#changed").inner_text()
     page.keyboard.press("ArrowUp")
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("Backspace")
-    assert "2 pixels changed" in page.locator("#changed").inner_text()
+    assert "2 pixels perturbed" in page.locator("#changed").inner_text()
     assert wrong == []
     page.context.close()
 
@@ -140,7 +140,7 @@ def test_a_digit_of_ones_own_and_one_that_is_stopped(browser: Browser, address: 
     )
     assert drawn > 255 * board.evaluate("(board) => board.width * board.height")  # more than the opaque black ground
     page.locator("#certify").click()
-    page.locator("#says", has_text=re.compile("Settled|too close")).wait_for(timeout=LONG)
+    page.locator("#says", has_text=re.compile(r"Certified\.|too close")).wait_for(timeout=LONG)
     assert wrong == []
     page.context.close()
 

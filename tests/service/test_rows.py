@@ -21,7 +21,7 @@ from sparsecert.inputs.rows import Rows
 from sparsecert.runs import certify_dataset
 from sparsecert.schemes import FixedMasks
 from sparsecert.service import Limits, Service, serve
-from sparsecert.service.rows import RowReading
+from sparsecert.service.rows import RowParser
 from sparsecert.smoothed import Smoothed
 from sparsecert.tabular.tables import Columns
 from sparsecert.tabular.training import train_table
@@ -62,8 +62,8 @@ def _served(folder: Path, columns: int, keep: int) -> Served:
     together = [["f1", "f2"]] if columns < 10 else []
     model = train_table(table, "y", keep, folder, protected=["f3"], together=together, copies=2)
     loaded = Smoothed.load(model, rows=64)
-    reading = RowReading(Columns.from_config(loaded.facts["table"]))
-    service = serve(loaded, name="table", reading=reading, limits=Limits(body=20_000, samples=3_000))
+    parser = RowParser(Columns.from_config(loaded.facts["table"]))
+    service = serve(loaded, name="table", parser=parser, limits=Limits(body=20_000, samples=3_000))
     return Served(service, model, table)
 
 
@@ -138,9 +138,9 @@ def test_a_guarantee_says_what_it_takes_for_granted_of_protected_columns(exact: 
         answers = [post(served.service, "/v1/certify", {"row": row, **settings}).json() for row in served.rows()[:8]]
         certified = [answer["guarantee"] for answer in answers if answer["radius"] is not None]
         assert certified
-        assert all("as long as the protected f3 is unaltered" in sentence for sentence in certified)
+        assert all("as long as the protected f3 is unchanged" in sentence for sentence in certified)
         card = asked(served.service, lambda client: client.get("/v1/model")).json()
-        assert "as long as the protected f3 is unaltered" in card["guarantee"]
+        assert "as long as the protected f3 is unchanged" in card["guarantee"]
 
 
 def test_a_value_that_nobody_knew_is_a_missing_one(exact: Served) -> None:
@@ -171,10 +171,10 @@ def test_a_row_that_cannot_be_used_is_refused(exact: Served, change: dict[str, A
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
-        ({"row": {}}, "the row lacks the column f0; write null for a value that is missing"),
-        ({"values": [1, 2]}, "values must be a list of 7 values, one for each column of a row, got 2"),
-        ({"image": "aGVsbG8="}, "this model takes rows of a table, not pictures"),
-        ({"values": [0] * 7, "row": {}}, "give the input as values, as image or as row, one of the three"),
+        ({"row": {}}, "the row lacks the column f0; use null for a missing value"),
+        ({"values": [1, 2]}, "values must be a list of 7 values, one per column, got 2"),
+        ({"image": "aGVsbG8="}, "this model takes rows of a table, not images"),
+        ({"values": [0] * 7, "row": {}}, "give the input as exactly one of values, image and row"),
         ({"values": [0] * 7, "n": 5}, "n is for masks drawn at random"),
     ],
 )

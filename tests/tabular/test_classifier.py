@@ -272,7 +272,7 @@ def test_the_greedy_attack_finds_the_one_feature_that_decides_and_stays_outside_
     plain = DecisionTreeClassifier(random_state=0).fit(rows, rows[:, 2].astype(int))
     found = greedy_attack(plain, rows[0], int(rows[0, 2]), rows[:20])
     assert found.fooled_at == 1
-    assert found.altered == (2,)
+    assert found.perturbed == (2,)
     assert found.path[1, 2] != rows[0, 2]
     g = AblatedClassifier(Hashed(0.7), keep=2, copies=1, random_state=0).fit(rows, rows[:, 2].astype(int))
     certificates = g.certify(rows[:10])
@@ -285,5 +285,5 @@ def test_the_greedy_attack_finds_the_one_feature_that_decides_and_stays_outside_
 
 
 def test_an_attack_refuses_rows_of_another_width() -> None:
-    with pytest.raises(InputError, match="as wide"):
+    with pytest.raises(InputError, match="equally wide"):
         greedy_attack(Hashed(), np.zeros(3), 0, np.zeros((2, 4)))

@@ -47,7 +47,7 @@ def test_text_becomes_numbers_and_what_is_missing_or_unknown_becomes_null() -> N
     np.testing.assert_array_equal(columns.encode(other), [[np.nan, np.nan]])
     with pytest.raises(InputError, match="lacks the columns size"):
         columns.encode(other.drop(columns=["size"]))
-    with pytest.raises(InputError, match="size was of numbers"):
+    with pytest.raises(InputError, match="size was numeric"):
         columns.encode(pandas.DataFrame({"size": ["big"], "colour": ["red"]}))
 
 
@@ -62,18 +62,18 @@ def test_files_are_read_or_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is not a file"):
         read_frame(tmp_path / "other.csv")
     (tmp_path / "empty.csv").write_text("")
-    with pytest.raises(InputError, match="is not a table that can be read"):
+    with pytest.raises(InputError, match="cannot be read as a table"):
         read_frame(tmp_path / "empty.csv")
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a,y,y\n1,0,0\n", "^[^ ]*table.csv has several columns named y; give"),
+        ("a,y,y\n1,0,0\n", "^[^ ]*table.csv has several columns named y; rename"),
         ("a, y,y\n1,0,0\n", "several columns named y"),
-        ("a,b,y\n", "has none below its column names"),
-        ("a;b;y\n1;2;0\n", "no column 'y'; its columns are a;b;y; separate them by commas"),
-        ("y\n0\n1\n", "no column besides y"),
+        ("a,b,y\n", "has no rows"),
+        ("a;b;y\n1;2;0\n", "no column 'y'; its columns are a;b;y; is it separated by commas"),
+        ("y\n0\n1\n", "no column besides the target y"),
     ],
 )
 def test_a_file_that_is_no_table_with_a_target_says_why(tmp_path: Path, text: str, message: str) -> None:
@@ -102,7 +102,7 @@ def test_parquet_gives_the_same_table(tmp_path: Path) -> None:
     one, other = read_frame(tmp_path / "table.csv"), read_frame(tmp_path / "table.parquet")
     np.testing.assert_array_equal(Columns.of(one).encode(one), Columns.of(other).encode(other))
     (tmp_path / "damaged.parquet").write_bytes(b"PAR1")
-    with pytest.raises(InputError, match="is not a table that can be read"):
+    with pytest.raises(InputError, match="cannot be read as a table"):
         read_frame(tmp_path / "damaged.parquet")
 
 
@@ -189,7 +189,7 @@ def test_mistakes_on_the_command_line_are_named(tmp_path: Path, arguments: list[
 def test_options_of_a_table_need_one(tmp_path: Path) -> None:
     refused = _sparsecert("train", "--data", "digits", "--out", tmp_path, "--target", "y")
     assert "--target is for a table" in str(refused.exception)
-    assert "--data and --out are needed" in str(_sparsecert("train", "--keep", 3).exception)
+    assert "give --data and --out" in str(_sparsecert("train", "--keep", 3).exception)
 
 
 def test_a_model_of_images_does_not_take_a_table(tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_a_model_of_a_table_does_not_take_images(tmp_path: Path) -> None:
     assert trained.exit_code == 0, trained.output
     for command in ("certify", "predict"):
         refused = _sparsecert(command, tmp_path / "run", "--data", "digits", "--out", tmp_path / "out.jsonl")
-        assert "was trained on a table; certify it on the file of one" in str(refused.exception)
+        assert "was trained on a table; --data must be a table file" in str(refused.exception)
 
 
 def test_named_tables_are_read_from_their_files(tmp_path: Path) -> None:

@@ -9,8 +9,7 @@ from torch import nn
 
 from sparsecert.attacks.defenders import ABSTAINS, SmoothedDefender
 from sparsecert.attacks.surrogate import CommonMasks
-from sparsecert.checks import whole
-from sparsecert.errors import InputError
+from sparsecert.errors import InputError, whole
 from sparsecert.procedures import check_settings
 from sparsecert.smoothed import MOST_ROWS, Smoothed
 

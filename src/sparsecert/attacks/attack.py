@@ -13,8 +13,7 @@ import torch
 
 from sparsecert.attacks.defenders import Defender
 from sparsecert.attacks.judge import NEVER, Judge, changed
-from sparsecert.checks import whole
-from sparsecert.errors import InputError
+from sparsecert.errors import InputError, whole
 from sparsecert.registry import ATTACKS, Option, check_known, check_settings
 from sparsecert.schemes.philox import WHOLE
 

@@ -11,8 +11,7 @@ from sparsecert.attacks.affected_masks import Meeting, check_slots
 from sparsecert.attacks.defenders import ABSTAINS, Answers, SmoothedDefender
 from sparsecert.attacks.early_stopping import Bool, Int64, least_leads, settled
 from sparsecert.bounds import corrected_alpha
-from sparsecert.checks import whole
-from sparsecert.errors import InputError
+from sparsecert.errors import InputError, whole
 from sparsecert.schemes import ATTACK
 from sparsecert.smoothed import Smoothed
 from sparsecert.votes.voter import Voter

@@ -15,8 +15,7 @@ from itertools import accumulate, count, islice
 from threading import Lock
 
 from sparsecert.bounds.interval import Interval
-from sparsecert.checks import whole
-from sparsecert.errors import InputError
+from sparsecert.errors import InputError, whole
 from sparsecert.schemes import DELTA_BITS, RandomValues, Scheme
 from sparsecert.schemes.random_values import MOST_EXACT
 

@@ -8,9 +8,8 @@ from fractions import Fraction
 from sparsecert.bounds import corrected_alpha
 from sparsecert.bounds.clopper_pearson import complement, lower_bound, upper_bound
 from sparsecert.certificates.certificate import farthest_rho, largest_rho
-from sparsecert.checks import whole
 from sparsecert.counts import Tally
-from sparsecert.errors import InputError
+from sparsecert.errors import InputError, whole
 from sparsecert.schemes import Scheme
 
 

@@ -12,8 +12,8 @@ from fractions import Fraction
 from sparsecert.bounds import corrected_alpha
 from sparsecert.bounds.clopper_pearson import lower_bound, upper_bound
 from sparsecert.certificates.certificate import farthest_rho
-from sparsecert.checks import whole
 from sparsecert.counts import Tally
+from sparsecert.errors import whole
 from sparsecert.schemes import Scheme
 
 

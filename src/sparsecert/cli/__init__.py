@@ -46,7 +46,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
 
 
 def run_command(command: click.Command, name: str, args: Sequence[str] | None = None) -> NoReturn:
-    """Runs a command. A user's mistake ends in one line on stderr and exit code 2, never in a traceback."""
+    """Runs a command. A user's mistake prints one line on stderr and exits with code 2, without a traceback."""
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     try:
         code = command.main(args, prog_name=name, standalone_mode=False)
@@ -54,14 +54,14 @@ def run_command(command: click.Command, name: str, args: Sequence[str] | None = 
         click.echo(error.format_message())
         sys.exit(2)
     except BrokenPipeError:
-        sys.stdout = None  # whoever read the output has gone; nothing is left to flush
+        sys.stdout = None  # the reader of the pipe is gone; nothing is left to flush
         sys.exit(141)
     except (click.ClickException, InputError, OSError) as error:
         message = error.format_message() if isinstance(error, click.ClickException) else str(error)
         click.echo(f"Error: {' '.join(message.split())}", err=True)
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("stopped; what was finished is kept, and the same command continues from there", err=True)
+        click.echo("stopped; finished work is kept. Rerun the same command to resume.", err=True)
         sys.exit(130)
     sys.exit(code if isinstance(code, int) else 0)
 

@@ -11,15 +11,15 @@ from sparsecert.cli.registered import RegisteredCommand, name_option
 from sparsecert.registry import ATTACKS
 
 
-@click.command(cls=RegisteredCommand, short_help="Look for the fewest changed pixels that fool a model.")
+@click.command(cls=RegisteredCommand, short_help="Search for the fewest perturbed pixels that fool a model.")
 @click.argument("model", type=click.Path())
 @options.together(
     options.data,
     name_option(
         "--attack", "name", default="pointwise", show_default=True, registry=ATTACKS, with_options=True,
-        help="Which attack; `sparsecert attack --attack pointwise --help` shows its own options too.",
+        help="The attack; `sparsecert attack --attack pointwise --help` shows its options.",
     ),
-    click.option("--budget", type=int, metavar="PIXELS", help="The most pixels that may be changed (default: any)."),
+    click.option("--budget", type=int, metavar="PIXELS", help="Maximum perturbed pixels (default: any)."),
     options.out_file,
     options.split,
     options.limit,
@@ -27,17 +27,17 @@ from sparsecert.registry import ATTACKS
     click.option(
         "--samples", "--n", "samples", type=int, help="Ablated copies per query of a smoothed model (default: 10000)."
     ),
-    click.option("--alpha", type=float, help="At which a smoothed model abstains (default: 0.05)."),
+    click.option("--alpha", type=float, help="Level at which a smoothed model abstains (default: 0.05)."),
     click.option(
         "--error", type=float,
-        help="How often a look at some of the copies may wrongly decide a query of the search (default: 0.05); 0: "
-        "always look at all. What is found is judged by all copies anew in any case.",
+        help="Error rate of early stopping: how often some of the copies may decide a query of the search wrongly "
+        "(default: 0.05); 0: use all copies. The result is always judged by all copies anew.",
     ),
-    click.option("--full", is_flag=True, help="Ask every query with fresh masks and all copies; slower by far."),
+    click.option("--full", is_flag=True, help="Fresh masks and all copies for every query; much slower."),
     options.rule,
     options.seed,
     click.option(
-        "--group", type=int, help="Images attacked side by side, and recorded together (default: as memory suits)."
+        "--group", type=int, help="Images attacked and recorded together (default: depends on the memory)."
     ),
     options.data_dir,
     options.skip_bad,
@@ -68,17 +68,16 @@ def attack(
     precision: str | None,
     rows: int | None,
 ) -> None:
-    """Attack a model by changing few pixels of each image, and record what was found.
+    """Attack a model by perturbing few pixels of each image, and record the results.
 
-    MODEL is the model file or run folder of a smoothed classifier or of a plain network, a model that ships with the
-    package (mnist-k45, mnist-k30, mnist-lattice-28), or nearest-neighbour. An image is fooled when the model answers
-    another class or abstains. The records hold the changed pixels. A run that was stopped is continued by the same
-    command.
+    MODEL is the model file or run folder of a smoothed classifier or a plain network, a shipped model (mnist-k45,
+    mnist-k30, mnist-lattice-28), or nearest-neighbour. An attack succeeds if the model answers another class or
+    abstains. The records hold the perturbed pixels. Rerun the same command to resume.
 
-    Where the model votes by a fixed set of masks (`train --scheme lattice`, ...), it is the vote of all of them that is
-    attacked, the one that its exact certificates are of: nothing is sampled, and it never abstains.
+    With a fixed set of masks (`train --scheme lattice`, ...), the attack is on the vote of all masks, as certified:
+    nothing is sampled, and the model never abstains.
 
-    Saliency, jsma and carlini-wagner use gradients; the others ask for answers alone.
+    Saliency, jsma and carlini-wagner use gradients; the others are black-box.
 
     \b
     Examples:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     options.split,
     options.limit,
     options.drawn,
-    click.option("--n0", default=1_000, show_default=True, help="Ablated copies per input to choose its class with."),
-    click.option("--n", type=int, help="Ablated copies per input to estimate with (default: 10000)."),
+    click.option("--n0", default=1_000, show_default=True, help="Ablated copies per input for class selection."),
+    click.option("--n", type=int, help="Ablated copies per input for estimation (default: 10000)."),
     options.sampling,
     options.at_least,
     options.max_samples,
@@ -76,30 +76,30 @@ def certify(
 ) -> None:
     """Certify a data set and record every input's votes.
 
-    MODEL is a model file, the folder of the run that trained it, or a model that ships with the package (mnist-k45,
-    mnist-k30, mnist-lattice-28). A run that was stopped is continued by the same command.
+    MODEL is a model file, the folder of a training run, or a shipped model (mnist-k45, mnist-k30, mnist-lattice-28).
+    Rerun the same command to resume.
 
-    Of a model that was trained on a table (`train table.csv`), --data is the file of a table: of the one that it was
-    trained on, the held-out rows are certified; of any other, all.
+    For a model of a table (`train table.csv`), --data is a table file: of the training table, only the held-out rows
+    are certified.
 
-    Where the model votes by a fixed set of masks (`train --scheme lattice`, ...), every mask is shown and the
-    certificate is exact: it holds always, there is no alpha, and the record keeps how each mask ranked the classes.
+    With a fixed set of masks (`train --scheme lattice`, ...), all masks vote and the certificate is exact: it is
+    deterministic, without alpha, and the records keep each mask's ranking of the classes.
 
     \b
     Certificate            when                      fails with     passes
-    two-sided (default)    masks drawn at random     at most alpha  n0 + n
-    one-sided              the paper's own figure    at most alpha  n0 + n
-    --sampling sequential  fewer votes               at most alpha  as it needs
-    --at-least R           only "is it R or more?"   at most alpha  as it needs
-    exact, run-off         train --scheme lattice    never          one a mask
-    exact, plurality       --rule plurality          never          one a mask
-    exact, patches         train --scheme bands      never          one a position
+    two-sided (default)    random masks              at most alpha  n0 + n
+    one-sided              as in the paper           at most alpha  n0 + n
+    --sampling sequential  fewer votes               at most alpha  as needed
+    --at-least R           only "is it R or more?"   at most alpha  as needed
+    exact, run-off         train --scheme lattice    never          1 per mask
+    exact, plurality       --rule plurality          never          1 per mask
+    exact, patches         train --scheme bands      never          1 per position
     random values          --scheme random-values    at most alpha  n0 + n
     report --top, --averts, --flags: more questions  at most alpha  none
-    Exact ones assume that a copy gets the same scores in any batch; patches, that
-    what is altered is in one square; random values, finitely many values of each
-    entry; --top, --averts and --flags, a class that is named before the votes.
-    Units: pixels, or blocks of them by `train --unit`. More: docs/certificates.md
+    Exact certificates assume that a copy gets the same scores in any batch;
+    patches, a perturbation within one square; random values, finitely many values
+    per entry; --top, --averts and --flags, a class fixed before the votes.
+    Units: pixels, or blocks of them (`train --unit`). See docs/certificates.md
 
     \b
     Examples:
@@ -158,6 +158,8 @@ def _check_sampling(
             if value is not None:
                 raise InputError(f"{name} is for sequential sampling; add --sampling sequential")
     elif n is not None:
-        raise InputError("--n is for a fixed number of samples; with --sampling sequential use --max-samples")
+        raise InputError("--n is for fixed sampling; with --sampling sequential use --max-samples")
     elif at_least is not None and tolerance is not None:
-        raise InputError("--tolerance is to settle a radius; --at-least goes on until the answer or the budget")
+        raise InputError(
+            "--tolerance does not apply to --at-least, which samples until it decides or reaches the budget"
+        )

@@ -10,7 +10,7 @@ from sparsecert.errors import InputError
 
 @click.group()
 def data() -> None:
-    """Data sets: which are there, and how to get them.
+    """List, download and check data sets.
 
     \b
     Example:
@@ -22,7 +22,7 @@ def data() -> None:
 @click.argument("name")
 @options.data_dir
 def get(name: str, data_dir: str | None) -> None:
-    """Download a data set and check its checksums.
+    """Download a data set and verify its checksums.
 
     \b
     Example:
@@ -39,7 +39,7 @@ def get(name: str, data_dir: str | None) -> None:
 @data.command("list")
 @options.data_dir
 def list_(data_dir: str | None) -> None:
-    """Say which data sets are found, and where.
+    """List the data sets and which of them are installed.
 
     \b
     Example:
@@ -58,15 +58,15 @@ def list_(data_dir: str | None) -> None:
 
 @data.command("check")
 @click.argument("name")
-@click.option("--split", type=click.Choice(["train", "test"]), help="Only this one (default: both, where they are).")
-@click.option("--workers", type=int, help="Processes (default: as many as there are CPUs to use, at most 16).")
+@click.option("--split", type=click.Choice(["train", "test"]), help="Only this split (default: all there are).")
+@click.option("--workers", type=int, help="Processes (default: one per CPU, at most 16).")
 @options.data_dir
 @click.pass_context
 def check(context: click.Context, name: str, split: str | None, workers: int | None, data_dir: str | None) -> None:
-    """Decode every file of an image folder and list those that cannot be.
+    """Decode every file of an image folder and list the bad ones.
 
     NAME is imagenette, imagenet or the path of a folder. The exit code is 1 if any file is bad. `train`, `certify` and
-    `predict` refuse such files where they meet them, or leave them out with --skip-bad.
+    `predict` refuse such files, or skip them with --skip-bad.
 
     \b
     Examples:
@@ -83,12 +83,12 @@ def check(context: click.Context, name: str, split: str | None, workers: int | N
         found = datasets.load(name, each, data_dir)
         images = found.images
         if not isinstance(images, FolderImages):
-            raise InputError(f"{name} is no image folder; its files are checked whenever it is loaded")
-        options.say_others(found)
+            raise InputError(f"{name} is not an image folder; its files are checked whenever it is loaded")
+        options.report_non_images(found)
         with files_bar(f"checking {each}") as on_progress:
             bad = find_and_cache_bad_files(images, workers, on_progress)
         for file, reason in bad.items():
             click.echo(f"{images.root / file} {reason}")
-        click.echo(f"{each}: {len(images):,} files, {len(bad):,} of them bad")
+        click.echo(f"{each}: {len(images):,} files, {len(bad):,} bad")
         any_bad = any_bad or bool(bad)
     context.exit(int(any_bad))

@@ -14,9 +14,9 @@ from sparsecert.cli.report import FORMAT_NAMES
 @options.together(
     click.option("--out", default="runs/demo", show_default=True, metavar="DIR", help="Folder of records and figures.",
                  type=click.Path(file_okay=False, path_type=Path)),
-    click.option("--limit", type=int, help="Only so many digits, evenly spaced (default: all 100)."),
-    click.option("--n0", type=int, help="A fixed number of copies to choose the class with."),
-    click.option("--n", type=int, help="A fixed number of copies to estimate with."),
+    click.option("--limit", type=int, metavar="N", help="Only N digits, evenly spaced (default: all 100)."),
+    click.option("--n0", type=int, help="Fixed number of copies for class selection."),
+    click.option("--n", type=int, help="Fixed number of copies for estimation."),
     click.option("--format", "form", default="terminal", show_default=True, type=click.Choice(FORMAT_NAMES)),
     options.seed,
     options.device,
@@ -34,10 +34,9 @@ def demo(
 ) -> None:
     """Certify the shipped MNIST digits with the shipped models, beside the published figures.
 
-    Needs no data and no training. First 28 fixed masks, exactly, within seconds; then the paper's k = 45 with as many
-    samples as each radius needs, within about a minute. With --n0 or --n, k = 45 takes a fixed number of samples
-    (default: the paper's 1,000 + 10,000). Writes the records, the curves and a picture of the digits; rerun it to
-    resume.
+    Needs no data and no training. First 28 fixed masks, exactly, in seconds; then the paper's k = 45 with sequential
+    sampling, in about a minute. With --n0 or --n, k = 45 uses a fixed number of samples (default: the paper's 1,000 +
+    10,000). Writes records, curves and a figure of the digits. Rerun the same command to resume.
 
     \b
     Examples:
@@ -45,7 +44,7 @@ def demo(
       sparsecert demo --n0 1000 --n 10000
       sparsecert demo --limit 20 --out runs/small --format markdown
     """
-    from sparsecert.demo import Demo
+    from sparsecert.cli.demo_tables import Demo
     from sparsecert.devices import device_named
     from sparsecert.reports.tables import table_text
 

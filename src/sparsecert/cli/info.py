@@ -21,19 +21,19 @@ DISCUSSED_UNITS, DISCUSSED_VALUES, DISCUSSED_KAPPA = 3 * 224 * 224, 256, "0.1"  
 
 @click.command(short_help="Versions and devices; a model file; what a scheme can certify.")
 @click.argument("model", required=False, type=click.Path())
-@click.option("--units", type=int, help="With --keep or --kappa: how far a scheme can certify.")
-@click.option("--keep", type=int, help="With --units: of ablation, the units retained.")
-@click.option("--kappa", metavar="P", help="With --units: of random values, the probability that a unit is kept.")
-@click.option("--values", type=int, help="With --kappa or --mutual-information: of a unit (default: 256).")
+@click.option("--units", type=int, help="With --keep or --kappa: the radii a scheme can certify.")
+@click.option("--keep", type=int, help="With --units: units retained by ablation.")
+@click.option("--kappa", metavar="P", help="With --units: probability that random values keep a unit.")
+@click.option("--values", type=int, help="With --kappa or --mutual-information: values per unit (default: 256).")
 @click.option(
     "--mutual-information",
     "bits",
     is_flag=True,
-    help="Bits of an input that a copy holds by either scheme (default: the paper's discussion).",
+    help="Bits of an input that a copy holds under either scheme (default: the paper's discussion).",
 )
-@click.option("--plan", metavar="NAME", help="What a whole table would take: imagenet. Needs both rates.")
-@click.option("--training-rate", type=float, help="With --plan: ablated images/s that one GPU trains on.")
-@click.option("--certifying-rate", type=float, help="With --plan: ablated copies/s that one GPU classifies.")
+@click.option("--plan", metavar="NAME", help="Cost of a whole table: imagenet. Needs both rates.")
+@click.option("--training-rate", type=float, help="With --plan: ablated images/s per GPU in training.")
+@click.option("--certifying-rate", type=float, help="With --plan: ablated copies/s per GPU in certification.")
 def info(
     model: str | None,
     units: int | None,
@@ -45,9 +45,9 @@ def info(
     training_rate: float | None,
     certifying_rate: float | None,
 ) -> None:
-    """Versions and devices; what a MODEL file says of itself; what a scheme can certify; what a table would take.
+    """Versions and devices; the header of a MODEL file; what a scheme can certify; the cost of a table.
 
-    The rates of a plan are printed by `python -m benchmarks.training` and `python -m benchmarks.engine`.
+    The rates of a plan are measured by `python -m benchmarks.training` and `python -m benchmarks.engine`.
 
     \b
     Examples:
@@ -60,7 +60,7 @@ def info(
       sparsecert info --plan imagenet --training-rate 6000 --certifying-rate 40000
     """
     if model is not None and (plan is not None or units is not None):
-        raise InputError(f"a model says its own scheme; leave out {model}, or leave out --units and --plan")
+        raise InputError(f"a model has its own scheme; leave out {model}, or --units and --plan")
     if (plan is None) != (training_rate is None) or (plan is None) != (certifying_rate is None):
         raise InputError("--plan, --training-rate and --certifying-rate go together: give all three or none")
     if plan is not None and training_rate is not None and certifying_rate is not None:
@@ -68,15 +68,15 @@ def info(
         return
     if bits:
         if model is not None:
-            raise InputError("--mutual-information is of two schemes, not of a model; leave the model out")
+            raise InputError("--mutual-information compares two schemes, not models; leave out the model")
         _mutual_information(units or DISCUSSED_UNITS, kappa or DISCUSSED_KAPPA, values or DISCUSSED_VALUES, keep)
         return
     if (units is None) != (keep is None and kappa is None):
         raise InputError("--units and --keep go together, or --units and --kappa: give both or neither")
     if keep is not None and kappa is not None:
-        raise InputError("--keep is of ablation, --kappa of random values: give one, or add --mutual-information")
+        raise InputError("--keep is for ablation, --kappa for random values: give one, or add --mutual-information")
     if kappa is None and values is not None:
-        raise InputError("--values is for random values; give --kappa with it, or leave it out")
+        raise InputError("--values is for random values; add --kappa, or leave it out")
     if units is not None and kappa is not None:
         _random_values(units, kappa, values or DISCUSSED_VALUES)
     elif units is not None and keep is not None:
@@ -88,12 +88,12 @@ def info(
 
 
 def _random_values(units: int, kappa: str, values: int) -> None:
-    """The share of votes that each radius needs, for every radius that 1 - 2**-40 of them would certify."""
+    """The share of votes that each radius needs, up to a share of 1 - 2**-40."""
     from sparsecert.certificates.random_values import thresholds
 
     scheme = sparsecert.RandomValues(units, kappa, values)
     click.echo(
-        f"{_words(scheme)}: what each radius rho needs; delta is of Theorem 1, for sequential sampling; rounded up"
+        f"{_words(scheme)}: votes needed for each radius rho; delta of Theorem 1, for sequential sampling; rounded up"
     )
     click.echo(f"{'rho':>6}  {'delta':>10}  {'p_lower >':>10}")
     for rho, needed in enumerate(thresholds(scheme)):
@@ -109,10 +109,10 @@ def _rounded_up(value: Fraction) -> float:
 
 
 def _mutual_information(units: int, kappa: str, values: int, keep: int | None) -> None:
-    """Both schemes with the same p for one unit of robustness, or with the k that is given: bits in a copy.
+    """Bits in a copy under both schemes, at the same p for radius 1 or at the given k.
 
-    Levine & Feizi (2020), discussion: of an input whose units have values that are all equally likely, k retained units
-    hold k * log2(values) bits; random values d * (log2(values) + kappa log2(kappa) + (1 - kappa) log2(beta)).
+    Levine & Feizi (2020), discussion: of an input with uniformly distributed values, k retained units hold
+    k * log2(values) bits; random values d * (log2(values) + kappa log2(kappa) + (1 - kappa) log2(beta)).
     """
     from sparsecert.certificates.random_values import needed
 
@@ -120,10 +120,12 @@ def _mutual_information(units: int, kappa: str, values: int, keep: int | None) -
     p = needed(scheme, 1)
     most = math.floor((p - Fraction(1, 2)) * units)  # the largest k with 1/2 + delta(1) <= p, as delta(1) = k / d
     if keep is None and not most:
-        raise InputError(f"ablation has no k with p = {float(p):.3f} for one unit of {units}; name one with --keep")
+        raise InputError(
+            f"ablation has no k with p = {float(p):.3f} for radius 1 of {units} units; give one with --keep"
+        )
     ablation = sparsecert.Uniform(units, keep or most)
     ours, theirs = ablation.keep * math.log2(values), scheme.mutual_information()
-    click.echo(f"one altered unit needs p > {float(p):.3f} by {_words(scheme)}")
+    click.echo(f"radius 1 needs p > {float(p):.3f} under {_words(scheme)}")
     chosen = (
         "may then retain at most" if keep is None else f"needs p > {float(Fraction(1, 2) + ablation.delta(1)):.3f} at"
     )
@@ -131,13 +133,13 @@ def _mutual_information(units: int, kappa: str, values: int, keep: int | None) -
     click.echo(
         f"bits of the input in a copy: ablation {ours:,.{0 if ours.is_integer() else 1}f}, random values {theirs:,.1f}"
     )
-    click.echo("(the mutual information, for inputs whose values are all equally likely)")
+    click.echo("(mutual information, for inputs with uniformly distributed values)")
 
 
 def _scheme(units: int, keep: int) -> None:
-    """delta, and the share of votes that each radius needs, for every radius that can be certified."""
+    """delta and the share of votes needed, for every radius that can be certified."""
     scheme = sparsecert.Uniform(units=units, keep=keep)
-    click.echo(f"{scheme}: a mask meets rho altered units with probability delta(rho); rounded up")
+    click.echo(f"{scheme}: a mask meets rho perturbed units with probability delta(rho); rounded up")
     click.echo(f"{'rho':>6}  {'delta':>10}  {'p_lower >':>10}  {'p_lower - p_upper >':>20}")
     for rho in range(len(scheme.deltas)):
         delta = scheme.delta(rho)
@@ -162,7 +164,7 @@ def _model(path: str) -> None:
 
 
 def _masks(config: Any) -> dict[str, Any]:
-    """Of a fixed set of masks how many there are, and the least and the most pixels that one retains."""
+    """The number of fixed masks, and the fewest and the most pixels one retains."""
     from sparsecert.schemes import FixedMasks, from_config
 
     if config is None or not isinstance(scheme := from_config(config), FixedMasks):
@@ -185,5 +187,5 @@ def _machine() -> None:
     for number in range(torch.cuda.device_count()):
         precision = native_precision(torch.device("cuda", number))
         click.echo(f"cuda:{number} {torch.cuda.get_device_name(number)}, precision auto is {precision}")
-    click.echo(f"models that ship with the package: {', '.join(shipped_models())}")
+    click.echo(f"shipped models: {', '.join(shipped_models())}")
     click.echo("mps available" if torch.backends.mps.is_available() else "mps not available")

@@ -7,7 +7,7 @@ import click
 from sparsecert.cli import options
 
 
-@click.command(short_help="Predict a data set by vote, abstaining where the votes are close.")
+@click.command(short_help="Predict a data set by vote, abstaining where votes are close.")
 @click.argument("model", type=click.Path())
 @options.together(
     options.data,
@@ -52,13 +52,13 @@ def predict(
     precision: str | None,
     rows: int | None,
 ) -> None:
-    """Predict a data set by vote, abstaining where the two leading classes cannot be told apart.
+    """Predict a data set by vote, abstaining where the top two classes are too close.
 
-    MODEL is a model file, the folder of the run that trained it, or a model that ships with the package (mnist-k45,
-    mnist-k30, mnist-lattice-28). A run that was stopped is continued by the same command.
+    MODEL is a model file, the folder of a training run, or a shipped model (mnist-k45, mnist-k30, mnist-lattice-28).
+    Rerun the same command to resume.
 
-    Where the model votes by a fixed set of masks (`train --scheme lattice`, ...), all of them vote: the answer is the
-    winner by --rule, and none is left out.
+    With a fixed set of masks (`train --scheme lattice`, ...), all masks vote: the answer is the winner by --rule, and
+    the model never abstains.
 
     \b
     Example:

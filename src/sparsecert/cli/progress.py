@@ -41,7 +41,7 @@ def _bar(*middle: str) -> Progress:
 
 @contextmanager
 def _stopping(bar: Progress) -> Iterator[None]:
-    """The bar appears when it is first told something, so that a refusal before that stands alone on its line."""
+    """Stops the bar, if it was started: bars start with the first progress, so that an early error stands alone."""
     try:
         yield
     finally:
@@ -53,10 +53,10 @@ def _stopping(bar: Progress) -> Iterator[None]:
 def inputs_bar(
     verb: str, inputs: int, copies: int | None, noun: str = "inputs"
 ) -> Iterator[Callable[[int, int], None]]:
-    """A bar over `inputs`; yields what to tell (inputs done, copies done).
+    """A bar over `inputs`; yields its callback (inputs done, copies done).
 
-    With `copies` of each input known, it moves with every batch of them; None where each takes as many as it needs: it
-    then moves as inputs are done, and says how many copies they took on average.
+    With `copies` per input known, it advances with every batch; with None (sequential sampling), with every input, and
+    it shows the mean number of copies.
     """
     texts = [f"{{task.fields[done]}} of {{task.fields[inputs]}} {noun}"]
     bar = _bar(*texts, *(["{task.fields[mean]}"] if copies is None else []))
@@ -67,7 +67,7 @@ def inputs_bar(
         nonlocal done, computed, taken
         bar.start()
         done, taken = done + more_inputs, taken + more_copies
-        computed += more_inputs if taken else 0  # what was recorded before took no copies of this run
+        computed += more_inputs if taken else 0  # inputs recorded before took no copies in this run
         completed = done if copies is None else max(bar.tasks[0].completed + more_copies, done * copies)
         mean = f"{taken / computed:,.0f} samples each" if computed else ""
         bar.update(task, completed=completed, done=done, mean=mean)
@@ -78,9 +78,9 @@ def inputs_bar(
 
 @contextmanager
 def attack_bar(images: int, verb: str = "attacking") -> Iterator[Callable[[int, int], None]]:
-    """A bar over images under attack; yields what to tell (images done, evaluations done).
+    """A bar over images under attack; yields its callback (images done, evaluations done).
 
-    Images are done a group at a time; the count of evaluations shows that a group is under way.
+    Images are done in groups; the count of evaluations shows progress within a group.
     """
     bar = _bar("{task.fields[done]} of {task.total} images, {task.fields[evaluations]:,} evaluations")
     task = bar.add_task(verb, total=images, done=0, evaluations=0)
@@ -100,7 +100,7 @@ def attack_bar(images: int, verb: str = "attacking") -> Iterator[Callable[[int, 
 def training_bar(name: str = "training") -> Iterator[Callable[[TrainingProgress], None]]:
     """A bar over training steps with the epoch's loss and accuracy.
 
-    Ctrl-C, or the signal by which a batch system ends a job, stops between two steps; the second one at once.
+    Ctrl-C or SIGTERM stops between two steps; a second one stops at once.
     """
     from sparsecert.training import Stop
 
@@ -133,7 +133,7 @@ def training_bar(name: str = "training") -> Iterator[Callable[[TrainingProgress]
 
 @contextmanager
 def files_bar(verb: str) -> Iterator[OnProgress]:
-    """A bar over files; yields what to tell (files done, files in all)."""
+    """A bar over files; yields its callback (files done, total)."""
     bar = _bar("{task.fields[done]:,} of {task.fields[files]:,} files")
     task = bar.add_task(verb, total=None, done=0, files=0)
 
@@ -147,7 +147,7 @@ def files_bar(verb: str) -> Iterator[OnProgress]:
 
 @contextmanager
 def download_bar(name: str) -> Iterator[OnProgress]:
-    """A bar over bytes."""
+    """A bar over bytes; yields its callback (bytes done, total)."""
     from rich.filesize import decimal
 
     bar = _bar("{task.fields[size]}")

@@ -7,7 +7,7 @@ import click
 
 @click.group()
 def records() -> None:
-    """Records files: join the shards of a run.
+    """Merge the records of a run's shards.
 
     \b
     Example:
@@ -15,11 +15,11 @@ def records() -> None:
     """
 
 
-@records.command("merge", short_help="Join the shards of one run into the records of it all.")
+@records.command("merge", short_help="Merge the shards of a run into one records file.")
 @click.argument("shards", nargs=-1, required=True, type=click.Path(), metavar="SHARD...")
-@click.option("--out", required=True, type=click.Path(dir_okay=False), metavar="FILE", help="A file that is not there.")
+@click.option("--out", required=True, type=click.Path(dir_okay=False), metavar="FILE", help="A new file.")
 def merge(shards: tuple[str, ...], out: str) -> None:
-    """Join all the shards of one run, written by --shard 1/N to N/N, into the records of the whole run.
+    """Merge all shards of a run, written with --shard 1/N to N/N, into one records file.
 
     \b
     Example:

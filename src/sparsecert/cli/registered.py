@@ -1,4 +1,4 @@
-"""Options that name something registered, and bring its own options with them: `--scheme lattice` brings `--parts`."""
+"""Options that name a registered thing and add its own options: `--scheme lattice` adds `--parts`."""
 
 from __future__ import annotations
 
@@ -11,24 +11,23 @@ from sparsecert.errors import InputError
 from sparsecert.registry import Option, Registry
 
 Command = Callable[..., Any]
-CHOSEN = "sparsecert.chosen"  # the choices on the command line, in the context's meta
+CHOSEN = "sparsecert.chosen"  # key of the choices in the context's meta
 
 
 class Registered(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic since Click 8.5
     """The name of something in a registry.
 
-    with_options: once it is chosen, its options are the command's too, and the command is called with their values as
-    `<kind>_settings`, None for those not given. light: its files need no torch, so that help may import the default.
+    with_options: its own options become options of the command, which receives their values as `<kind>_settings`, None
+    if not given. light: its modules need no torch, so that help may import the default.
     """
 
     name = "name"
-    other = ""  # what else may be given
+    other = ""  # what else is accepted, for the help
 
     def __init__(self, registry: Registry[Any], with_options: bool = False, light: bool = False) -> None:
         self.registry, self.with_options, self.light = registry, with_options, light
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The name, if it is registered."""
         if value not in self.registry:
             self.fail(f"{self.registry.kind} must be one of {', '.join(self.registry)}, got {value!r}", param, ctx)
         return str(value)
@@ -38,7 +37,7 @@ class NameOption(click.Option):
     """An option whose type is `Registered`; its help lists the names."""
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """The names are looked up here, not when the command is defined: that would cost every command."""
+        """Looks up the names only for help, to keep other commands fast."""
         assert isinstance(self.type, Registered)
         text, self.help = self.help, f"{self.help} One of {', '.join(self.type.registry)}{self.type.other}."
         try:
@@ -50,12 +49,12 @@ class NameOption(click.Option):
 def name_option(
     *flags: str, registry: Registry[Any], with_options: bool = False, light: bool = False, **settings: Any
 ) -> Callable[[Command], Command]:
-    """A decorator as `click.option`, for the name of something in a registry."""
+    """Like `click.option`, for a name in a registry."""
     return click.option(*flags, cls=NameOption, type=Registered(registry, with_options, light), **settings)
 
 
 class SettingOption(click.Option):
-    """An option that sets a setting of something chosen."""
+    """An option of the chosen thing."""
 
     def __init__(self, kind: str, option: Option) -> None:
         default = "" if option.default is None else f" (default: {option.default})"
@@ -69,7 +68,7 @@ class SettingOption(click.Option):
 
 
 class Chosen:
-    """What is chosen on a command line by one of its options: its name and its own options."""
+    """What the command line chooses by a name option, and the options this adds."""
 
     def __init__(self, param: click.Parameter, args: Sequence[str], helps: bool) -> None:
         assert isinstance(param.type, Registered)
@@ -81,31 +80,31 @@ class Chosen:
 
     @property
     def title(self) -> str:
-        """Over its options in the help."""
+        """The heading of its options in the help."""
         return f"Options of {self.flag} {self.name}"
 
     def claim(self, taken: set[str]) -> None:
-        """Refuses an option of its own that is one of the command's, or of something else that is chosen."""
+        """Refuses an option that the command or another choice already has."""
         for flag in (option.opts[0] for option in self.options):
             if flag in taken:
-                raise InputError(f"{self.flag} {self.name} has an option {flag}, which means something else already")
+                raise InputError(f"{self.flag} {self.name} has an option {flag}, which is already taken")
             taken.add(flag)
 
     def settings(self, params: dict[str, Any]) -> dict[str, Any]:
-        """Takes its settings out of a command's parameters."""
+        """Moves its settings out of a command's parameters."""
         return {option.setting: params.pop(option.name, None) for option in self.options}
 
 
 class RegisteredCommand(click.Command):
-    """A command with the options of whatever is chosen on its command line."""
+    """A command with the options of whatever its command line chooses."""
 
     @property
     def choices(self) -> list[click.Parameter]:
-        """The options by which something with options of its own is chosen."""
+        """The name options whose choice adds options."""
         return [param for param in self.params if isinstance(param.type, Registered) and param.type.with_options]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Reads the choices first, so that their options are known; refuses options of what was not chosen."""
+        """Reads the choices first, to know their options; refuses options of things not chosen."""
         helps = any(flag in args for flag in ctx.help_option_names)
         taken = {flag for param in super().get_params(ctx) for flag in param.opts}
         chosen = ctx.meta[CHOSEN] = [Chosen(param, args, helps) for param in self.choices]
@@ -120,7 +119,7 @@ class RegisteredCommand(click.Command):
         return rest
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Those of the command, and of what was chosen."""
+        """The parameters of the command and of its choices."""
         return [*super().get_params(ctx), *(option for choice in ctx.meta.get(CHOSEN, ()) for option in choice.options)]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -134,7 +133,7 @@ class RegisteredCommand(click.Command):
                     formatter.write_dl(records)
 
     def _elsewhere(self, error: click.NoSuchOption) -> InputError | None:
-        """A refusal that says to what an option belongs, if to anything that was not chosen."""
+        """An error that names what the option belongs to, if to anything not chosen."""
         owners = [
             f"{param.opts[0]} {name}"
             for param in self.choices
@@ -148,7 +147,7 @@ class RegisteredCommand(click.Command):
 
 
 def _flags(registry: Registry[Any], name: str) -> list[str]:
-    """The options of something; none if it cannot be imported, as it was not asked for."""
+    """The options of a registered thing; none if it cannot be imported."""
     try:
         return [option.flag for option in registry[name].options]
     except InputError:
@@ -156,7 +155,7 @@ def _flags(registry: Registry[Any], name: str) -> list[str]:
 
 
 def _value(flags: Sequence[str], args: Sequence[str]) -> str | None:
-    """What was given for an option, as `--scheme lattice` or `--scheme=lattice`; the last counts."""
+    """The value of an option, from `--scheme lattice` or `--scheme=lattice`; the last wins."""
     found = None
     for place, arg in enumerate(args):
         flag, equals, value = arg.partition("=")

@@ -23,45 +23,41 @@ FORMAT_NAMES = ["terminal", "markdown", "latex", "csv", "json"]
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path())
 @click.option("--format", "form", default="terminal", show_default=True, type=click.Choice(FORMAT_NAMES))
-@click.option("--alpha", type=float, help="Certify the stored votes again at this alpha.")
-@name_option("--bound", registry=METHODS, help="Certify the stored votes again by this bound.")
+@click.option("--alpha", type=float, help="Recertify the recorded votes at this alpha.")
+@name_option("--bound", registry=METHODS, help="Recertify the recorded votes by this bound.")
 @name_option(
     "--rule", "rules", registry=RULES, multiple=True,
-    help="Fixed masks: certify the stored rankings again by this rule; given twice, a row for each.",
+    help="Fixed masks: recertify the recorded rankings by this rule; repeatable, one row each.",
 )  # fmt: skip
+@click.option("--against", type=click.Choice(options.AGAINST), help="Fixed masks: recertify against these attacks.")
+@click.option("--top", type=click.IntRange(min=1), metavar="K", help="Instead: does the true class stay in the top K?")
 @click.option(
-    "--against", type=click.Choice(options.AGAINST), help="Fixed masks: certify them again against these attacks."
-)
-@click.option(
-    "--top", type=click.IntRange(min=1), metavar="K", help="Instead: does the true class stay among the K leading?"
-)
-@click.option(
-    "--averts", type=click.IntRange(min=0), metavar="CLASS", help="Instead: does this class never become the answer?"
+    "--averts", type=click.IntRange(min=0), metavar="CLASS", help="Instead: can this class never become the answer?"
 )
 @click.option(
     "--flags", type=click.IntRange(min=0), metavar="CLASS", help="Instead: does this class stay above --threshold?"
 )
-@click.option("--threshold", type=float, help="With --flags: of its probability (default: 0.5).")
+@click.option("--threshold", type=float, help="With --flags: threshold on its probability (default: 0.5).")
 @click.option(
     "--predictions",
     type=click.Path(),
     metavar="FILE",
-    help="Records of `predict`: classification accuracy is taken from them, not from the estimation votes.",
+    help="Records of `predict` for classification accuracy, instead of the estimation votes.",
 )
 @click.option(
     "--plot",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Draw the certified-accuracy curves, and those under attack: .png, .svg or .pdf; no ending: PNG and SVG.",
+    help="Plot certified accuracy, and accuracy under attack: .png, .svg or .pdf; no suffix: PNG and SVG.",
 )
 @click.option(
     "--html", type=click.Path(dir_okay=False), metavar="FILE",
-    help="Write a page that needs nothing else: numbers, curves, radii, classes, and inputs with their ablated copies.",
+    help="Write a self-contained page: numbers, curves, radii, classes, and inputs with their ablated copies.",
 )  # fmt: skip
 @options.data_dir
 @click.option(
     "--rho", "rhos", type=click.IntRange(min=0), multiple=True, metavar="PIXELS",
-    help="Attacks: show their success with so many changed pixels; may be given several times.",
+    help="Attacks: show success at this many perturbed pixels; repeatable.",
 )  # fmt: skip
 @click.pass_context
 def report(
@@ -82,11 +78,10 @@ def report(
     data_dir: str | None,
     rhos: tuple[int, ...],
 ) -> None:
-    """Tables and curves from records alone; no model is needed.
+    """Tables and curves from records; needs no model.
 
-    Several FILES make a table with a row each and one plot with a curve each. Records of certify and of attack on the
-    same model and data are compared: the exit code is 1 if an attack brings an image to another class than the
-    certified one within its radius.
+    Each of FILES is a row of the table and a curve of the plot. Records of certify and attack on the same model and
+    data are compared: the exit code is 1 if an attack turns a certified answer into another class within its radius.
 
     \b
     Examples:
@@ -99,11 +94,11 @@ def report(
     """
     questions = _questions(top, averts, flags, threshold)
     if questions:
-        options.refuse_given(NOT_ASKED, "does not go with --top, --averts and --flags; leave it out")
+        options.refuse_given(NOT_WITH_QUESTIONS, "does not go with --top, --averts and --flags; leave it out")
         _answer(files, questions, alpha, form)
         return
     if html is None:
-        options.refuse_given(["data_dir"], "is where --html looks for the inputs it shows; give both, or leave it out")
+        options.refuse_given(["data_dir"], "is where --html looks for the inputs it shows; add --html, or leave it out")
     from sparsecert import records
     from sparsecert.reports import FORMATS, alarm, attack_report, compute_gaps, summarise, summarise_attack
 
@@ -111,12 +106,12 @@ def report(
     voted = [records.read(file) for file in files if kinds[file] != records.ATTACK]
     found = [records.read_attack(file) for file in files if kinds[file] == records.ATTACK]
     if rhos and not found:
-        raise InputError("--rho is for records of attacks; certified accuracy is shown at every radius")
+        raise InputError("--rho is for attack records; certified accuracy is shown at every radius")
     for option, given in (("--alpha", alpha), ("--bound", bound), ("--predictions", predictions)):
         if given is not None and not voted:
-            raise InputError(f"{option} is for records of votes, and these are of attacks; leave it out")
+            raise InputError(f"{option} is for records of votes, and these are attack records; leave it out")
     exact = [votes for votes in voted if records.is_exact(votes.header)]
-    _refuse_idle(alpha, bound, predictions, rules, against, len(exact), len(voted))
+    _refuse_unused(alpha, bound, predictions, rules, against, len(exact), len(voted))
     predicted = records.read(predictions) if predictions else None
     runs: list[tuple[Records, Summary]] = []
     for votes in voted:
@@ -128,7 +123,7 @@ def report(
     attacks = [summarise_attack(findings) for findings in found]
     gaps = compute_gaps([(votes, one) for votes, one in runs if one.kind == "certify"], found)
     text = attack_report(summaries, attacks, gaps, form, rhos) if attacks else FORMATS[form](summaries)
-    drawn = _drawn(summaries, attacks, gaps, plot) if plot else []
+    drawn = _plot(summaries, attacks, gaps, plot) if plot else []
     if html is not None:
         from sparsecert.reports.page import ReportedRun, write_page
 
@@ -145,11 +140,11 @@ def report(
     context.exit(int(bool(alarms)))
 
 
-NOT_ASKED = "bound", "rules", "against", "predictions", "plot", "html", "data_dir", "rhos"
+NOT_WITH_QUESTIONS = "bound", "rules", "against", "predictions", "plot", "html", "data_dir", "rhos"
 
 
 def _questions(top: int | None, averts: int | None, flags: int | None, threshold: float | None) -> list[RadiusQuestion]:
-    """What is asked instead of the usual."""
+    """The questions to answer instead of the usual report."""
     from sparsecert.reports.questions import AboveThreshold, InTopK, NeverTarget
 
     if threshold is not None and flags is None:
@@ -165,12 +160,12 @@ def _answer(files: tuple[str, ...], questions: list[RadiusQuestion], alpha: floa
     from sparsecert.reports.tables import table_text
 
     if any(records.kind_of(file) == records.ATTACK for file in files):
-        raise InputError("--top, --averts and --flags are for records of certify, and these are of attacks")
+        raise InputError("--top, --averts and --flags are for records of certify, and these are attack records")
     every = form in ("csv", "json")
     click.echo(table_text(questions_table([records.read(file) for file in files], questions, alpha, every=every), form))
 
 
-def _refuse_idle(
+def _refuse_unused(
     alpha: float | None,
     bound: str | None,
     predictions: str | None,
@@ -179,18 +174,20 @@ def _refuse_idle(
     exact: int,
     voted: int,
 ) -> None:
-    """Refuses an option that none of the files can obey: what chance has for exact records, and the other way round."""
+    """Refuses an option that applies to none of the files."""
     sampled = {"--alpha": alpha, "--bound": bound, "--predictions": predictions}
     for option, given in sampled.items():
         if given is not None and exact and exact == voted:
-            raise InputError(f"{option} is for votes by masks drawn at random, these are by fixed masks; leave it out")
+            raise InputError(
+                f"{option} is for votes of masks drawn at random, and these are of fixed masks; leave it out"
+            )
     for option, asked in {"--rule": rules or None, "--against": against}.items():
         if asked is not None and not exact:
-            raise InputError(f"{option} is for votes by a fixed set of masks, and these are not; leave it out")
+            raise InputError(f"{option} is for votes of a fixed set of masks, and these are not; leave it out")
 
 
-def _drawn(summaries: list[Summary], attacks: list[AttackSummary], gaps: list[Gap], plot: str) -> list[Path]:
-    """Certificates against attacks where there are both, else whichever there are."""
+def _plot(summaries: list[Summary], attacks: list[AttackSummary], gaps: list[Gap], plot: str) -> list[Path]:
+    """Plots certificates against attacks if there are both, else whichever there is."""
     from sparsecert.reports import write_attack_curves, write_curves, write_gaps
 
     if gaps:

@@ -7,32 +7,29 @@ import os
 import signal
 import socket
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from sparsecert.cli import options
 from sparsecert.errors import InputError
 
-if TYPE_CHECKING:
-    pass
-
 TOKEN = "SPARSECERT_TOKEN"
-MISSING = "the service needs its extra: pip install 'sparsecert[serve]' ({})"
+MISSING = "the service needs an extra: pip install 'sparsecert[serve]' ({})"
 
 
-@click.command(short_help="Serve a model over HTTP, with a page to try it on.")
+@click.command(short_help="Serve a model over HTTP, with a page to try it.")
 @click.argument("model", type=click.Path())
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; only this machine's.")
-@click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65_535), help="0: any free one.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; the default is local only.")
+@click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65_535), help="0: any free port.")
 @click.option(
     "--token-file", type=click.Path(dir_okay=False, exists=True),
-    help=f"Ask every request for the token in this file (or in the environment variable {TOKEN}).",
+    help=f"Require the token in this file (or in the environment variable {TOKEN}).",
 )  # fmt: skip
-@click.option("--max-body", default=4 << 20, show_default=True, help="Bytes of a request, at most (413).")
-@click.option("--max-samples", default=100_000, show_default=True, help="Ablated copies for an answer, at most (422).")
-@click.option("--concurrency", default=32, show_default=True, help="Requests at once, at most (429).")
-@click.option("--shape", metavar="C,H,W", help="Of one input, where the model file does not say it.")
+@click.option("--max-body", default=4 << 20, show_default=True, help="Maximum bytes of a request (413).")
+@click.option("--max-samples", default=100_000, show_default=True, help="Maximum ablated copies per request (422).")
+@click.option("--concurrency", default=32, show_default=True, help="Maximum concurrent requests (429).")
+@click.option("--shape", metavar="C,H,W", help="Shape of one input, if the model file has none.")
 @options.together(options.device, options.precision, options.rows)
 def serve(
     model: str,
@@ -47,11 +44,11 @@ def serve(
     precision: str | None,
     rows: int | None,
 ) -> None:
-    """Serve a model over HTTP: predictions, certificates, and a page to try them on.
+    """Serve a model over HTTP: predictions, certificates, and a page to try them.
 
-    MODEL is a model file, the folder of the run that trained it, on images or on a table, or a model that ships with
-    the package (mnist-k45, mnist-k30, mnist-lattice-28). The page is at /, the description of everything else at
-    /openapi.json. Ctrl-C, or SIGTERM, finishes the requests that were taken and takes no more.
+    MODEL is a model file, the folder of a training run (images or a table), or a shipped model (mnist-k45, mnist-k30,
+    mnist-lattice-28). The page is at /, the API description at /openapi.json. Ctrl-C or SIGTERM finishes the pending
+    requests and exits.
 
     \b
     Examples:
@@ -70,32 +67,32 @@ def serve(
     from sparsecert.service import serve as service_of
 
     token = _token(token_file)
-    smoothed, reading = options.load_model(model, device, precision, rows), None
+    smoothed, parser = options.load_model(model, device, precision, rows), None
     if "table" in smoothed.facts:
-        from sparsecert.service.rows import RowReading
+        from sparsecert.service.rows import RowParser
         from sparsecert.tabular.tables import Columns
 
         options.refuse_given(["shape", "precision"], "is for images; leave it out for a table")
-        reading = RowReading(Columns.from_config(smoothed.facts["table"]))
+        parser = RowParser(Columns.from_config(smoothed.facts["table"]))
     service = service_of(
         smoothed,
         name=Path(model).resolve().name,
         sha256=modelfile.fingerprint(model),
         shape=_sizes(shape),
-        reading=reading,
+        parser=parser,
         limits=Limits(max_body, max_samples, concurrency),
         token=token,
         rows=rows,
     )
-    listening = _bound(host, port)
+    listening = _listen(host, port)
     click.echo(options.computing("forward passes", smoothed), err=True)
     if token is None and not _is_loopback(host):
-        click.echo(f"Warning: {host} is open to others and no token is asked for; see --token-file", err=True)
+        click.echo(f"Warning: {host} is reachable from other machines and needs no token; see --token-file", err=True)
     _run(uvicorn, service.app, listening)
 
 
-def _bound(host: str, port: int) -> socket.socket:
-    """A socket that listens there."""
+def _listen(host: str, port: int) -> socket.socket:
+    """A listening socket."""
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
@@ -105,23 +102,23 @@ def _bound(host: str, port: int) -> socket.socket:
 
 
 def _run(uvicorn: Any, app: Any, listening: socket.socket) -> None:
-    """Serves until a signal; then finishes what was taken."""
+    """Serves until a signal, then finishes the pending requests."""
 
     class Server(uvicorn.Server):  # type: ignore[misc]
         async def startup(self, sockets: Any = None) -> None:
             await super().startup(sockets)
             host, port = listening.getsockname()[:2]
             shown = f"[{host}]" if ":" in host else host
-            click.echo(f"serving on http://{shown}:{port}  (Ctrl-C ends it)", err=True)
+            click.echo(f"serving on http://{shown}:{port}  (Ctrl-C to stop)", err=True)
 
     for ending in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(ending, signal.SIG_IGN)  # uvicorn handles them, and raises them again once all is finished
+        signal.signal(ending, signal.SIG_IGN)  # uvicorn handles them, and raises them again at the end
     config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
     Server(config).run(sockets=[listening])
 
 
 def _token(file: str | None) -> str | None:
-    """The token to ask for; refused where it is there and empty."""
+    """The required token, if any; an empty one is refused."""
     token = os.environ.get(TOKEN) if file is None else Path(file).read_text(encoding="utf-8").strip()
     if token is not None and (not token or not token.isascii() or not token.isprintable() or " " in token):
         source = TOKEN if file is None else file

@@ -1,4 +1,4 @@
-"""`sparsecert train TABLE`: boosted trees for a table from a CSV or Parquet file."""
+"""`sparsecert train TABLE`: boosted trees for a CSV or Parquet file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def train(
     """Fits boosted trees on ablated rows of a table."""
     _refuse_others(TRAINS, "is for images; leave it out for a table")
     if target is None or keep is None:
-        raise InputError("a table needs --target, the column to predict, and --keep, the features that a mask retains")
+        raise InputError("a table needs --target, the column to predict, and --keep, the features a mask retains")
     from sparsecert.tabular.training import train_table
 
     folder = out or str(Path("runs") / f"{Path(table).stem}-k{keep}")
@@ -46,7 +46,7 @@ def _names(group: str) -> list[str]:
 
 
 def _refuse_others(known: tuple[str, ...], why: str) -> None:
-    """Refuses options of the command that mean nothing for a table."""
+    """Refuses options that do not apply to a table."""
     context = click.get_current_context()
     names = (parameter.name or "" for parameter in context.command.get_params(context))
     options.refuse_given([name for name in names if name not in known], why)

@@ -20,35 +20,36 @@ from sparsecert.registry import ENCODINGS, MODELS, RECIPES, SCHEMES
     options.optional_data,
     click.option("--target", metavar="COLUMN", help="Table: the column to predict."),
     click.option("--protected", multiple=True, metavar="COLUMN",
-                 help="Table: a column that nobody can alter, so never ablated; may be given several times."),
+                 help="Table: a column that attackers cannot change, so never ablated; repeatable."),
     click.option("--together", multiple=True, metavar="COLUMN,COLUMN",
-                 help="Table: these columns are one unit, such as the one-hot columns of a category."),
+                 help="Table: columns that form one unit, such as one-hot columns; repeatable."),
     click.option("--drop", "dropped", multiple=True, metavar="COLUMN",
-                 help="Table: a column that is not looked at, such as one that numbers the rows."),
-    click.option("--held-out", "share", type=float, help="Table: the share kept from training (default: 0.25)."),
-    click.option("--copies", type=int, help="Table: ablated copies of each row to fit on (default: 8)."),
+                 help="Table: a column to ignore, such as a row id; repeatable."),
+    click.option("--held-out", "share", type=float, help="Table: share of held-out rows (default: 0.25)."),
+    click.option("--copies", type=int, help="Table: ablated copies per row to fit on (default: 8)."),
     click.option("--plain", "plain_kind", type=click.Choice(["cnn", "binarized", "robust"]),
-                 help="Instead, a plain network on whole images, to attack beside smoothed classifiers."),
+                 help="Instead, a plain network on whole images, as an attack baseline."),
     name_option("--scheme", "scheme_name", default="uniform", show_default=True,
                  registry=SCHEMES, with_options=True, light=True,
                  help="Which units a mask retains; `sparsecert train --scheme lattice --help` shows its options."),
     click.option("--unit", metavar="RxC",
-                 help="A unit is a block of so many rows and columns of pixels, for example 2x2 (default: one pixel)."),
+                 help="Units are blocks of R x C pixels, for example 2x2 (default: single pixels)."),
     click.option("--out", type=click.Path(file_okay=False), metavar="DIR",
-                 help="Folder of the run (of a table, by default, in runs)."),
+                 help="Folder of the run (default for a table: in runs)."),
     name_option("--recipe", "recipe_name", registry=RECIPES,
-                 help="How to train (default: the one that goes with the data set)."),
-    name_option("--model", "model_name", registry=MODELS, help="Architecture, if not the recipe's."),
+                 help="Training recipe (default: the data set's)."),
+    name_option("--model", "model_name", registry=MODELS, help="Architecture (default: the recipe's)."),
     name_option("--encoding", "encoding_name", registry=ENCODINGS, with_options=True,
-                 help="How NULL is shown to the model (default: as suits the scheme, mostly null-channels)."),
+                 help="How NULL is encoded (default: the scheme's, mostly null-channels)."),
     click.option("--mask-per", type=click.Choice(["minibatch", "sample"]),
-                 help="Draw a mask for each minibatch (the paper) or each sample, if not as in the recipe."),
-    click.option("--epochs", type=int, help="Epochs; the learning rate falls at the same shares of them."),
-    click.option("--batch", type=int, help="Batch size, if not the recipe's; of all processes together."),
-    click.option("--precision", type=click.Choice(["fp32", "bf16"]), help="Of the products, if not the recipe's."),
-    click.option("--checkpoint-seconds", default=60.0, show_default=True, help="Time between checkpoints."),
-    click.option("--half", is_flag=True, help="Store the weights in half precision: a file of half the size."),
-    click.option("--workers", type=int, help="Processes that decode photographs (default: one per CPU, at most 16)."),
+                 help="Draw a mask per minibatch (the paper) or per sample (default: the recipe's)."),
+    click.option("--epochs", type=int, help="Epochs; the learning-rate schedule is scaled to fit."),
+    click.option("--batch", type=int, help="Global batch size, over all processes (default: the recipe's)."),
+    click.option("--precision", type=click.Choice(["fp32", "bf16"]),
+                 help="Precision of matrix products (default: the recipe's)."),
+    click.option("--checkpoint-seconds", default=60.0, show_default=True, help="Seconds between checkpoints."),
+    click.option("--half", is_flag=True, help="Store the weights in half precision, in half the space."),
+    click.option("--workers", type=int, help="Processes that decode images (default: one per CPU, at most 16)."),
     options.data_dir,
     options.skip_bad,
     options.seed,
@@ -86,19 +87,19 @@ def train(
 ) -> None:
     """Train a base classifier on ablated inputs, or a plain network on whole ones.
 
-    TABLE, a CSV or Parquet file, is for rows of features instead of images: boosted trees (scikit-learn) are fitted on
-    rows of which all but --keep features are NULL. Text columns become numbers; a missing value looks like NULL.
+    With TABLE, a CSV or Parquet file, the inputs are rows instead of images: boosted trees (scikit-learn) are fitted on
+    rows with all but --keep features NULL. Text columns become numbers; a missing value looks like NULL.
 
-    A run that was stopped is continued by the same command. Started by torchrun, several processes (GPUs, machines)
-    share each batch, and end in the weights that one would.
+    Rerun the same command to resume. Under torchrun, several processes (GPUs, machines) share each batch and produce
+    the same weights as one.
 
-    Uniform masks retain --keep pixels at random. The others but random-values are fixed sets of masks: training draws
-    from exactly those, and `certify` shows the model all of them: what it proves then holds always, not with
-    probability 1 - alpha. Lattice and partition are for altered pixels, blocks and bands (Levine & Feizi 2020) for an
-    altered patch. Random-values (Lee et al. 2019) replaces units by other values instead of ablating them.
+    Uniform masks retain --keep random pixels. The other schemes except random-values are fixed sets of masks: training
+    draws from them, and `certify` uses all of them, so that its certificates are deterministic. Lattice and partition
+    are for sparse attacks, blocks and bands (Levine & Feizi 2020) for patch attacks. Random-values (Lee et al. 2019)
+    replaces units by other values instead of ablating them.
 
-    Plain networks: a CNN, the same on images binarized at 0.5, and one trained against L-infinity changes (of 0.3
-    on MNIST, as Madry et al. 2018; made for a GPU).
+    Plain networks: a CNN, the same on images binarized at 0.5, and one with L-infinity adversarial training (eps 0.3 on
+    MNIST, as Madry et al. 2018; needs a GPU in practice).
 
     \b
     Examples:
@@ -114,9 +115,9 @@ def train(
     if table is not None:
         tables.train(table, target, scheme_settings.get("keep"), out, protected, together, dropped, share, copies, seed)
         return
-    options.refuse_given(TABULAR, "is for a table; name its file: sparsecert train table.csv --target y --keep 5")
+    options.refuse_given(TABULAR, "is for a table; give its file: sparsecert train table.csv --target y --keep 5")
     if data_name is None or out is None:
-        raise InputError("--data and --out are needed, or the file of a table and its --target")
+        raise InputError("give --data and --out, or a table file and its --target")
     if plain_kind is not None:
         _train_plain(plain_kind, data_name, out, epochs, batch, precision, checkpoint_seconds, data_dir, seed, device)
         return
@@ -183,12 +184,12 @@ NOT_PLAIN = "unit", "recipe_name", "model_name", "mask_per", "half", "workers", 
 
 
 def _block(text: str | None) -> tuple[int, int]:
-    """The rows and columns of a block of pixels that is one unit."""
+    """The rows and columns of a unit."""
     if text is None:
         return 1, 1
     found = re.fullmatch(r"([1-9]\d{0,3})x([1-9]\d{0,3})", text)
     if found is None:
-        raise InputError(f"--unit must be rows x columns of pixels, for example 2x2, got {text!r}")
+        raise InputError(f"--unit must be RxC pixels, for example 2x2, got {text!r}")
     return int(found[1]), int(found[2])
 
 
@@ -204,7 +205,7 @@ def _train_plain(
     seed: int,
     device: str,
 ) -> None:
-    """Trains a plain network and says how often it is right."""
+    """Trains a plain network and reports its accuracy."""
     context = click.get_current_context()
     names = [param.name or "" for param in context.command.get_params(context)]
     ablation = [name for name in names if name.startswith(("scheme_", "encoding_"))]
@@ -219,7 +220,7 @@ def _train_plain(
 
     recipe = plain.plain_recipe(data_name, kind)
     if precision is not None and not recipe.adversarial:
-        raise InputError(f"--precision is of the ascent of --plain robust; --plain {kind} has none, leave it out")
+        raise InputError(f"--precision is for the attack steps of --plain robust; leave it out with --plain {kind}")
     changed: dict[str, Any] = {"epochs": epochs, "batch": batch, "precision": precision}
     recipe = replace(recipe, **{name: value for name, value in changed.items() if value is not None})
     data, test = (options.load_data(data_name, split, data_dir, skip_bad=False) for split in ("train", "test"))
@@ -238,5 +239,5 @@ def _train_plain(
     click.echo(f"accuracy on {found['images']:,} test images: {found['accuracy']:.2%}")
     if "attacked" in found:
         share, images = found["accuracy_under_attack"], f"{found['attacked']:,} of them"
-        click.echo(f"under {recipe.ascent_steps} steps within {recipe.eps} in L-infinity, on {images}: {share:.2%}")
+        click.echo(f"under L-infinity PGD ({recipe.ascent_steps} steps, eps {recipe.eps}), on {images}: {share:.2%}")
     click.echo(f"wrote {path}")

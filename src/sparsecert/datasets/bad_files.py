@@ -15,12 +15,11 @@ from pathlib import Path
 import numpy as np
 import PIL
 
-from sparsecert.checks import whole
 from sparsecert.datasets.dataset import Dataset
 from sparsecert.datasets.folder import FolderImages
 from sparsecert.datasets.image_file import BadImage, open_rgb
 from sparsecert.datasets.workers import Workers, default_workers
-from sparsecert.errors import InputError
+from sparsecert.errors import InputError, whole
 from sparsecert.files import write_atomically
 from sparsecert.progress import OnProgress
 

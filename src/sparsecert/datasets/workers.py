@@ -24,8 +24,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsecert.checks import whole
-from sparsecert.errors import InputError
+from sparsecert.errors import InputError, whole
 
 MAX_WORKERS = 16
 PIPE_BYTES = 1 << 20  # what Linux grants anyone: fewer reads, each of which needs the GIL

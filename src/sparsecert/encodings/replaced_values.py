@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from sparsecert.checks import whole
 from sparsecert.encodings.encoding import Encoding
+from sparsecert.errors import whole
 from sparsecert.registry import ENCODINGS
 from sparsecert.schemes.random_values import MOST_VALUES
 

@@ -1,7 +1,7 @@
-"""What is certified: images, rows of a table; each kind says what a unit is and how a batch is made.
+"""Inputs to certify: images or rows of a table; each kind defines its units and its batches.
 
-Votes, runs, records, reports and the service take any `Inputs`. A new kind of input is one class with these members and
-an encoding that shows it to a model with NULL in it.
+Votes, runs, records, reports and the service take any `Inputs`. A new kind of input needs one class with these members
+and an encoding that represents NULL.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ class Inputs(Protocol):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one input: (channels, height, width) of an image, (columns,) of a row."""
+        """The shape of one input: (channels, height, width) for an image, (columns,) for a row."""
 
     def __len__(self) -> int: ...
 
     def batch(self, indices: Sequence[int] | Int64) -> npt.NDArray[Any]:
-        """The inputs at `indices` as an array; `to_tensor` makes it what a model is given."""
+        """The inputs at `indices` as an array, for `to_tensor`."""
 
     def spaced_indices(self, limit: int | None) -> Int64:
-        """Indices of `limit` evenly spaced inputs; None: of all that are to be certified."""
+        """Indices of `limit` evenly spaced inputs; None: of all inputs to certify."""
 
     def random_indices(self, limit: int, seed: int) -> Int64:
         """Indices, in order, of `limit` inputs drawn without replacement."""
@@ -60,11 +60,11 @@ class Inputs(Protocol):
         """A SHA-256 in hexadecimal that changes when the inputs, their labels or their order change."""
 
     def facts(self) -> dict[str, Any]:
-        """What else a header says of them: plain JSON values."""
+        """More facts for a records header: plain JSON values."""
 
 
 def to_tensor(array: npt.NDArray[Any]) -> torch.Tensor:
-    """A batch as a model is given it: bytes as numbers in [0, 1], numbers as they are."""
+    """A batch as a model input: bytes scaled to [0, 1], floats unchanged."""
     import torch
 
     return torch.from_numpy(array).float() / 255 if array.dtype == np.uint8 else torch.from_numpy(array)
@@ -82,8 +82,8 @@ def space(count: int, limit: int | None) -> Int64:
 def draw(count: int, limit: int, seed: int) -> Int64:
     """Positions, in order, of `limit` of `count` inputs drawn without replacement; all of them when >= count.
 
-    Each input gets a 64-bit number of NumPy's Philox, keyed by the SHA-256 of "seed/inputs", and those with the
-    smallest are taken: the same on every machine, whatever masks are drawn; a larger choice holds every smaller.
+    Each input gets a 64-bit number from NumPy's Philox, keyed by the SHA-256 of "seed/inputs"; the smallest are taken.
+    The result is the same on every machine and independent of the masks; a larger sample contains every smaller one.
     """
     if limit < 1:
         raise InputError(f"limit must be at least 1, got {limit}")

@@ -1,4 +1,4 @@
-"""Rows of a table as inputs: a unit is a column, or several that were grouped in training."""
+"""Rows of a table as inputs: a unit is a column, or a group of columns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparsecert.counts import Int64
+from sparsecert.counts import Float64, Int64
 from sparsecert.errors import InputError
 from sparsecert.inputs import draw, space
 from sparsecert.smoothed import Smoothed
@@ -19,15 +19,15 @@ from sparsecert.smoothed import Smoothed
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The rows of a file as the trees of a model see them: Float64[n, columns], NaN for what is missing.
+    """The rows of a file as the model's trees see them: Float64[n, columns], NaN for missing values.
 
-    `chosen` are the rows that a run certifies: of the file that the model was trained on those held out, else all.
-    An input's number is that of its row in the file.
+    `chosen` are the rows to certify: the held-out ones of the training file, all of any other. An input's index is that
+    of its row in the file.
     """
 
     name: str
     split: str
-    values: npt.NDArray[np.float64]
+    values: Float64
     labels: Int64
     classes: tuple[str, ...]
     chosen: Int64
@@ -36,12 +36,12 @@ class Rows:
 
     @classmethod
     def read(cls, path: str | Path, smoothed: Smoothed) -> Rows:
-        """The rows of a CSV or Parquet file with the columns that the model was trained on."""
+        """The rows of a CSV or Parquet file with the columns of the model's training table."""
         from sparsecert.tabular.tables import Columns, held_out, read_frame, split_target
 
         table = smoothed.facts.get("table")
         if table is None:
-            raise InputError(f"the model was not trained on a table, and {path} is one; certify the model on images")
+            raise InputError(f"the model was not trained on a table, and {path} is one; use images")
         columns = Columns.from_config(table)
         features, labels = split_target(read_frame(path, text=columns.categories), table["target"])
         fingerprint = hashlib.sha256(Path(path).expanduser().read_bytes()).hexdigest()
@@ -65,7 +65,7 @@ class Rows:
     def __len__(self) -> int:
         return len(self.values)
 
-    def batch(self, indices: Sequence[int] | Int64) -> npt.NDArray[np.float64]:
+    def batch(self, indices: Sequence[int] | Int64) -> Float64:
         return self.values[np.asarray(indices, dtype=np.int64)]
 
     def spaced_indices(self, limit: int | None) -> Int64:
@@ -85,5 +85,5 @@ def _numbered(labels: npt.NDArray[Any], classes: Sequence[str]) -> Int64:
     known = {label: number for number, label in enumerate(classes)}
     strange = sorted(set(labels.tolist()) - set(known))
     if strange:
-        raise InputError(f"the table has classes that the model does not know: {', '.join(strange):.200}")
+        raise InputError(f"the table has classes unknown to the model: {', '.join(strange):.200}")
     return np.array([known[label] for label in labels.tolist()], dtype=np.int64)

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sparsecert.bounds import corrected_alpha
-from sparsecert.checks import whole
-from sparsecert.errors import InputError
+from sparsecert.errors import InputError, whole
 from sparsecert.procedures.pipelining import Steps
 from sparsecert.progress import OnProgress
 from sparsecert.results import Certifications, Predictions

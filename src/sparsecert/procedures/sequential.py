@@ -12,9 +12,8 @@ import numpy as np
 from sparsecert.bounds import corrected_alpha
 from sparsecert.certificates import method_named
 from sparsecert.certificates.anytime import certify_anytime
-from sparsecert.checks import whole
 from sparsecert.counts import Counts, Int64
-from sparsecert.errors import InputError
+from sparsecert.errors import InputError, whole
 from sparsecert.procedures.fixed import sampled_facts
 from sparsecert.procedures.pipelining import Steps
 from sparsecert.procedures.procedure import Procedure, check_settings, warn_of_invalid

@@ -21,9 +21,8 @@ from sparsecert.attacks import ABSTAINS, Attack, Outcome
 from sparsecert.attacks.attack import NOT_OF_AN_IMAGE, config_of, reason
 from sparsecert.attacks.counting import CountingDefender
 from sparsecert.attacks.judge import NEVER, changed
-from sparsecert.checks import whole
 from sparsecert.datasets import Dataset
-from sparsecert.errors import InputError
+from sparsecert.errors import InputError, whole
 from sparsecert.progress import OnProgress, ignore
 from sparsecert.records import ATTACK, AttackRecord, AttackRecords, Header, Writer
 from sparsecert.runs.header import check_inputs, data_facts, environment

@@ -15,8 +15,7 @@ import torch
 
 import sparsecert
 from sparsecert import modelfile
-from sparsecert.checks import whole
-from sparsecert.errors import InputError
+from sparsecert.errors import InputError, whole
 from sparsecert.inputs import Inputs
 from sparsecert.models import architecture_of
 from sparsecert.progress import OnProgress, ignore

@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from sparsecert.checks import whole
-from sparsecert.errors import InputError
+from sparsecert.errors import InputError, whole
 from sparsecert.inputs import Inputs, to_tensor
 from sparsecert.runs.questions import Group
 from sparsecert.schemes.philox import key_of

@@ -12,8 +12,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from sparsecert.checks import whole
-from sparsecert.errors import InputError
+from sparsecert.errors import InputError, whole
 from sparsecert.registry import SCHEMES, Option
 from sparsecert.schemes.fixed import FixedMasks
 from sparsecert.schemes.uniform import KEEP, Uniform

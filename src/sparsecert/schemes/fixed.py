@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from sparsecert.checks import whole
+from sparsecert.errors import whole
 from sparsecert.registry import Option
 from sparsecert.schemes.scheme import DELTA_BITS, ENUMERATION, RoundedUp, Scheme
 

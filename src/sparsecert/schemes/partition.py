@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from sparsecert.checks import whole
+from sparsecert.errors import whole
 from sparsecert.registry import SCHEMES, Option
 from sparsecert.schemes.fixed import PARTITIONS, PARTS, FixedMasks, parts_table
 

@@ -13,8 +13,7 @@ from typing import Any
 
 import torch
 
-from sparsecert.checks import whole
-from sparsecert.errors import InputError
+from sparsecert.errors import InputError, whole
 
 MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
 KEY_STEPS = 0x9E3779B9, 0xBB67AE85

@@ -14,8 +14,7 @@ from itertools import islice
 from math import log2, prod
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from sparsecert.checks import whole
-from sparsecert.errors import InputError
+from sparsecert.errors import InputError, whole
 from sparsecert.registry import SCHEMES, Option
 from sparsecert.schemes.scheme import DELTA_BITS, RoundedUp, Scheme
 from sparsecert.schemes.uniform import MOST_UNITS

@@ -10,7 +10,7 @@ from itertools import count
 from math import comb
 from typing import TYPE_CHECKING, ClassVar
 
-from sparsecert.checks import whole
+from sparsecert.errors import whole
 from sparsecert.registry import SCHEMES, Option
 from sparsecert.schemes.scheme import DELTA_BITS, RoundedUp, Scheme
 

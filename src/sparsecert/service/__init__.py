@@ -1,4 +1,4 @@
-"""A service and a page: predictions and certificates of one model, over HTTP. Needs the extra `serve`."""
+"""Serves predictions and certificates of one model over HTTP, with a page to try them. Needs the extra `serve`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The service: what is asked over HTTP, the model's card, and the page."""
+"""The service: its routes, the model card, and the page."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from sparsecert.service.handlers import Handlers
 from sparsecert.service.limits import Limits
 from sparsecert.service.middleware import add_middleware
 from sparsecert.service.schemas import (
-    Card,
-    Certified,
     CertifyRequest,
+    CertifyResponse,
     CertifySettings,
-    GivenInput,
+    ErrorResponse,
     Health,
-    Predicted,
+    InputFields,
+    ModelCard,
     PredictRequest,
+    PredictResponse,
     PredictSettings,
-    Refusal,
     ShippedDigit,
 )
 from sparsecert.smoothed import Smoothed
@@ -46,44 +46,48 @@ FILES = {
     "/page.js": ("page.js", "text/javascript; charset=utf-8"),
 }
 OPEN_PATHS = frozenset({*FILES, "/health"})
-SHIPPED = {"mnist": "mnist-sample", "mnist-sample": "mnist-sample", "digits": "digits"}  # trained on: what to show
-MOST_SHIPPED = 100
-LINES = "application/x-ndjson"
-REFUSALS: dict[int | str, dict[str, Any]] = {
-    401: {"model": Refusal, "description": "No token, or not the right one."},
-    408: {"model": Refusal, "description": "The body did not come in time."},
-    413: {"model": Refusal, "description": "The body is too large."},
-    415: {"model": Refusal, "description": "The body is compressed."},
-    422: {"model": Refusal, "description": "Something about the request cannot be used; a sentence says what."},
-    429: {"model": Refusal, "description": "Too many requests at once; Retry-After says when to try again."},
-    503: {"model": Refusal, "description": "The service is shutting down."},
+SHIPPED = {
+    "mnist": "mnist-sample",
+    "mnist-sample": "mnist-sample",
+    "digits": "digits",
+}  # training data: data set to show
+MAX_DIGITS = 100
+JSON_LINES = "application/x-ndjson"
+ERRORS: dict[int | str, dict[str, Any]] = {
+    401: {"model": ErrorResponse, "description": "Missing or wrong token."},
+    408: {"model": ErrorResponse, "description": "The body did not arrive in time."},
+    413: {"model": ErrorResponse, "description": "The body is too large."},
+    415: {"model": ErrorResponse, "description": "The body is compressed."},
+    422: {"model": ErrorResponse, "description": "Invalid request; `detail` says why."},
+    429: {"model": ErrorResponse, "description": "Too many concurrent requests; see Retry-After."},
+    503: {"model": ErrorResponse, "description": "The service is shutting down."},
 }
-STREAMED: dict[int | str, dict[str, Any]] = {
-    **REFUSALS,
+STREAMING: dict[int | str, dict[str, Any]] = {
+    **ERRORS,
     200: {
-        "description": "The certificate; with `stream`, lines of JSON: `progress` ones, then one `certificate`.",
-        "content": {LINES: {"schema": {"type": "string"}}},
+        "description": "The certificate; with `stream`, JSON lines: `progress` events, then one `certificate`.",
+        "content": {JSON_LINES: {"schema": {"type": "string"}}},
     },
 }
-PICTURE: dict[str, Any] = {
+IMAGE_BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,
-        "description": "The bytes of a PNG or JPEG file of the model's size.",
+        "description": "A PNG or JPEG file of the model's size.",
         "content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in ("image/png", "image/jpeg")},
     }
 }
-LONGEST_SENTENCE = 300
+MAX_DETAIL = 300
 
 
 @dataclass(frozen=True)
 class Service:
-    """An ASGI application, and the device's thread behind it; `close` finishes what was taken."""
+    """An ASGI application and the device thread behind it."""
 
     app: ASGIApp
     handlers: Handlers
 
     def close(self) -> None:
-        """Takes no more requests, and returns when those taken are answered."""
+        """Takes no more requests, and returns once the pending ones are answered."""
         self.handlers.batcher.close()
 
 
@@ -93,17 +97,18 @@ def serve(
     name: str = "model",
     sha256: str | None = None,
     shape: tuple[int, ...] | None = None,
-    reading: inputs.Reading | None = None,
+    parser: inputs.InputParser | None = None,
     limits: Limits | None = None,
     token: str | None = None,
     rows: int | None = None,
 ) -> Service:
-    """The service of a classifier; `shape` is of one input, where the model file does not say it.
+    """The service of a classifier.
 
-    `reading` is how inputs come, where they are no plain arrays or pictures, such as the rows of a table.
+    `shape` is that of one input, if the model file does not have it. `parser` parses inputs other than plain arrays and
+    images, such as rows of a table.
     """
     limits, counted = limits or Limits(), metrics.Metrics()
-    handlers = Handlers(smoothed, reading or inputs.Arrays(_shape(smoothed, shape)), limits, counted, rows)
+    handlers = Handlers(smoothed, parser or inputs.ArrayParser(_shape(smoothed, shape)), limits, counted, rows)
     app = _application(handlers, name, sha256)
     add_middleware(app, limits, counted, token, OPEN_PATHS)
     return Service(app, handlers)
@@ -112,7 +117,7 @@ def serve(
 def _shape(smoothed: Smoothed, given: tuple[int, ...] | None) -> tuple[int, ...]:
     known = given or tuple(smoothed.facts.get("shape") or ())
     if not known:
-        raise InputError("the model file does not say the shape of an input; give it, for example --shape 1,28,28")
+        raise InputError("the model file has no input shape; give one, for example --shape 1,28,28")
     return known
 
 
@@ -125,79 +130,79 @@ def _application(handlers: Handlers, name: str, sha256: str | None) -> FastAPI:
     app = FastAPI(
         title="sparsecert",
         version=__version__,
-        description=f"Predictions and certificates of {name}: how many {handlers.units} may change without its answer.",
+        description=f"Predictions and certificates of {name}; a radius counts perturbed {handlers.units}.",
         lifespan=lifespan,
-        docs_url=None,  # those pages load scripts from elsewhere
+        docs_url=None,  # these pages load scripts from a CDN
         redoc_url=None,
         redirect_slashes=False,
     )
-    _handle_mistakes(app)
-    _add_facts(app, handlers, name, sha256)
-    _add_handlers(app, handlers)
+    _add_exception_handlers(app)
+    _add_info_routes(app, handlers, name, sha256)
+    _add_model_routes(app, handlers)
     for path, (file, kind) in FILES.items():
         app.add_api_route(path, _file(PAGE / file, kind), include_in_schema=False)
     return app
 
 
-def _add_facts(app: FastAPI, handlers: Handlers, name: str, sha256: str | None) -> None:
-    @app.get("/health", summary="Whether the service runs")
+def _add_info_routes(app: FastAPI, handlers: Handlers, name: str, sha256: str | None) -> None:
+    @app.get("/health", summary="Health check")
     async def health() -> Health:
         return Health(version=__version__)
 
-    @app.get("/metrics", summary="Counts for Prometheus", response_class=Response, responses={401: REFUSALS[401]})
+    @app.get("/metrics", summary="Prometheus metrics", response_class=Response, responses={401: ERRORS[401]})
     async def counts() -> Response:
         return Response(handlers.metrics.text(), media_type=metrics.CONTENT_TYPE)
 
-    @app.get("/v1/model", summary="The model's card", responses={401: REFUSALS[401]})
-    async def model() -> Card:
-        return card(handlers, name, sha256)
+    @app.get("/v1/model", summary="The model card", responses={401: ERRORS[401]})
+    async def model() -> ModelCard:
+        return model_card(handlers, name, sha256)
 
-    @app.get("/v1/digits", summary="Inputs that ship with the package", responses={401: REFUSALS[401]})
+    @app.get("/v1/digits", summary="Shipped inputs", responses={401: ERRORS[401]})
     async def digits() -> list[ShippedDigit]:
-        return shipped(handlers.smoothed.facts.get("data"), handlers.reading.shape)
+        return shipped(handlers.smoothed.facts.get("data"), handlers.parser.shape)
 
 
-def _add_handlers(app: FastAPI, handlers: Handlers) -> None:
+def _add_model_routes(app: FastAPI, handlers: Handlers) -> None:
     async def certified(x: Any, settings: CertifySettings) -> Any:
         if not settings.stream:
             return await handlers.certify(x, settings)
-        return StreamingResponse(await handlers.stream_certificate(x, settings), media_type=LINES)
+        return StreamingResponse(await handlers.stream_certificate(x, settings), media_type=JSON_LINES)
 
-    @app.post("/v1/predict", summary="Classify an input", responses=REFUSALS)
-    async def predict(asked: PredictRequest) -> Predicted:
-        return await handlers.predict(_given(asked, handlers.reading), asked)
+    @app.post("/v1/predict", summary="Classify an input", responses=ERRORS)
+    async def predict(asked: PredictRequest) -> PredictResponse:
+        return await handlers.predict(_parse_input(asked, handlers.parser), asked)
 
-    @app.post("/v1/predict/image", summary="Classify a picture", responses=REFUSALS, openapi_extra=PICTURE)
-    async def predict_image(request: Request, asked: Annotated[PredictSettings, Query()]) -> Predicted:
-        return await handlers.predict(await _picture(request, handlers.reading), asked)
+    @app.post("/v1/predict/image", summary="Classify an image", responses=ERRORS, openapi_extra=IMAGE_BODY)
+    async def predict_image(request: Request, asked: Annotated[PredictSettings, Query()]) -> PredictResponse:
+        return await handlers.predict(await _parse_image(request, handlers.parser), asked)
 
-    @app.post("/v1/certify", summary="Certify an input", response_model=Certified, responses=STREAMED)
+    @app.post("/v1/certify", summary="Certify an input", response_model=CertifyResponse, responses=STREAMING)
     async def certify(asked: CertifyRequest) -> Any:
-        return await certified(_given(asked, handlers.reading), asked)
+        return await certified(_parse_input(asked, handlers.parser), asked)
 
     @app.post(
         "/v1/certify/image",
-        summary="Certify a picture",
-        response_model=Certified,
-        responses=STREAMED,
-        openapi_extra=PICTURE,
+        summary="Certify an image",
+        response_model=CertifyResponse,
+        responses=STREAMING,
+        openapi_extra=IMAGE_BODY,
     )
     async def certify_image(request: Request, asked: Annotated[CertifySettings, Query()]) -> Any:
-        return await certified(await _picture(request, handlers.reading), asked)
+        return await certified(await _parse_image(request, handlers.parser), asked)
 
 
-def _given(asked: GivenInput, reading: inputs.Reading) -> Any:
+def _parse_input(asked: InputFields, parser: inputs.InputParser) -> Any:
     if sum(one is not None for one in (asked.values, asked.image, asked.row)) != 1:
-        raise InputError("give the input as values, as image or as row, one of the three")
+        raise InputError("give the input as exactly one of values, image and row")
     if asked.row is not None:
-        return reading.from_row(asked.row)
-    return reading.from_values(asked.values) if asked.image is None else reading.from_base64(asked.image)
+        return parser.from_row(asked.row)
+    return parser.from_values(asked.values) if asked.image is None else parser.from_base64(asked.image)
 
 
-async def _picture(request: Request, reading: inputs.Reading) -> Any:
+async def _parse_image(request: Request, parser: inputs.InputParser) -> Any:
     if _content_type(request).startswith("multipart/"):
-        raise InputError("send the file itself as the body, not a form: curl --data-binary @digit.png")
-    return await run_in_threadpool(reading.from_file, await request.body())
+        raise InputError("send the file itself as the body, not as a form: curl --data-binary @digit.png")
+    return await run_in_threadpool(parser.from_file, await request.body())
 
 
 def _file(path: Path, kind: str) -> Any:
@@ -207,48 +212,48 @@ def _file(path: Path, kind: str) -> Any:
     return page
 
 
-def _handle_mistakes(app: FastAPI) -> None:
-    """Every refusal is {"detail": a sentence}."""
+def _add_exception_handlers(app: FastAPI) -> None:
+    """Every error is {"detail": message}."""
 
     @app.exception_handler(InputError)
     async def unusable(_: Request, error: InputError) -> JSONResponse:
-        return refusal(422, str(error))
+        return error_response(422, str(error))
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        return refusal(422, _sentence(error, _content_type(request)))
+        return error_response(422, _message(error, _content_type(request)))
 
     @app.exception_handler(ShuttingDown)
     async def closing(_: Request, error: ShuttingDown) -> JSONResponse:
-        return refusal(503, str(error))
+        return error_response(503, str(error))
 
     @app.exception_handler(HTTPException)
     async def unknown(_: Request, error: HTTPException) -> JSONResponse:
         headers = dict(error.headers or {})
-        sentences = {
-            400: "the body cannot be read as JSON",
-            404: "there is nothing at this path; /openapi.json says what there is",
-            405: f"this path takes {headers.get('Allow', 'other methods')} alone; /openapi.json says more",
+        details = {
+            400: "the body is not JSON",
+            404: "nothing at this path; see /openapi.json",
+            405: f"this path only takes {headers.get('Allow', 'other methods')}; see /openapi.json",
         }
         status = 422 if error.status_code == 400 else error.status_code
-        return refusal(status, sentences.get(error.status_code, str(error.detail)), headers)
+        return error_response(status, details.get(error.status_code, str(error.detail)), headers)
 
     @app.exception_handler(Exception)
     async def failed(_: Request, error: Exception) -> JSONResponse:
-        return refusal(500, "the service failed; its log says why")
+        return error_response(500, "internal error; see the log of the service")
 
 
-def _sentence(error: RequestValidationError, content_type: str) -> str:
-    """The first thing that is wrong; what came is not repeated, for it may be anything."""
+def _message(error: RequestValidationError, content_type: str) -> str:
+    """The first error, without the offending value, which may be anything."""
     first = error.errors()[0]
     if first["type"] == "json_invalid":
         return "the body is not JSON"
     where = ".".join(str(part) for part in first["loc"][1:])
     if not where:
-        said = "" if "json" in content_type else "; say so with the header Content-Type: application/json"
-        return f'the body must be JSON, such as {{"values": [...], "n": 1000}}{said}'
+        hint = "" if "json" in content_type else "; set the header Content-Type: application/json"
+        return f'the body must be JSON, such as {{"values": [...], "n": 1000}}{hint}'
     if first["type"] == "extra_forbidden":
-        return f"{where} is nothing that is asked for; /openapi.json says what is"
+        return f"{where} is not a known field; see /openapi.json"
     return f"{where}: {first['msg']}"
 
 
@@ -256,23 +261,23 @@ def _content_type(request: Request) -> str:
     return request.headers.get("content-type", "").lower()
 
 
-def refusal(status: int, sentence: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    """A refusal, in characters that can be sent."""
-    sent = sentence.encode("utf-8", "replace").decode()
-    cut = sent if len(sent) <= LONGEST_SENTENCE else f"{sent[:LONGEST_SENTENCE]}..."
+def error_response(status: int, detail: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    """An error, in valid UTF-8 and short."""
+    sent = detail.encode("utf-8", "replace").decode()
+    cut = sent if len(sent) <= MAX_DETAIL else f"{sent[:MAX_DETAIL]}..."
     return JSONResponse({"detail": cut}, status, headers)
 
 
-def card(handlers: Handlers, name: str, sha256: str | None) -> Card:
-    """What the service has to say about its model."""
+def model_card(handlers: Handlers, name: str, sha256: str | None) -> ModelCard:
+    """The model card."""
     smoothed = handlers.smoothed
     facts, scheme, module = smoothed.facts, smoothed.scheme, smoothed.model
-    return Card(
+    return ModelCard(
         name=name,
         sha256=sha256,
         version=__version__,
-        shape=list(handlers.reading.shape),
-        columns=handlers.reading.names,
+        shape=list(handlers.parser.shape),
+        columns=handlers.parser.names,
         classes=handlers.names,
         scheme=scheme.config(),
         encoding=smoothed.encoding.config(),
@@ -284,31 +289,33 @@ def card(handlers: Handlers, name: str, sha256: str | None) -> Card:
         exact=handlers.masks is not None,
         masks=handlers.masks,
         largest_radius=len(scheme.deltas) - 2,
-        guarantee=_promise(handlers),
+        guarantee=_guarantee(handlers),
         limits=asdict(handlers.limits),
     )
 
 
-def _promise(handlers: Handlers) -> str:
-    """What a certificate of this model says, and what it does not."""
-    change = f"no change of up to `radius` {handlers.units} alters the model's smoothed answer{handlers.proviso}"
+def _guarantee(handlers: Handlers) -> str:
+    """What a certificate of this model guarantees, and what it does not."""
+    change = (
+        f"no perturbation of up to `radius` {handlers.units} changes the smoothed model's answer{handlers.condition}"
+    )
     if handlers.masks is not None:
-        return f"A certificate says that {change}. It holds always, and says nothing about the true class."
+        return f"A certificate guarantees that {change}. It is deterministic, and says nothing about the true class."
     return (
-        f"A certificate says that {change}. It is wrong with probability at most alpha over the masks drawn, and says "
-        "nothing about the true class."
+        f"A certificate guarantees that {change}. It fails with probability at most alpha over the random masks, and "
+        "says nothing about the true class."
     )
 
 
 @lru_cache(maxsize=4)
 def shipped(data: str | None, shape: tuple[int, ...]) -> list[ShippedDigit]:
-    """Inputs like those that the model was trained on, where some ship with the package."""
+    """Shipped inputs like the training data, if there are any."""
     if data not in SHIPPED:
         return []
     found = datasets.load(SHIPPED[data], "test")
     if found.images.shape != shape:
         return []
-    numbers = found.spaced_indices(MOST_SHIPPED).tolist()
+    numbers = found.spaced_indices(MAX_DIGITS).tolist()
     return [
         ShippedDigit(number=number, name=found.classes[found.labels[number]], values=pixels.flatten().tolist())
         for number, pixels in zip(numbers, found.images.batch(numbers), strict=True)

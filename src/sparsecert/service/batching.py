@@ -1,10 +1,9 @@
-"""Many requests, one device: the votes that all of them ask for go through the model together.
+"""Many requests, one device: the votes of all requests share forward passes.
 
-One thread owns the device. Every request is answered by a procedure, in steps; the procedure asks a `SharedVoter` for
-votes, which only notes what is asked. The thread then fills one forward pass after the other with
-copies of whatever is asked for, whoever asks. Masks are a pure function of (seed, example, draw), so what a request is
-answered does not depend on the others: it is what `Smoothed` returns alone. (As everywhere, a score that two batch
-sizes round differently may tip a copy whose two best classes are level.)
+One thread owns the device. A procedure answers each request in steps and asks a `BatchedVoter` for votes, which only
+queues them. The thread fills one forward pass after another with queued copies, whichever request they are for. Masks
+are a pure function of (seed, example, draw), so an answer does not depend on other requests: it is what `Smoothed`
+returns alone. (As everywhere, a score that two batch sizes round differently may tip a copy with two tied classes.)
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from sparsecert.counts import Counts
+from sparsecert.counts import Counts, Int64
 from sparsecert.procedures.pipelining import Steps
 from sparsecert.progress import OnProgress, ignore
 from sparsecert.schemes import ENUMERATION
@@ -29,67 +28,66 @@ from sparsecert.votes.batches import pad_batch, to_device
 from sparsecert.votes.voter import Voter, rank
 
 T = TypeVar("T")
-Whole = npt.NDArray[np.int64]
 
-SHARES = 4  # of a pass, that a ballot gets at least one of
+SHARES = 4  # a task gets at least one in SHARES rows of a pass
 CLOSED = "the service is shutting down and takes no more requests"
 
 
 class ShuttingDown(RuntimeError):
-    """The service finishes what it took, and takes nothing more."""
+    """The service finishes the requests it has and takes no more."""
 
 
 @dataclass(eq=False)
-class Ballot:
-    """Copies of one input that are to vote: those of the masks (seed, example, draw) for every draw of `draws`.
+class VoteTask:
+    """Copies of one input to classify: through the masks (seed, example, draw), for every draw of `draws`.
 
-    `votes` counts the classes, the last entry the scores that were not finite. A vote of a fixed set of masks keeps how
-    each copy ranks the classes as well.
+    `votes` counts the classes; its last entry counts non-finite scores. For a fixed set of masks, `ranks` keeps each
+    copy's ranking of the classes.
     """
 
     image: torch.Tensor
     example: int
     seed: int
     draws: range
-    votes: Whole
+    votes: Int64
     ranks: npt.NDArray[np.int16] | None = None
-    taken: int = 0
+    counted: int = 0
 
     @property
-    def left(self) -> int:
-        """How many copies have not voted."""
-        return len(self.draws) - self.taken
+    def remaining(self) -> int:
+        """The number of copies still to classify."""
+        return len(self.draws) - self.counted
 
-    def take(self, labels: torch.Tensor, ranks: torch.Tensor | None) -> Whole:
-        """Counts the next copies' votes, and returns them."""
-        fresh: Whole = np.bincount(labels.numpy(), minlength=len(self.votes)).astype(np.int64)
-        self.votes += fresh
+    def add(self, labels: torch.Tensor, ranks: torch.Tensor | None) -> Int64:
+        """Counts the next copies' votes, and returns these counts."""
+        counts: Int64 = np.bincount(labels.numpy(), minlength=len(self.votes)).astype(np.int64)
+        self.votes += counts
         if self.ranks is not None and ranks is not None:
-            self.ranks[self.taken : self.taken + len(labels)] = ranks.numpy()
-        self.taken += len(labels)
-        return fresh
+            self.ranks[self.counted : self.counted + len(labels)] = ranks.numpy()
+        self.counted += len(labels)
+        return counts
 
 
 @dataclass(frozen=True)
-class Shown:
-    """What a pass did for one ballot: its fresh votes, and the first of the copies with masks and labels to show."""
+class PassResult:
+    """One forward pass's share of a task: its vote counts, and its first few copies for display."""
 
-    ballot: Ballot
-    fresh: Whole
+    task: VoteTask
+    counts: Int64
     labels: list[int]
     draws: list[int]
     masks: torch.Tensor
 
 
-OnPass = Callable[[Shown], None]
+OnPass = Callable[[PassResult], None]
 
 
-class SharedVoter(Voter):
-    """A `Voter` whose votes are taken by the thread that owns the device, together with those of other requests."""
+class BatchedVoter(Voter):
+    """A `Voter` that queues its votes for the device thread, which batches them with those of other requests."""
 
-    def __init__(self, base: Voter, asked: list[Ballot]) -> None:
-        self.__dict__.update(base.__dict__)  # the model was looked at once, when the service began
-        self._asked = asked
+    def __init__(self, base: Voter, queue: list[VoteTask]) -> None:
+        self.__dict__.update(base.__dict__)  # the model was probed once, at startup
+        self._queue = queue
 
     def begin_count(
         self,
@@ -99,11 +97,11 @@ class SharedVoter(Voter):
         seed: int,
         on_progress: OnProgress = ignore,
     ) -> Callable[[], Counts]:
-        """Notes what is asked; the counts can be fetched when the work that asked is stepped on."""
-        ballots = [self._ballot(one, example, seed, draws) for one, example in zip(inputs, examples, strict=True)]
+        """Queues the votes; the counts are ready when the procedure takes its next step."""
+        tasks = [self._enqueue(one, example, seed, draws) for one, example in zip(inputs, examples, strict=True)]
 
         def counted() -> Counts:
-            votes = np.stack([ballot.votes for ballot in ballots])
+            votes = np.stack([task.votes for task in tasks])
             return Counts(votes[:, :-1].copy(), votes[:, -1].copy())
 
         return counted
@@ -111,82 +109,85 @@ class SharedVoter(Voter):
     def begin_ranks(
         self, inputs: torch.Tensor, masks: int, on_progress: OnProgress = ignore
     ) -> Callable[[], torch.Tensor]:
-        """The same for how each copy by each mask of a fixed set ranks the classes."""
-        ballots = [self._ballot(one, 0, 0, range(ENUMERATION, ENUMERATION + masks)) for one in inputs]
-        for ballot in ballots:
-            ballot.ranks = np.zeros((masks, self.classes), dtype=np.int16)
-        return lambda: torch.from_numpy(np.stack([ballot.ranks for ballot in ballots if ballot.ranks is not None]))
+        """Queues the rankings of every mask of a fixed set."""
+        tasks = [self._enqueue(one, 0, 0, range(ENUMERATION, ENUMERATION + masks)) for one in inputs]
+        for task in tasks:
+            task.ranks = np.zeros((masks, self.classes), dtype=np.int16)
+        return lambda: torch.from_numpy(np.stack([task.ranks for task in tasks if task.ranks is not None]))
 
-    def _ballot(self, image: torch.Tensor, example: int, seed: int, draws: range) -> Ballot:
-        ballot = Ballot(image, int(example), seed, draws, np.zeros(self.classes + 1, dtype=np.int64))
-        self._asked.append(ballot)
-        return ballot
+    def _enqueue(self, image: torch.Tensor, example: int, seed: int, draws: range) -> VoteTask:
+        task = VoteTask(image, int(example), seed, draws, np.zeros(self.classes + 1, dtype=np.int64))
+        self._queue.append(task)
+        return task
 
 
 @dataclass(eq=False)
 class Job(Generic[T]):
-    """The work of one request: `done` gets what it returns, or why it could not."""
+    """The work of one request; `done` receives its result or its exception."""
 
     begin: Callable[[Voter], Steps[T]]
     on_pass: OnPass | None
     done: Future[T] = field(default_factory=Future)
-    asked: list[Ballot] = field(default_factory=list)
-    dropped: bool = False
-    _work: Steps[T] | None = None
+    pending: list[VoteTask] = field(default_factory=list)
+    cancelled: bool = False
+    _steps: Steps[T] | None = None
 
     def step(self, base: Voter) -> None:
-        """Goes on until votes are asked for or the work is done."""
+        """Runs until it needs votes or is done."""
         try:
-            if self._work is None:
+            if self._steps is None:
                 if not self.done.set_running_or_notify_cancel():
-                    self.drop()
+                    self.cancel()
                     return
-                self._work = self.begin(SharedVoter(base, self.asked))
-            while not self.asked:
-                next(self._work)
+                self._steps = self.begin(BatchedVoter(base, self.pending))
+            while not self.pending:
+                next(self._steps)
         except StopIteration as stop:
             self.done.set_result(stop.value)
-        except Exception as error:  # whatever it is, the one who asked has to hear of it, and the others go on
+        except Exception as error:  # fails this request alone; the others go on
             self.done.set_exception(error)
 
-    def tell(self, shown: Shown) -> None:
-        """Tells whoever listens what a pass did for this job."""
-        if self.on_pass is None or self.dropped:
+    def notify(self, result: PassResult) -> None:
+        """Passes a result on to `on_pass`, if anybody still listens."""
+        if self.on_pass is None or self.cancelled:
             return
         try:
-            self.on_pass(shown)
+            self.on_pass(result)
         except Exception as error:
             self.done.set_exception(error)
 
-    def drop(self) -> None:
-        """Nobody waits for it any more: it is left where it is."""
-        self.dropped = True
+    def cancel(self) -> None:
+        """Abandons the job: nobody waits for it any more."""
+        self.cancelled = True
 
 
 class Batcher:
-    """The thread that owns the device. `close` finishes everything that was taken before it."""
+    """The thread that owns the device. `close` finishes all jobs submitted before it.
 
-    def __init__(self, base: Voter, metrics: Metrics, rows: int | None = None, shown: int = 16) -> None:
-        self._base, self._metrics, self._shown = base, metrics, shown
+    `copies` is how many copies of each pass a `PassResult` shows.
+    """
+
+    def __init__(self, base: Voter, metrics: Metrics, rows: int | None = None, copies: int = 16) -> None:
+        self._base, self._metrics, self._copies = base, metrics, copies
         self.rows = rows or base.rows
-        self._waiting: deque[Job[Any]] = deque()
+        self._submitted: deque[Job[Any]] = deque()
         self._changed = threading.Condition()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="device", daemon=True)
         self._thread.start()
 
     def submit(self, begin: Callable[[Voter], Steps[T]], on_pass: OnPass | None = None) -> Job[T]:
-        """Takes a request; `on_pass` is called in the device thread for every pass with copies of it."""
+        """Queues a job; the device thread calls `on_pass` for every pass with copies of it."""
         job = Job(begin, on_pass)
         with self._changed:
             if self._closed:
                 raise ShuttingDown(CLOSED)
-            self._waiting.append(job)
+            self._submitted.append(job)
             self._changed.notify()
         return job
 
     def close(self) -> None:
-        """Takes no more work, and returns when all that was taken is done."""
+        """Takes no more jobs, and returns once all submitted ones are done."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -196,25 +197,25 @@ class Batcher:
         jobs: deque[Job[Any]] = deque()
         while True:
             with self._changed:
-                while not (jobs or self._waiting or self._closed):
+                while not (jobs or self._submitted or self._closed):
                     self._changed.wait()
-                jobs.extend(self._waiting)
-                self._waiting.clear()
+                jobs.extend(self._submitted)
+                self._submitted.clear()
                 if not jobs:
                     return
             for job in jobs:
-                if not job.asked and not job.dropped:
+                if not job.pending and not job.cancelled:
                     job.step(self._base)
-            jobs = deque(job for job in jobs if not (job.dropped or job.done.done()))
+            jobs = deque(job for job in jobs if not (job.cancelled or job.done.done()))
             self._metrics.jobs.set(len(jobs))
             if jobs:
-                jobs.rotate(-self._take(list(jobs)))  # who was served last is served again after the others
+                jobs.rotate(-self._run_pass(list(jobs)))  # round-robin: those just served go last
 
-    def _take(self, jobs: list[Job[Any]]) -> int:
-        """One forward pass with copies of the first jobs, as many as fit; how many that were."""
-        shares = shared_out(self.rows, [(job, ballot) for job in jobs for ballot in job.asked])
+    def _run_pass(self, jobs: list[Job[Any]]) -> int:
+        """Runs one forward pass for as many of the first jobs as fit; returns how many."""
+        shares = allocate_rows(self.rows, [(job, task) for job in jobs for task in job.pending])
         try:
-            results = self._passed([(ballot, rows) for _, ballot, rows in shares])
+            results = self._classify([(task, rows) for _, task, rows in shares])
         except torch.cuda.OutOfMemoryError as error:
             torch.cuda.empty_cache()
             self.rows //= 2
@@ -227,61 +228,61 @@ class Batcher:
             return 0
         served = len({id(job) for job, *_ in shares})
         self._metrics.count_pass(served, sum(rows for *_, rows in shares))
-        for (job, ballot, _), result in zip(shares, results, strict=True):
-            if not ballot.left:
-                job.asked.remove(ballot)
+        for (job, task, _), result in zip(shares, results, strict=True):
+            if not task.remaining:
+                job.pending.remove(task)
             if not job.done.done():
-                job.tell(result)
+                job.notify(result)
         return served
 
     def _fail(self, jobs: list[Job[Any]], error: Exception) -> None:
         for job in jobs:
             job.done.set_exception(error)
 
-    def _passed(self, shares: list[tuple[Ballot, int]]) -> list[Shown]:
-        """Takes the next so many votes of each ballot."""
+    def _classify(self, shares: list[tuple[VoteTask, int]]) -> list[PassResult]:
+        """Classifies the next copies of each task, as many as its share."""
         base, device = self._base, self._base.device
-        inputs = torch.stack([ballot.image.to(device) for ballot, _ in shares])
+        inputs = torch.stack([task.image.to(device) for task, _ in shares])
         which = torch.repeat_interleave(torch.arange(len(shares)), torch.tensor([rows for _, rows in shares]))
-        masks = torch.cat([self._masks(ballot, rows) for ballot, rows in shares])
-        live = len(which)
-        more = pad_batch(live, max(self.rows, live), device) - live  # a GPU prepares anew for every number of rows
-        if more > 0:
-            masks = torch.cat((masks, masks[-1:].expand(more, -1)))
-            which = torch.cat((which, which[-1:].expand(more)))
-        scores = base.scores(inputs, to_device(which, device), masks)[:live]
+        masks = torch.cat([self._masks(task, rows) for task, rows in shares])
+        count = len(which)
+        padding = pad_batch(count, max(self.rows, count), device) - count  # a GPU tunes anew for every batch size
+        if padding > 0:
+            masks = torch.cat((masks, masks[-1:].expand(padding, -1)))
+            which = torch.cat((which, which[-1:].expand(padding)))
+        scores = base.scores(inputs, to_device(which, device), masks)[:count]
         labels = base.classify(scores).cpu()
-        ranks = rank(scores).cpu() if any(ballot.ranks is not None for ballot, _ in shares) else None
-        found, at = [], 0
-        for ballot, rows in shares:
-            part, first = slice(at, at + rows), ballot.draws.start + ballot.taken
-            few = min(rows, self._shown)
-            fresh = ballot.take(labels[part], None if ranks is None else ranks[part])
+        ranks = rank(scores).cpu() if any(task.ranks is not None for task, _ in shares) else None
+        results, at = [], 0
+        for task, rows in shares:
+            part, first = slice(at, at + rows), task.draws.start + task.counted
+            few = min(rows, self._copies)
+            counts = task.add(labels[part], None if ranks is None else ranks[part])
             first_few = labels[part][:few].tolist(), list(range(first, first + few)), masks[part][:few]
-            found.append(Shown(ballot, fresh, *first_few))
+            results.append(PassResult(task, counts, *first_few))
             at += rows
-        return found
+        return results
 
-    def _masks(self, ballot: Ballot, rows: int) -> torch.Tensor:
-        device, first = self._base.device, ballot.draws.start + ballot.taken
+    def _masks(self, task: VoteTask, rows: int) -> torch.Tensor:
+        device, first = self._base.device, task.draws.start + task.counted
         draws = torch.arange(first, first + rows, device=device)
-        return self._base.scheme.masks_at(ballot.seed, torch.full_like(draws, ballot.example), draws)
+        return self._base.scheme.masks_at(task.seed, torch.full_like(draws, task.example), draws)
 
 
-def shared_out(rows: int, asked: list[tuple[Job[Any], Ballot]]) -> list[tuple[Job[Any], Ballot, int]]:
-    """So many rows of a pass shared out among the ballots: the same for each, and what one does not need to the others.
+def allocate_rows(rows: int, pending: list[tuple[Job[Any], VoteTask]]) -> list[tuple[Job[Any], VoteTask, int]]:
+    """Splits the rows of a pass evenly among tasks; what one does not need goes to the others.
 
-    No ballot gets less than one of `SHARES` parts of the pass, unless it needs less: the last ones wait for another
-    pass. Masks are drawn ballot by ballot, and many small parts would cost more than they gain.
+    No task gets less than one in `SHARES` rows unless it needs less; those that do not fit wait for another pass. Masks
+    are drawn task by task, so many small shares would cost more than they gain.
     """
     taking, least = 0, max(1, rows // SHARES)
-    for place, (_, ballot) in enumerate(asked):
-        taking += min(ballot.left, least)
+    for place, (_, task) in enumerate(pending):
+        taking += min(task.remaining, least)
         if taking > rows:
-            asked = asked[:place]
+            pending = pending[:place]
             break
     shares: dict[int, int] = {}
-    for place in sorted(range(len(asked)), key=lambda place: asked[place][1].left):
-        shares[place] = min(asked[place][1].left, rows // (len(asked) - len(shares)))
+    for place in sorted(range(len(pending)), key=lambda place: pending[place][1].remaining):
+        shares[place] = min(pending[place][1].remaining, rows // (len(pending) - len(shares)))
         rows -= shares[place]
-    return [(job, ballot, shares[place]) for place, (job, ballot) in enumerate(asked)]
+    return [(job, task, shares[place]) for place, (job, task) in enumerate(pending)]

@@ -1,4 +1,4 @@
-"""Handles requests: checks the settings, has the device's thread take the votes, and writes the answer."""
+"""Request handlers: check the settings, submit a job to the batcher, build the response."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 import torch
 
-from sparsecert.encodings import PROTECTED, Grouped
 from sparsecert.errors import InputError
 from sparsecert.procedures import Exact, Fixed, Procedure, Sequential
 from sparsecert.procedures.exact import PATCHES, fixed
@@ -20,15 +19,15 @@ from sparsecert.progress import ignore
 from sparsecert.results import Certifications
 from sparsecert.schemes import FixedMasks
 from sparsecert.service.batching import Batcher, Job
-from sparsecert.service.inputs import Reading
+from sparsecert.service.inputs import InputParser
 from sparsecert.service.limits import Limits
 from sparsecert.service.metrics import Metrics
 from sparsecert.service.schemas import (
     CertificateLine,
-    Certified,
+    CertifyResponse,
     CertifySettings,
     ErrorLine,
-    Predicted,
+    PredictResponse,
     PredictSettings,
     Settings,
 )
@@ -36,32 +35,32 @@ from sparsecert.service.streaming import ProgressStream
 from sparsecert.smoothed import Smoothed
 from sparsecert.votes.voter import Voter
 
-SEED_BITS = 53  # of a seed drawn here: a number that JavaScript holds exactly
-CHANCE = frozenset({"alpha", "seed", "example", "n0", "n", "bound", "sampling", "max_samples", "tolerance"})
-OF_FIXED_MASKS = frozenset({"rule", "against"})
-OF_SEQUENTIAL = frozenset({"max_samples", "tolerance"})
+SEED_BITS = 53  # of a fresh seed, so that JavaScript holds it exact
+RANDOM_MASKS_ONLY = frozenset({"alpha", "seed", "example", "n0", "n", "bound", "sampling", "max_samples", "tolerance"})
+FIXED_MASKS_ONLY = frozenset({"rule", "against"})
+SEQUENTIAL_ONLY = frozenset({"max_samples", "tolerance"})
 T = TypeVar("T")
 
 
 class Handlers:
-    """Handles predict and certify requests, many at once; each input is Float[1, *shape] of `reading`."""
+    """Handles concurrent predict and certify requests; an input is Float[1, *shape], as `parser` returns it."""
 
     def __init__(
-        self, smoothed: Smoothed, reading: Reading, limits: Limits, metrics: Metrics, rows: int | None = None
+        self, smoothed: Smoothed, parser: InputParser, limits: Limits, metrics: Metrics, rows: int | None = None
     ) -> None:
-        self.smoothed, self.reading, self.limits, self.metrics = smoothed, reading, limits, metrics
-        base = smoothed.voter(torch.zeros(1, *reading.shape))
+        self.smoothed, self.parser, self.limits, self.metrics = smoothed, parser, limits, metrics
+        base = smoothed.voter(torch.zeros(1, *parser.shape))
         self.classes = base.classes
         self.batcher = Batcher(base, metrics, rows)
 
     @property
     def masks(self) -> int | None:
-        """How many there are where they are a fixed set; None where they are drawn at random."""
+        """The number of fixed masks; None for random masks."""
         return len(self.smoothed.scheme.table) if isinstance(self.smoothed.scheme, FixedMasks) else None
 
     @property
     def names(self) -> list[str]:
-        """Of the classes; their numbers where the model file names none."""
+        """Class names; numbers if the model file has none."""
         names = self.smoothed.facts.get("class_names")
         known = isinstance(names, list) and len(names) == self.classes
         return [str(name) for name in names] if known and names is not None else [str(n) for n in range(self.classes)]
@@ -69,24 +68,24 @@ class Handlers:
     @property
     def units(self) -> str:
         """What a radius counts."""
-        if self.reading.units is not None:
-            return self.reading.units
-        grouped = isinstance(self.smoothed.encoding, Grouped)  # there may be as many groups as pixels, but other ones
-        return "pixels" if self.smoothed.scheme.units == math.prod(self.reading.shape[1:]) and not grouped else "units"
+        if self.parser.units is not None:
+            return self.parser.units
+        shape = self.parser.shape
+        return "pixels" if self.smoothed.encoding.sides(shape) == shape[1:] else "units"
 
     @property
-    def proviso(self) -> str:
-        """What every certificate takes for granted of entries that are never ablated; empty where there are none."""
-        encoding, names = self.smoothed.encoding, self.reading.names
-        if not isinstance(encoding, Grouped) or not encoding.protected:
+    def condition(self) -> str:
+        """What certificates assume of protected entries, which are never ablated; empty if there are none."""
+        encoding, names = self.smoothed.encoding, self.parser.names
+        if not encoding.protected:
             return ""
-        if names is None or encoding.groups.shape != (len(names),):
-            return f", as long as the {encoding.protected} protected entries are as they were"
-        kept = [name for name, group in zip(names, encoding.groups.tolist(), strict=True) if group == PROTECTED]
-        return f", as long as the protected {', '.join(kept)} {'are' if len(kept) > 1 else 'is'} unaltered"
+        if names is None:
+            return f", as long as the {encoding.protected} protected entries are unchanged"
+        in_units = encoding.altered(torch.eye(len(names), dtype=torch.bool)).any(dim=1).tolist()
+        protected = [name for name, in_unit in zip(names, in_units, strict=True) if not in_unit]
+        return f", as long as the protected {', '.join(protected)} {'are' if len(protected) > 1 else 'is'} unchanged"
 
-    async def predict(self, x: torch.Tensor, settings: PredictSettings) -> Predicted:
-        """The class, or an abstention."""
+    async def predict(self, x: torch.Tensor, settings: PredictSettings) -> PredictResponse:
         self._check_settings(settings)
         if self.masks is None:
             self._check_samples("n", settings.n)
@@ -96,19 +95,18 @@ class Handlers:
         found = await asyncio.wrap_future(job.done)
         (label,) = found.answers
         self.metrics.count_answer("predict", label is None)
-        return Predicted(
+        return PredictResponse(
             **self._common_fields(label, settings, seed), samples=found.n, invalid=int(found.invalid[0]),
             votes=found.counts[0].tolist(),
         )  # fmt: skip
 
-    async def certify(self, x: torch.Tensor, settings: CertifySettings) -> Certified:
-        """The certificate."""
+    async def certify(self, x: torch.Tensor, settings: CertifySettings) -> CertifyResponse:
         procedure, seed = self._procedure(settings), self._seed(settings)
         job = self.batcher.submit(self._steps(procedure, procedure.certify, x, settings, seed))
         return self._certified(await asyncio.wrap_future(job.done), settings, seed)
 
     def _procedure(self, settings: CertifySettings) -> Procedure:
-        """As the settings say; refuses more samples than the service gives."""
+        """The procedure the settings ask for; refuses more samples than the limit."""
         self._check_settings(settings)
         if self.masks is not None:
             return Exact(self._rule(settings), settings.against)
@@ -126,7 +124,7 @@ class Handlers:
         settings: Settings,
         seed: int | None,
     ) -> Callable[[Voter], Steps[T]]:
-        """What the device's thread does for a request, whoever takes the votes."""
+        """The steps of a request, for the device thread."""
 
         def steps(voter: Voter) -> Steps[T]:
             alpha = settings.alpha if self.masks is None else None
@@ -136,9 +134,9 @@ class Handlers:
         return steps
 
     async def stream_certificate(self, x: torch.Tensor, settings: CertifySettings) -> AsyncIterator[str]:
-        """The same in lines of JSON while the votes come in. What is wrong with the settings is raised here, not there.
+        """JSON lines while the votes come in; settings are checked before the first line.
 
-        The work is left where it is when nobody reads on.
+        The job is cancelled when the client disconnects.
         """
         procedure, seed = self._procedure(settings), self._seed(settings)
         loop = asyncio.get_running_loop()
@@ -167,18 +165,18 @@ class Handlers:
                     yield line.model_dump_json() + "\n"
             yield self._last_line(done, settings, seed) + "\n"
         finally:
-            job.drop()
+            job.cancel()
 
     def _last_line(self, done: asyncio.Future[Any], settings: CertifySettings, seed: int | None) -> str:
         try:
             certified = self._certified(done.result(), settings, seed)
-        except Exception as error:  # the status has been sent; the last line says what happened
-            detail = str(error) if isinstance(error, InputError) else "the service failed; its log says why"
+        except Exception as error:  # the status is already sent; the last line reports the error
+            detail = str(error) if isinstance(error, InputError) else "internal error; see the log of the service"
             return ErrorLine(detail=detail).model_dump_json()
         return CertificateLine(**certified.model_dump()).model_dump_json()
 
     def _seed(self, settings: Settings) -> int | None:
-        """The seed that was given, or a fresh one that nobody could know beforehand; None for a fixed set of masks."""
+        """The given seed, or a fresh unpredictable one; None for fixed masks."""
         if self.masks is not None:
             return None
         return secrets.randbits(SEED_BITS) if settings.seed is None else settings.seed
@@ -186,14 +184,14 @@ class Handlers:
     def _rule(self, settings: Settings) -> str:
         return settings.rule or fixed(self.smoothed.scheme).rule
 
-    def _certified(self, found: Certifications, settings: CertifySettings, seed: int | None) -> Certified:
-        certificate, exactly = found[0], found.procedure if isinstance(found.procedure, Exact) else None
+    def _certified(self, found: Certifications, settings: CertifySettings, seed: int | None) -> CertifyResponse:
+        certificate, exact = found[0], found.procedure if isinstance(found.procedure, Exact) else None
         self.metrics.count_answer("certify", certificate.label is None)
-        against, alpha = self.units, settings.alpha if exactly is None else None
-        if exactly is not None and exactly.perturbs(fixed(self.smoothed.scheme)) == PATCHES:
+        against, alpha = self.units, settings.alpha if exact is None else None
+        if exact is not None and exact.perturbs(fixed(self.smoothed.scheme)) == PATCHES:
             against = PATCHES
         p_lower, p_upper = (None if math.isnan(p) else p for p in (float(found.p_lower[0]), float(found.p_upper[0])))
-        return Certified(
+        return CertifyResponse(
             **self._common_fields(certificate.label, settings, seed),
             radius=certificate.radius,
             against=against,
@@ -204,9 +202,9 @@ class Handlers:
             invalid=int(found.invalid[0]),
             p_lower=p_lower,
             p_upper=p_upper,
-            bound=settings.bound if exactly is None else None,
-            sampling=settings.sampling if exactly is None else "exact",
-            guarantee=guarantee(certificate.radius, against, alpha, self.proviso),
+            bound=settings.bound if exact is None else None,
+            sampling=settings.sampling if exact is None else "exact",
+            guarantee=guarantee(certificate.radius, against, alpha, self.condition),
         )
 
     def _common_fields(self, label: int | None, settings: Settings, seed: int | None) -> dict[str, Any]:
@@ -220,18 +218,18 @@ class Handlers:
         }
 
     def _check_settings(self, settings: Settings) -> None:
-        """Refuses what is of the other kind of model, or of the other kind of sampling."""
+        """Refuses settings of the other kind of masks or of the other kind of sampling."""
         given = settings.model_fields_set
-        if self.masks is None and (wrong := given & OF_FIXED_MASKS):
+        if self.masks is None and (wrong := given & FIXED_MASKS_ONLY):
             raise InputError(f"{min(wrong)} is for a fixed set of masks; this model draws them at random: leave it out")
-        if self.masks is not None and (wrong := given & CHANCE):
+        if self.masks is not None and (wrong := given & RANDOM_MASKS_ONLY):
             raise InputError(
                 f"{min(wrong)} is for masks drawn at random; the {self.masks} masks of this model are fixed, and all "
                 f"of them vote: leave it out"
             )
         if isinstance(settings, CertifySettings):
             sequential = settings.sampling == "sequential"
-            wrong = given & (frozenset({"n"}) if sequential else OF_SEQUENTIAL)
+            wrong = given & (frozenset({"n"}) if sequential else SEQUENTIAL_ONLY)
             if wrong:
                 other = "fixed" if sequential else "sequential"
                 raise InputError(f"{min(wrong)} is for sampling={other}, got sampling={settings.sampling}")
@@ -241,23 +239,23 @@ class Handlers:
             raise InputError(self.limits.too_many_samples(name, asked))
 
 
-def guarantee(radius: int | None, against: str, alpha: float | None, proviso: str = "") -> str:
-    """What a certificate says, in words, and on what condition."""
+def guarantee(radius: int | None, against: str, alpha: float | None, condition: str = "") -> str:
+    """A certificate in words."""
     if radius is None:
-        return "Nothing is certified, not even the answer for this input itself."
+        return "Nothing is certified, not even the answer for the unperturbed input."
     if against == PATCHES:
-        change = f"No altered square patch of up to {radius} x {radius} pixels alters the answer"
+        change = f"No perturbed square patch of up to {radius} x {radius} pixels changes the answer"
     else:
-        change = f"No change of up to {radius} {against} alters the answer"
-    change += proviso
+        change = f"No perturbation of up to {radius} {against} changes the answer"
+    change += condition
     if alpha is None:
-        return f"{change}. This holds always, if the model gives a copy the same scores in any batch."
-    sure = 1 - Decimal(str(alpha))  # all its digits: a rounded one might promise more
-    return f"{change}, with probability at least {sure} over the masks that were drawn."
+        return f"{change}. This is deterministic, provided the model gives a copy the same scores in any batch."
+    sure = 1 - Decimal(str(alpha))  # in full: rounding might overstate it
+    return f"{change}, with probability at least {sure} over the random masks."
 
 
 async def _wait_for_either(done: asyncio.Future[Any], changed: asyncio.Event) -> None:
-    """Waits until the work is done or there is something new."""
+    """Waits until the job is done or has progress to report."""
     waiting = asyncio.ensure_future(changed.wait())
     try:
         await asyncio.wait({done, waiting}, return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""Counts and timings of the service, for Prometheus."""
+"""Prometheus metrics of the service."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Metrics:
 
 
 class _WithoutCreated(Collector):
-    """Leaves out the `_created` series. The library's own switch for that acts on the whole process."""
+    """Omits the `_created` series; the library's own switch acts on the whole process."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry

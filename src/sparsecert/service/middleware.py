@@ -1,7 +1,7 @@
-"""What every request passes first: metrics, response headers, the bearer token, and the limits.
+"""Middleware: metrics, response headers, the bearer token, and the limits.
 
-Starlette's own middleware asks for the token and turns exceptions into answers. The three classes here are plain ASGI:
-Starlette has no deadlines and no limit on requests at once, and its limit on bodies (since 1.6) answers in plain text.
+Starlette's own middleware checks the token and turns exceptions into responses. The three classes here are plain ASGI:
+Starlette has no deadlines and no limit on concurrent requests, and its body limit (since 1.6) responds in plain text.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-NEEDS_TOKEN = "this service asks for a token: send the header 'Authorization: Bearer TOKEN'"
-COMPRESSED = "send the body as it is, without Content-Encoding: this service unpacks nothing"
+NEEDS_TOKEN = "this service requires a token: send the header 'Authorization: Bearer TOKEN'"
+COMPRESSED = "send the body uncompressed, without Content-Encoding"
 CLOSE = {"connection": "close"}  # the rest of the body is not read
 RETRY_AFTER = {"retry-after": "1"}  # seconds
-NOTHING_SENT = 499  # the status that is counted where the client left before any answer
+NOTHING_SENT = 499  # the status counted when the client leaves before the response
 
 
 def add_middleware(
     app: FastAPI, limits: Limits, metrics: Metrics, token: str | None, open_paths: Collection[str]
 ) -> None:
-    """Adds all middleware, innermost first, to an application that has its routes and its exception handlers.
+    """Adds all middleware, innermost first, to an application with its routes and exception handlers.
 
-    `open_paths` need no token. An application has middleware for exceptions already, but its ServerErrorMiddleware is
-    outside all of this, where a 500 would not be counted, and its ExceptionMiddleware inside, past `LimitRequests`.
+    `open_paths` need no token. An application already has exception middleware, but its ServerErrorMiddleware is
+    outside all of this, where a 500 would not be counted, and its ExceptionMiddleware is inside `LimitRequests`.
     """
     handlers = app.exception_handlers
     app.add_middleware(LimitRequests, limits=limits)
@@ -64,13 +64,13 @@ def _unauthorized(_: HTTPConnection, error: AuthenticationError) -> JSONResponse
 
 
 class BearerToken(AuthenticationBackend):
-    """Asks for a token everywhere but on `open_paths`, also where there is nothing."""
+    """Requires the token on every path but `open_paths`, unknown paths included."""
 
     def __init__(self, token: str, open_paths: Collection[str]) -> None:
         self._token, self._open_paths = token.encode(), frozenset(open_paths)
 
     async def authenticate(self, conn: HTTPConnection) -> None:
-        """Raises AuthenticationError without the right token; there are no users to tell apart."""
+        """Raises AuthenticationError without the right token; there are no users."""
         if conn.scope["path"] in self._open_paths:
             return
         scheme, given = get_authorization_scheme_param(conn.headers.get("authorization"))
@@ -79,13 +79,12 @@ class BearerToken(AuthenticationBackend):
 
 
 class CountRequests:
-    """Counts and times every request. A path that is not one of `paths` is counted as "other"."""
+    """Counts and times every request; paths outside `paths` count as "other"."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, paths: Collection[str]) -> None:
         self._app, self._metrics, self._paths = app, metrics, frozenset(paths)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -108,16 +107,15 @@ class CountRequests:
 
 
 class PrepareResponses:
-    """Adds the security headers, answers HEAD as GET without a body, and gives up clients who do not read.
+    """Adds the security headers, answers HEAD as GET without a body, and disconnects clients that stop reading.
 
-    A client who takes nothing for `seconds` is disconnected, so that nobody holds a place forever.
+    A client that reads nothing for `seconds` is disconnected, so that none holds a slot forever.
     """
 
     def __init__(self, app: ASGIApp, seconds: float) -> None:
         self._app, self._seconds = app, seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -139,27 +137,25 @@ class PrepareResponses:
 
 
 class LimitRequests:
-    """Refuses compressed, large and slow bodies, and more than `limits.concurrency` requests at once.
+    """Refuses compressed, large and slow bodies, and more than `limits.concurrency` concurrent requests.
 
-    GET takes no place and has no body. Any other request holds a place until its answer is sent, and its body is read
-    here, before anything looks at it.
+    GET takes no slot and has no body. Any other request holds a slot until its response is sent; its body is read here.
     """
 
     def __init__(self, app: ASGIApp, limits: Limits) -> None:
         self._app, self._limits = app, limits
-        self._places = asyncio.Semaphore(limits.concurrency)
+        self._slots = asyncio.Semaphore(limits.concurrency)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
         if scope["type"] != "http" or scope["method"] == "GET":
             await self._app(scope, receive, send)
             return
         request = Request(scope, receive)
         if any(encoding.lower() != "identity" for encoding in request.headers.getlist("content-encoding")):
             raise HTTPException(415, COMPRESSED, CLOSE)
-        if self._places.locked():
+        if self._slots.locked():
             raise HTTPException(429, self._limits.too_many_requests(), RETRY_AFTER)
-        async with self._places:
+        async with self._slots:
             try:
                 unread = [await asyncio.wait_for(self._body(request), self._limits.seconds)]
             except asyncio.TimeoutError as error:
@@ -171,13 +167,13 @@ class LimitRequests:
             await self._app(scope, receive_body_first, send)
 
     async def _body(self, request: Request) -> bytes:
-        """The body, refused as soon as it is known to be too large."""
+        """The body; refused as soon as it exceeds the limit."""
         too_large = HTTPException(413, self._limits.too_large(), CLOSE)
         declared = request.headers.get("content-length", "0")
         if not declared.isdecimal() or int(declared[:20]) > self._limits.body:
             raise too_large
         body = bytearray()
-        with suppress(ClientDisconnect):  # what came is looked at, and the answer goes nowhere
+        with suppress(ClientDisconnect):  # handle what arrived; the response goes nowhere
             async with aclosing(request.stream()) as parts:
                 async for part in parts:
                     body += part

@@ -1,4 +1,4 @@
-"""Rows of a table from outside."""
+"""Parses rows of a table."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from sparsecert.errors import InputError
-from sparsecert.service.inputs import as_float, named
+from sparsecert.service.inputs import as_float, short_repr
 
 if TYPE_CHECKING:
     from sparsecert.tabular.tables import Columns
 
 
 @dataclass(frozen=True, eq=False)
-class RowReading:
-    """Rows of the columns that a model was trained on: numbers, text where training had text, null where missing.
+class RowParser:
+    """Parses rows of the columns a model was trained on: numbers, text for categories, null for missing values.
 
-    A row becomes Float64[1, columns]; a value that is missing, or a category that training did not have, is NaN.
+    A row becomes Float64[1, columns]; missing values and unknown categories become NaN.
     """
 
     columns: Columns
@@ -34,42 +34,41 @@ class RowReading:
         return list(self.columns.names)
 
     def from_values(self, values: Any) -> torch.Tensor:
-        """A list of the values, in the order of the columns."""
+        """From a list of values in column order."""
         names = self.columns.names
         if not isinstance(values, list) or len(values) != len(names):
-            found = len(values) if isinstance(values, list) else named(values)
-            raise InputError(f"values must be a list of {len(names)} values, one for each column of a row, got {found}")
+            found = len(values) if isinstance(values, list) else short_repr(values)
+            raise InputError(f"values must be a list of {len(names)} values, one per column, got {found}")
         numbers = [self._number(name, value) for name, value in zip(names, values, strict=True)]
         return torch.tensor([numbers], dtype=torch.float64)
 
     def from_row(self, row: dict[str, Any]) -> torch.Tensor:
-        """The values by the names of their columns, each of which has to be there."""
+        """From values keyed by column name; every column must be present."""
         names = self.columns.names
         if lacking := [name for name in names if name not in row]:
-            raise InputError(f"the row lacks the column {lacking[0]}; write null for a value that is missing")
+            raise InputError(f"the row lacks the column {lacking[0]}; use null for a missing value")
         if strange := [name for name in row if name not in names]:
-            raise InputError(f"the model has no column {named(strange[0])}; it has {', '.join(names)}")
+            raise InputError(f"the model has no column {short_repr(strange[0])}; it has {', '.join(names)}")
         return self.from_values([row[name] for name in names])
 
     def from_file(self, data: bytes) -> torch.Tensor:
-        """Refuses a picture."""
-        raise InputError("this model takes rows of a table, not pictures; send them as values or as row")
+        raise InputError("this model takes rows of a table, not images; send values or row")
 
     from_base64 = from_file
 
     def _number(self, name: str, value: Any) -> float:
-        """What the trees see of a value; NaN where it is missing."""
+        """A value as the trees see it; NaN if missing."""
         if value is None:
             return math.nan
         categories = self.columns.categories.get(name)
         if categories is not None:
             if isinstance(value, bool) or not isinstance(value, str | int | float):
-                raise InputError(f"the column {name} must be text or null, got {named(value)}")
+                raise InputError(f"the column {name} must be text or null, got {short_repr(value)}")
             text = str(value).strip()
             return float(categories.index(text)) if text in categories else math.nan
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise InputError(f"the column {name} must be a number or null, got {named(value)}")
+            raise InputError(f"the column {name} must be a number or null, got {short_repr(value)}")
         number = as_float(value)
         if not math.isfinite(number):
-            raise InputError(f"the column {name} must be a finite number that 64 bits can hold, or null")
+            raise InputError(f"the column {name} must be a finite number that fits in 64 bits, or null")
         return number

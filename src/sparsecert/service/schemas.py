@@ -1,4 +1,4 @@
-"""What is asked and answered, as the OpenAPI document shows it."""
+"""Request and response schemas, as in the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -15,187 +15,187 @@ else:
     RuleName, BoundName = Literal[tuple(RULES)], Literal[tuple(METHODS)]
 
 SEED = (
-    "Decides the masks, with `example`. Left out, the service draws a fresh one and returns it. A certificate holds "
-    "with probability 1 - alpha over masks that the input was not made for: do not take inputs from someone who knew "
-    "the seed."
+    "Determines the masks, with `example`. By default the service draws a fresh seed and returns it. A certificate "
+    "holds with probability 1 - alpha over masks chosen independently of the input: do not certify inputs from someone "
+    "who knew the seed."
 )
 
 
 class Settings(BaseModel):
-    """What `predict` and `certify` have in common."""
+    """Settings of both `predict` and `certify`."""
 
     model_config = ConfigDict(extra="forbid")
 
-    alpha: float = Field(0.05, ge=1e-9, lt=1, description="Probability with which an answer may be wrong.")
+    alpha: float = Field(0.05, ge=1e-9, lt=1, description="Maximum probability of a wrong answer.")
     seed: int | None = Field(None, ge=0, lt=1 << 64, description=SEED)
-    example: int = Field(0, ge=0, lt=1 << 32, description="A number that, with the seed, decides the masks.")
+    example: int = Field(0, ge=0, lt=1 << 32, description="Determines the masks, with the seed.")
     rule: RuleName | None = Field(
-        None, description="Fixed masks only: how their votes elect a class (a table: by plurality, else a run-off)."
+        None, description="Fixed masks only: how votes elect a class (default: plurality for a table, else run-off)."
     )
 
 
 class PredictSettings(Settings):
-    """How an input is to be classified."""
+    """How to classify an input."""
 
     n: int = Field(10_000, ge=1, description="Ablated copies that vote.")
 
 
 class CertifySettings(Settings):
-    """How an input is to be certified."""
+    """How to certify an input."""
 
-    n0: int = Field(1_000, ge=1, description="Ablated copies that choose the class; sequential: at most so many.")
+    n0: int = Field(1_000, ge=1, description="Ablated copies that select the class; sequential: at most this many.")
     n: int = Field(10_000, ge=1, description="Fixed sampling: ablated copies that bound its probability.")
     bound: BoundName = Field("two-sided", description="Corollary 2 or Corollary 1.")
     sampling: Literal["fixed", "sequential"] = Field(
         "fixed", description="Fixed: n0 + n copies. Sequential: as many as the radius needs, with the same guarantee."
     )
-    max_samples: int = Field(17_000, ge=2, description="Sequential: the most copies, n0 included.")
+    max_samples: int = Field(17_000, ge=2, description="Sequential: maximum copies, including n0.")
     tolerance: float = Field(
-        0.01, ge=0, le=1_000, description="Sequential: stop when 1,000 more copies promise less radius than this."
+        0.01, ge=0, le=1_000, description="Sequential: stop when 1,000 more copies would add less radius than this."
     )
     against: Literal["pixels", "patches"] | None = Field(
-        None, description="Fixed masks only: the radius counts altered pixels, or is the side of an altered patch."
+        None, description="Fixed masks only: the radius counts perturbed pixels, or is the side of a perturbed patch."
     )
-    stream: bool = Field(False, description="Answer with lines of JSON while the votes come in, the certificate last.")
-    copies: int = Field(0, ge=0, le=16, description="Streamed: show so many of the copies of each step.")
+    stream: bool = Field(False, description="Stream JSON lines while the votes come in; the certificate comes last.")
+    copies: int = Field(0, ge=0, le=16, description="Streaming: copies to show in each line.")
 
 
-class GivenInput(BaseModel):
+class InputFields(BaseModel):
     """One input, in one of three forms."""
 
     values: list[Any] | None = Field(
         None,
-        description="Nested lists of the model's shape: channels x height x width numbers from 0 to 1 for an image, "
-        "a list for a row, with text where the table has text and null where a value is missing.",
+        description="Nested lists of the model's shape: channels x height x width numbers in [0, 1] for an image, "
+        "a flat list for a row, with text for categories and null for missing values.",
     )
-    row: dict[str, Any] | None = Field(None, description="A row of a table, by the names of its columns.")
-    image: str | None = Field(None, description="The bytes of a PNG or JPEG file of the model's size, in base64.")
+    row: dict[str, Any] | None = Field(None, description="A row of a table, keyed by column name.")
+    image: str | None = Field(None, description="A PNG or JPEG file of the model's size, in base64.")
 
 
-class PredictRequest(GivenInput, PredictSettings):
+class PredictRequest(InputFields, PredictSettings):
     """An input to classify."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class CertifyRequest(GivenInput, CertifySettings):
+class CertifyRequest(InputFields, CertifySettings):
     """An input to certify."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class VoteResponse(BaseModel):
-    """What every answer says."""
+    """Fields of every answer."""
 
-    label: int | None = Field(description="The class; null where the service abstains.")
-    name: str | None = Field(description="The name of that class.")
+    label: int | None = Field(description="The class; null: abstained.")
+    name: str | None = Field(description="The name of the class.")
     abstained: bool
-    alpha: float | None = Field(description="Probability with which the answer may be wrong; null for fixed masks.")
-    seed: int | None = Field(description="Repeats this answer, with `example`; null for fixed masks.")
+    alpha: float | None = Field(description="Maximum probability of a wrong answer; null for fixed masks.")
+    seed: int | None = Field(description="Reproduces this answer, with `example`; null for fixed masks.")
     example: int
     samples: int = Field(description="Ablated copies classified.")
-    invalid: int = Field(description="Of these, how many gave scores that are not finite and voted for nobody.")
+    invalid: int = Field(description="Copies with non-finite scores, which vote for no class.")
 
 
-class Predicted(VoteResponse):
+class PredictResponse(VoteResponse):
     """A class, or an abstention."""
 
-    votes: list[int] = Field(description="For each class.")
+    votes: list[int] = Field(description="Votes for each class.")
 
 
-class Certified(VoteResponse):
-    """A certificate: no change of `radius` pixels (or patch of that side) alters the label."""
+class CertifyResponse(VoteResponse):
+    """A certificate: no perturbation of up to `radius` pixels (or a patch of that side) changes the label."""
 
-    radius: int | None = Field(description="Null: nothing is certified. 0: the label is, no change is.")
+    radius: int | None = Field(description="Null: nothing is certified. 0: only the label is.")
     against: str = Field(description="What the radius counts: pixels, features, or the side of patches.")
-    selected: int = Field(description="The class that was to be certified.")
-    selection: list[int] | None = Field(description="Votes that chose the class.")
-    votes: list[int] = Field(description="Votes that the certificate is drawn from; fixed masks: of the first round.")
-    p_lower: float | None = Field(description="The class has at least this probability; null if sequential or exact.")
-    p_upper: float | None = Field(description="Every other class has at most this probability.")
+    selected: int = Field(description="The class selected for certification.")
+    selection: list[int] | None = Field(description="Votes that selected the class.")
+    votes: list[int] = Field(description="Votes behind the certificate; fixed masks: first-choice votes.")
+    p_lower: float | None = Field(description="Lower bound on the class's probability; null if sequential or exact.")
+    p_upper: float | None = Field(description="Upper bound on the probability of every other class.")
     bound: str | None
     sampling: Literal["fixed", "sequential", "exact"]
-    guarantee: str = Field(description="The statement, in words.")
+    guarantee: str = Field(description="The certificate in words.")
 
 
-class Copy(BaseModel):
-    """One ablated copy, and the class that the model gives it."""
+class AblatedCopy(BaseModel):
+    """One ablated copy and its predicted class."""
 
-    draw: int = Field(description="Of the votes that bound the probability, 0 first; negative ones choose the class.")
-    label: int | None = Field(description="Null where the scores were not finite.")
-    retained: list[int] = Field(description="The units that are shown, in row-major order; the others are NULL.")
+    draw: int = Field(description="Index of the draw; negative for copies that select the class.")
+    label: int | None = Field(description="Null: non-finite scores.")
+    retained: list[int] = Field(description="Retained units, in row-major order; the others are NULL.")
 
 
 class ProgressLine(BaseModel):
-    """A line of a stream before the last one."""
+    """A line of a stream before the last."""
 
     event: Literal["progress"] = "progress"
     samples: int
-    most: int = Field(description="Copies that it will take at most.")
+    most: int = Field(description="Maximum number of copies.")
     selection: list[int]
     votes: list[int]
     radius: int | None = Field(
-        description="Sequential sampling: certified already, at this moment, whatever comes after; null: nothing yet."
+        description="Sequential sampling: the radius certified so far, valid whatever follows; null: none yet."
     )
-    label: int | None = Field(description="The class of that radius.")
+    label: int | None = Field(description="The class certified so far.")
     bounds: list[tuple[float, float]] | None = Field(
-        description="For each class its probability, bounded for all classes and moments together at level alpha."
+        description="Bounds on the class probabilities: simultaneous, anytime-valid, at level alpha."
     )
-    copies: list[Copy]
+    copies: list[AblatedCopy]
 
 
-class CertificateLine(Certified):
+class CertificateLine(CertifyResponse):
     """The last line of a stream."""
 
     event: Literal["certificate"] = "certificate"
 
 
 class ErrorLine(BaseModel):
-    """The last line of a stream that could not be finished."""
+    """The last line of a stream that failed."""
 
     event: Literal["error"] = "error"
     detail: str
 
 
-class Refusal(BaseModel):
-    """Why a request was refused."""
+class ErrorResponse(BaseModel):
+    """Why a request failed."""
 
     detail: str
 
 
 class Health(BaseModel):
-    """That the service runs."""
+    """The service is up."""
 
     status: Literal["ok"] = "ok"
     version: str
 
 
 class ShippedDigit(BaseModel):
-    """An input that ships with the package, for the page."""
+    """A shipped input, for the page."""
 
     number: int
     name: str = Field(description="Its true class.")
-    values: list[int] = Field(description="Its pixels, from 0 to 255, in row-major order.")
+    values: list[int] = Field(description="Pixels from 0 to 255, in row-major order.")
 
 
-class Card(BaseModel):
-    """What the service has to say about its model."""
+class ModelCard(BaseModel):
+    """Facts about the model."""
 
     name: str
     sha256: str | None
     version: str
     shape: list[int]
-    columns: list[str] | None = Field(description="The names of the entries of a row, where the model is of a table.")
+    columns: list[str] | None = Field(description="Column names, for a model of a table.")
     classes: list[str]
     scheme: dict[str, Any]
     encoding: dict[str, Any]
     architecture: dict[str, Any] | None
     precision: str
     device: str
-    data: str | None = Field(description="What it was trained on.")
+    data: str | None = Field(description="Training data.")
     training: dict[str, Any] | None
-    exact: bool = Field(description="Whether the masks are a fixed set, whose certificates hold always.")
-    masks: int | None = Field(description="How many, where they are.")
-    largest_radius: int = Field(description="That any votes could certify.")
+    exact: bool = Field(description="Whether the masks are a fixed set, so that certificates are deterministic.")
+    masks: int | None = Field(description="Number of fixed masks.")
+    largest_radius: int = Field(description="The largest radius that votes can certify.")
     guarantee: str
     limits: dict[str, int]

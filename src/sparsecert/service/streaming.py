@@ -1,9 +1,9 @@
-"""What a stream shows while the votes come in. Every radius in it is a certificate.
+"""Progress of a certificate while the votes come in. Every radius it reports is certified.
 
-With sequential sampling the certificate holds at whatever moment the votes are looked at, over all moments together
-(`certificates.anytime`), so the largest radius so far may be shown, and is what the last line certifies. With a fixed
-number of samples there is no certificate before the last vote: its lines have no radius. The bounds on each class's
-probability hold at every moment in either case (`service.confidence`).
+With sequential sampling the certificate is anytime-valid (`certificates.anytime`): the largest radius so far may be
+shown at any moment, and is what the last line certifies. With a fixed number of samples nothing is certified before the
+last vote, so the lines have no radius. Either way the bounds on each class's probability are anytime-valid
+(`service.confidence`).
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparsecert.certificates.anytime import certify_anytime
-from sparsecert.counts import Tally
+from sparsecert.counts import Int64, Tally
 from sparsecert.procedures import Procedure, Sequential
 from sparsecert.schemes import ESTIMATION, MAX_DRAWS, SELECTION, FixedMasks, Scheme
-from sparsecert.service.batching import Shown, Whole
-from sparsecert.service.confidence import bounds_at_every_moment
-from sparsecert.service.schemas import CertifySettings, Copy, ProgressLine
+from sparsecert.service.batching import PassResult
+from sparsecert.service.confidence import anytime_bounds
+from sparsecert.service.schemas import AblatedCopy, CertifySettings, ProgressLine
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The votes at one moment, and what they have certified by then."""
+    """The votes so far, and the radius certified so far."""
 
     selection: Tally
     votes: Tally
     radius: int | None
-    shown: Shown
+    result: PassResult
 
 
 class ProgressStream:
-    """Follows a job in the device's thread, and hands its latest snapshot to an event loop.
+    """Follows a job in the device thread and hands its latest snapshot to an event loop.
 
-    Only the latest one is kept: a slow reader misses some, and nothing piles up.
+    Only the latest snapshot is kept: a slow reader misses some, and nothing piles up.
     """
 
     def __init__(
@@ -49,28 +49,28 @@ class ProgressStream:
         self._scheme, self._settings = scheme, settings
         self._sequential = procedure if isinstance(procedure, Sequential) else None
         self._most = procedure.most_votes(scheme)
-        self._selection: Whole = np.zeros(classes + 1, dtype=np.int64)
-        self._votes: Whole = np.zeros(classes + 1, dtype=np.int64)
+        self._selection: Int64 = np.zeros(classes + 1, dtype=np.int64)
+        self._votes: Int64 = np.zeros(classes + 1, dtype=np.int64)
         self._radius: int | None = None
         self._loop, self.changed = loop, asyncio.Event()
         self._latest: Snapshot | None = None
 
-    def on_pass(self, shown: Shown) -> None:
-        """Takes in a forward pass; called in the device's thread."""
-        looked = shown.ballot.draws.start // MAX_DRAWS * MAX_DRAWS
-        if looked == SELECTION:
-            self._selection += shown.fresh
+    def on_pass(self, result: PassResult) -> None:
+        """Adds the votes of a forward pass; called in the device thread."""
+        purpose = result.task.draws.start // MAX_DRAWS * MAX_DRAWS
+        if purpose == SELECTION:
+            self._selection += result.counts
         else:
-            self._votes += shown.fresh
+            self._votes += result.counts
         selection, votes = _tally(self._selection), _tally(self._votes)
-        if self._sequential is not None and looked == ESTIMATION and not shown.ballot.left:
+        if self._sequential is not None and purpose == ESTIMATION and not result.task.remaining:
             self._certify(selection, votes, self._sequential)
-        self._loop.call_soon_threadsafe(self._publish, Snapshot(selection, votes, self._radius, shown))
+        self._loop.call_soon_threadsafe(self._publish, Snapshot(selection, votes, self._radius, result))
 
-    def _certify(self, selection: Tally, votes: Tally, sampling: Sequential) -> None:
-        """Looks when `Smoothed.certify` looks, so that the last radius is the one that it returns."""
+    def _certify(self, selection: Tally, votes: Tally, procedure: Sequential) -> None:
+        """At the same stages as `Smoothed.certify`, so that the last radius is the one it returns."""
         settings = self._settings
-        found = certify_anytime(selection, votes, self._scheme, settings.alpha, settings.bound, sampling.most).radius
+        found = certify_anytime(selection, votes, self._scheme, settings.alpha, settings.bound, procedure.most).radius
         if found is not None:
             self._radius = found if self._radius is None else max(found, self._radius)
 
@@ -79,7 +79,7 @@ class ProgressStream:
         self.changed.set()
 
     def line(self) -> ProgressLine | None:
-        """The latest snapshot, once; None where there is no new one."""
+        """The latest snapshot; None if it was returned before."""
         snapshot, self._latest = self._latest, None
         self.changed.clear()
         if snapshot is None:
@@ -93,18 +93,18 @@ class ProgressStream:
             votes=list(snapshot.votes.votes),
             radius=snapshot.radius,
             label=None if snapshot.radius is None else snapshot.selection.leader(),
-            bounds=list(bounds_at_every_moment(snapshot.votes, self._scheme, alpha, most)) if drawn else None,
-            copies=self._copies(snapshot.shown),
+            bounds=list(anytime_bounds(snapshot.votes, self._scheme, alpha, most)) if drawn else None,
+            copies=self._copies(snapshot.result),
         )
 
-    def _copies(self, shown: Shown) -> list[Copy]:
-        """Some of the copies, as many as were asked for."""
-        if self._scheme.values is not None:  # nothing is ablated: there is nothing that is retained
+    def _copies(self, result: PassResult) -> list[AblatedCopy]:
+        """The first copies of a pass, as many as the request wants to see."""
+        if self._scheme.values is not None:  # nothing is ablated, so nothing is retained
             return []
-        start, classes = shown.ballot.draws.start // MAX_DRAWS * MAX_DRAWS, len(self._votes) - 1
-        few = zip(shown.draws, shown.labels, shown.masks.cpu().numpy(), strict=True)
+        start, classes = result.task.draws.start // MAX_DRAWS * MAX_DRAWS, len(self._votes) - 1
+        few = zip(result.draws, result.labels, result.masks.cpu().numpy(), strict=True)
         return [
-            Copy(
+            AblatedCopy(
                 draw=-1 - (draw - start) if start == SELECTION else draw - start,
                 label=None if label == classes else label,
                 retained=np.flatnonzero(mask).tolist(),
@@ -113,5 +113,5 @@ class ProgressStream:
         ]
 
 
-def _tally(votes: Whole) -> Tally:
+def _tally(votes: Int64) -> Tally:
     return Tally(tuple(votes[:-1].tolist()), int(votes[-1]))

@@ -1,4 +1,4 @@
-"""Tables: any scikit-learn classifier with a proof that no change of up to r features alters its answer.
+"""Any scikit-learn classifier with certified robustness: no perturbation of up to r features changes its answer.
 
     from sparsecert.tabular import AblatedClassifier
     g = AblatedClassifier(HistGradientBoostingClassifier(), keep=5).fit(X, y)
@@ -17,8 +17,8 @@ try:
 except ImportError as error:
     raise InputError("scikit-learn is not installed; pip install 'sparsecert[tables]'") from error
 
-from sparsecert.tabular.attack import Altered, greedy_attack
+from sparsecert.tabular.attack import GreedyResult, greedy_attack
 from sparsecert.tabular.classifier import AblatedClassifier
 from sparsecert.tabular.units import PROTECTED, one_hot_groups
 
-__all__ = ["PROTECTED", "AblatedClassifier", "Altered", "greedy_attack", "one_hot_groups"]
+__all__ = ["PROTECTED", "AblatedClassifier", "GreedyResult", "greedy_attack", "one_hot_groups"]

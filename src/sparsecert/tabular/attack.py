@@ -1,4 +1,4 @@
-"""A greedy feature attack: from above, what the certificates bound from below."""
+"""A greedy feature attack: an upper bound where certificates give a lower bound."""
 
 from __future__ import annotations
 
@@ -7,37 +7,33 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from sklearn.utils import check_random_state
 
-from sparsecert.counts import Int64
+from sparsecert.counts import Float64, Int64
 from sparsecert.errors import InputError
 from sparsecert.schemes import PREDICTION
 from sparsecert.tabular.classifier import AblatedClassifier
 from sparsecert.tabular.estimators import EstimatorModel
 from sparsecert.tabular.units import units_of
 
-Float = npt.NDArray[np.float64]
-
-SEARCH_MASKS = 128  # that the search looks at; what it finds is judged by the full vote
+SEARCH_MASKS = 128  # used by the search; the full vote judges what it finds
 
 
 @dataclass(frozen=True, eq=False)
-class Altered:
-    """What the attack did to one row: `path[r]` is the row with r units altered, and `wrong[r]` whether that is enough.
+class GreedyResult:
+    """The attack on one row: `path[r]` is the row with r units perturbed, `wrong[r]` whether it is misclassified.
 
-    `altered` are the units in the order in which they were altered. Once it is fooled the search ends: `fooled_at` is
-    the least number of altered units that it found, None where it found none within its budget.
+    `perturbed` lists the units in order. The search ends at the first misclassified row, or at its budget.
     """
 
-    path: Float
+    path: Float64
     wrong: tuple[bool, ...]
-    altered: tuple[int, ...]
+    perturbed: tuple[int, ...]
 
     @property
     def fooled_at(self) -> int | None:
-        """The number of altered units at which the answer was wrong; 0 where it was so before."""
+        """How many perturbed units fooled the classifier; 0: it was wrong before, None: it was not fooled."""
         return self.wrong.index(True) if True in self.wrong else None
 
 
@@ -51,42 +47,41 @@ def greedy_attack(
     groups: Any = None,
     protected: Any = None,
     random_state: Any = 0,
-) -> Altered:
-    """Alters one unit after the other, each time the one, to the value, that hurts the true class most.
+) -> GreedyResult:
+    """Perturbs one unit after another, each time the unit and value that hurt the true class most.
 
-    The values tried for a unit are those of `donors`, rows of the table (best of other classes), and NaN where the
-    classifier takes it. Hurt is measured by the lead of the true class in the votes of some masks, then by the mean of
-    the estimator's own probability of it; of a plain classifier by that alone. Whether the row is then misclassified is
-    for `classifier.predict` to say. An attack that fails proves nothing.
+    It tries the values of `donors`, rows of the table (best of other classes), and NaN. The loss is the true class's
+    lead in the votes of some masks, with ties broken by the estimator's mean probabilities; for a plain classifier, the
+    lead in probability. `classifier.predict` then judges the row. A failed attack proves nothing.
 
-    For an `AblatedClassifier` the units are its own; for any other classifier `groups` and `protected` say them.
+    An `AblatedClassifier` has its own units; for any other classifier, `groups` and `protected` define them.
     """
     row, donors = np.asarray(row, dtype=np.float64), np.asarray(donors, dtype=np.float64)
     if row.ndim != 1 or donors.ndim != 2 or donors.shape[1] != len(row) or not len(donors):
-        raise InputError(f"row must be one row and donors some, as wide, got {row.shape} and {donors.shape}")
+        raise InputError(f"row must be 1-D and donors 2-D, equally wide, got {row.shape} and {donors.shape}")
     generator = check_random_state(random_state)
     if isinstance(classifier, AblatedClassifier):
         units, lead = classifier.units_, _ablated_lead(classifier, label, generator)
     else:
         units, lead = units_of(len(row), groups, protected, None), _plain_lead(classifier, label)
-    path, altered = [row], list[int]()
+    path, perturbed = [row], list[int]()
     wrong = [_is_wrong(classifier, row, label)]
-    while not wrong[-1] and len(altered) < min(most, int(units.max()) + 1):
-        unit, found = _worst(path[-1], donors, units, altered, lead)
+    while not wrong[-1] and len(perturbed) < min(most, int(units.max()) + 1):
+        unit, found = _worst(path[-1], donors, units, perturbed, lead)
         path.append(found)
-        altered.append(unit)
+        perturbed.append(unit)
         wrong.append(_is_wrong(classifier, found, label))
-    return Altered(np.stack(path), tuple(wrong), tuple(altered))
+    return GreedyResult(np.stack(path), tuple(wrong), tuple(perturbed))
 
 
-Lead = Callable[[Float, Int64, Float], Float]  # rows, each from one row by altering that unit, and that row -> leads
+Lead = Callable[[Float64, Int64, Float64], Float64]  # candidates, the unit perturbed in each, the row before -> leads
 
 
-def _worst(row: Float, donors: Float, units: Int64, altered: list[int], lead: Lead) -> tuple[int, Float]:
-    """The unit that is not altered yet, and the row with the values of it that leave the true class the least lead."""
-    tried: list[Float] = []
+def _worst(row: Float64, donors: Float64, units: Int64, perturbed: list[int], lead: Lead) -> tuple[int, Float64]:
+    """The next unit to perturb and the perturbed row: those that leave the true class the smallest lead."""
+    tried: list[Float64] = []
     which: list[int] = []
-    for unit in sorted(set(range(int(units.max()) + 1)) - set(altered)):
+    for unit in sorted(set(range(int(units.max()) + 1)) - set(perturbed)):
         columns = units == unit
         values = np.unique(np.concatenate((donors[:, columns], np.full((1, columns.sum()), np.nan))), axis=0)
         candidates = np.repeat(row[None], len(values), axis=0)
@@ -99,7 +94,7 @@ def _worst(row: Float, donors: Float, units: Int64, altered: list[int], lead: Le
 
 
 def _ablated_lead(classifier: AblatedClassifier, label: Any, generator: np.random.RandomState) -> Lead:
-    """By the votes of some masks; those that do not retain the perturbed unit say what they said of the row before."""
+    """The lead in the votes of some masks; masks that ablate the perturbed unit vote as before."""
     smoothed, true = classifier._smoothed(), int(np.searchsorted(classifier.classes_, label))
     model, encoding, classes = smoothed.model, smoothed.encoding, len(classifier.classes_)
     assert isinstance(model, EstimatorModel)
@@ -107,7 +102,7 @@ def _ablated_lead(classifier: AblatedClassifier, label: Any, generator: np.rando
     if len(masks) > SEARCH_MASKS:
         masks = masks[generator.choice(len(masks), SEARCH_MASKS, replace=False)]
 
-    def lead(rows: Float, which: Int64, before: Float) -> Float:
+    def lead(rows: Float64, which: Int64, before: Float64) -> Float64:
         each = torch.from_numpy(before[None]).expand(len(masks), -1)
         shares = np.repeat(model.probabilities(encoding(each, masks))[None], len(rows), axis=0)
         row, mask = np.nonzero(masks[:, which].T.numpy())
@@ -123,12 +118,12 @@ def _plain_lead(classifier: Any, label: Any) -> Lead:
     return lambda rows, which, before: _margin(classifier.predict_proba(rows), true)
 
 
-def _margin(shares: Float, true: int) -> Float:
-    """float64[b]: how far the true class is ahead of the best other."""
+def _margin(shares: Float64, true: int) -> Float64:
+    """float64[b]: the lead of the true class over the best other."""
     others = np.delete(shares, true, axis=1)
-    margin: Float = shares[:, true] - others.max(axis=1)
+    margin: Float64 = shares[:, true] - others.max(axis=1)
     return margin
 
 
-def _is_wrong(classifier: Any, row: Float, label: Any) -> bool:
+def _is_wrong(classifier: Any, row: Float64, label: Any) -> bool:
     return bool(classifier.predict(row[None])[0] != label)

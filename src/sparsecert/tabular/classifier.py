@@ -1,4 +1,4 @@
-"""A scikit-learn classifier that votes over ablated rows and certifies its answers."""
+"""A scikit-learn meta-classifier that votes over ablated rows and certifies its answers."""
 
 from __future__ import annotations
 
@@ -19,63 +19,60 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from sparsecert.checks import whole
-from sparsecert.counts import Int64
+from sparsecert.counts import Float64, Int64
 from sparsecert.encodings import Grouped, Indicator, NotANumber
-from sparsecert.errors import InputError
+from sparsecert.errors import InputError, whole
 from sparsecert.procedures import Exact, Fixed, Procedure
 from sparsecert.results import ABSTAINED, Certifications, Predictions, concatenate, named
-from sparsecert.schemes import TRAINING, AllSubsets, Uniform
+from sparsecert.schemes import TRAINING, AllSubsets, FixedMasks, Scheme, Uniform
 from sparsecert.smoothed import Smoothed
 from sparsecert.tabular.estimators import EstimatorModel
 from sparsecert.tabular.units import units_of
 
-Float = npt.NDArray[np.float64]
 NULLS = "auto", "nan", "indicator"
-ROWS = 64  # answered at a time
+ROWS = 64  # per batch
 
 
 class AblatedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
-    """No change of up to r features changes the answer: any classifier, made into one that can say so and prove it.
+    """Any classifier with certified robustness: no perturbation of up to r features changes its answer.
 
-    The base estimator sees rows of which all but `keep` units are NULL, and the class that most masks lead to is the
-    answer. A unit is a column, or the columns that `groups` puts together, such as the one-hot columns of a category.
+    The base estimator sees rows of which all but `keep` units are NULL; the class with the most votes over masks is the
+    answer. A unit is a column, or columns grouped by `groups`, such as the one-hot columns of a category.
 
-    Guarantee. A copy through a mask depends on what the mask retains alone (and on protected columns), so a mask that
-    retains no altered unit votes as before. Hence, as long as the protected columns are as they were, and the base
-    estimator gives a row the same answer whatever batch it comes in:
+    Guarantee. A copy depends only on the mask, the units it retains and the protected columns, so a mask that retains
+    no perturbed unit votes as before. Hence, as long as the protected columns are unchanged and the base estimator
+    gives a row the same answer in any batch:
 
-    * Exact, where C(units, keep) is at most `most_masks`. All masks vote; the answer is the class with most votes, of
-      equal ones the first in `classes_`. Class j takes the place of A only if n_A - n_j falls below 0, or to 0 where j
-      is before A. A mask that retains an altered unit brings it down by 2 at most if it voted for A, by nothing if for
-      j, else by 1. `EnumeratedUnits` adds this up over the masks that each set of altered units meets; if for no set of
-      r units and no j it is enough, r is certified. This holds always. For the votes alone it is also the best: the
-      estimator might vote just so on rows it has not been shown.
-    * Two-sided, otherwise. `n0` masks choose A; `n` other masks bound its probability from below and its strongest
-      rival's from above, together with probability 1 - alpha (`bounds.two_sided`), and Corollary 2 of Levine & Feizi
-      (2020) turns the lead into r, or abstains. An answer that is none of the classes, of an estimator that may reject
-      a row, counts against A. The masks are the same for every row: each certificate holds by itself with probability
-      at least 1 - alpha over them, and those of different rows are not independent. They are a function of
-      `random_state`, or of a `seed` given to `certify`, which an attacker must not have known.
+    * Exact, if C(units, keep) is at most `most_masks`. All masks vote; the answer is the class with the most votes, on
+      a tie the first in `classes_`. Class j replaces A only if n_A - n_j falls below 0, or to 0 if j precedes A. A mask
+      that retains a perturbed unit lowers it by at most 2 if it voted for A, by 0 if for j, else by 1.
+      `EnumeratedUnits` sums this over the masks that each set of perturbed units meets; if no set of r units and no j
+      suffice, r is certified. This is deterministic, and tight given the votes alone: the estimator might vote just so
+      on rows it has not seen.
+    * Two-sided, otherwise. `n0` masks select A; `n` other masks bound its probability from below and its strongest
+      rival's from above, jointly with probability 1 - alpha (`bounds.two_sided`), and Corollary 2 of Levine & Feizi
+      (2020) turns the lead into r, or abstains. An answer outside the classes (an estimator may reject a row) counts
+      against A. All rows share the masks: each certificate holds on its own with probability at least 1 - alpha, but
+      those of different rows are not independent. The masks are a function of `random_state`, or of a `seed` given to
+      `certify`, which an attacker must not have known.
 
-    NULL is NaN where the estimator takes it (HistGradientBoosting, LightGBM, trees), else a fill value beside an
-    indicator; `null` ("auto", "nan", "indicator") can say which. A value that is missing in the table, or that an
-    attacker deletes, looks like NULL too: it is an altered unit like any other, so the guarantee includes it. Columns
-    must be numbers: encode categories before (`OrdinalEncoder` with NaN for the unknown), or in the estimator, which
-    may be a pipeline.
+    NULL is NaN if the estimator accepts it (HistGradientBoosting, LightGBM, trees), else a fill value with an indicator
+    column; set `null` ("auto", "nan", "indicator") to choose. A value that is missing, or that an attacker deletes,
+    looks like NULL too: it is a perturbed unit like any other, so the guarantee covers it. Columns must be numeric:
+    encode categories first (`OrdinalEncoder` with NaN for unknowns), or inside the estimator, which may be a pipeline.
 
     Parameters
     ----------
     estimator : the base classifier; it is cloned.
     keep : units that a mask retains; a float below 1 is a share of them, rounded, at least 1.
-    groups : an entry for each column; columns with equal entries are one unit, PROTECTED (-1) is never ablated.
-    protected : columns that are never ablated: numbers, names, or a boolean for each.
-    copies : ablated copies of each row to fit on, each through a mask of its own.
-    null : how NULL is shown.
-    most_masks : up to so many masks, all of them vote.
-    n0, n, alpha : of the two-sided certificate; `predict` takes n votes.
-    n_jobs : over how many cores votes are spread, as elsewhere in scikit-learn.
-    random_state : decides the masks, and the estimator where its own is None.
+    groups : one entry per column; columns with equal entries are one unit, PROTECTED (-1) is never ablated.
+    protected : columns that are never ablated: numbers, names, or a boolean mask.
+    copies : ablated copies of each row to fit on, each with its own mask.
+    null : how NULL is encoded.
+    most_masks : all masks vote if there are at most this many.
+    n0, n, alpha : for the two-sided certificate; `predict` uses n votes.
+    n_jobs : as elsewhere in scikit-learn.
+    random_state : determines the masks, and the estimator's own random_state if that is None.
     """
 
     def __init__(
@@ -110,8 +107,8 @@ class AblatedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AblatedClassifier:
         """Fits the base estimator on `copies` ablated copies of each row.
 
-        The masks of a row depend on its values and `random_state` alone, not on where in the table it is: a row that is
-        there twice counts as one of twice the weight, and the order of the rows does not matter.
+        A row's masks depend only on its values and `random_state`, not on its position: a duplicate row counts as one
+        of twice the weight, and the order of the rows does not matter.
         """
         rows, y = validate_data(self, X, y, dtype=np.float64, ensure_all_finite="allow-nan")
         check_classification_targets(y)
@@ -127,37 +124,37 @@ class AblatedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.estimator_ = _seeded(clone(self.estimator), generator)
         self.encoding_ = _encoding(self.null, self.units_, self.estimator_, rows, weights)
         copies = whole("copies", self.copies, 1, 1 << 16)
-        masks = self.scheme_.masks(self.seed_, _numbers(rows), range(TRAINING, TRAINING + copies))
+        masks = self.scheme_.masks(self.seed_, _hashes(rows), range(TRAINING, TRAINING + copies))
         each = torch.from_numpy(np.repeat(rows, copies, axis=0))
         seen = self.encoding_(each, masks.flatten(0, 1)).flatten(1).numpy()
-        seen[:, np.isnan(seen).all(axis=0)] = 0.0  # nothing to learn from, and not every estimator takes it
+        seen[:, np.isnan(seen).all(axis=0)] = 0.0  # nothing to learn from, and some estimators refuse it
         given = {} if weights is None else {"sample_weight": np.repeat(weights, copies)}
         self.estimator_.fit(seen, np.repeat(targets, copies), **given)
         return self
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """The class with most votes, for every row; `predict_or_abstain` says where that is not sure."""
+        """The class with the most votes for each row; `predict_or_abstain` abstains where that is uncertain."""
         winners = self.votes(X).argmax(axis=1)
         labels: npt.NDArray[Any] = self.classes_[winners]
         return labels
 
-    def predict_proba(self, X: Any) -> Float:
-        """Float[b, classes]: the share of the votes that each class has; all 0 where none has any."""
+    def predict_proba(self, X: Any) -> Float64:
+        """Float[b, classes]: each class's share of the votes; all 0 if there are none."""
         counts = self.votes(X)
-        shares: Float = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+        shares: Float64 = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
         return shares
 
     def predict_or_abstain(self, X: Any, alpha: float | None = None) -> npt.NDArray[Any]:
-        """object[b]: the answer of the smoothed classifier, None where the votes leave it open.
+        """object[b]: the answer of the smoothed classifier, None where it abstains.
 
-        Where all masks vote, their winner is the answer. Otherwise another class than the answer is returned with
-        probability at most alpha (`bounds.predicted`).
+        If all masks vote, their winner is the answer. Otherwise a class other than the smoothed classifier's is
+        returned with probability at most alpha (`bounds.predicted`).
         """
         found = [answer for part in self._answer("predict", X, alpha, None) for answer in part.answers]
         return named(self.classes_, np.array([ABSTAINED if one is None else one for one in found], dtype=np.int64))
 
     def votes(self, X: Any) -> Int64:
-        """int64[b, classes]: the votes of all masks, or of the n that are drawn for prediction."""
+        """int64[b, classes]: the votes of all masks, or of n random ones."""
         return np.concatenate([part.counts for part in self._answer("predict", X, None, None)])
 
     def certify(self, X: Any, *, alpha: float | None = None, seed: int | None = None) -> Certifications:
@@ -166,11 +163,11 @@ class AblatedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return replace(concatenate(parts), classes=self.classes_)
 
     def _answer(self, verb: str, X: Any, alpha: float | None, seed: int | None) -> list[Any]:
-        """What the smoothed classifier says of ROWS rows at a time, over `n_jobs` cores."""
+        """Answers of the smoothed classifier, in batches of ROWS, on `n_jobs` cores."""
         from sklearn.utils.parallel import Parallel, delayed
 
         check_is_fitted(self)
-        rows: Float = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
+        rows: Float64 = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
         n0, n = whole("n0", self.n0, 1, 1 << 31), whole("n", self.n, 1, 1 << 31)
         procedure: Procedure = Exact("plurality") if self.exact_ else Fixed(n0, n)
         level = None if self.exact_ else float(self._alpha(alpha))
@@ -187,8 +184,8 @@ class AblatedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     @property
     def exact_(self) -> bool:
-        """Whether all masks vote, so that certificates hold always."""
-        return isinstance(self.scheme_, AllSubsets)
+        """Whether all masks vote, so that certificates are deterministic."""
+        return isinstance(self.scheme_, FixedMasks)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -196,8 +193,8 @@ class AblatedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return tags
 
     def _masks(self, purpose: int, count: int, seed: int) -> torch.Tensor:
-        """Bool[masks, units]: all of them, or so many for the purpose."""
-        if isinstance(self.scheme_, AllSubsets):
+        """Bool[masks, units]: all fixed masks, or `count` random ones for the purpose."""
+        if isinstance(self.scheme_, FixedMasks):
             return self.scheme_.all_masks()
         return self.scheme_.masks(seed, [0], range(purpose, purpose + count))[0]
 
@@ -208,8 +205,8 @@ class AblatedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return Fraction(float(level))
 
 
-def _scheme(units: int, keep: Any, most_masks: Any) -> AllSubsets | Uniform:
-    """All masks where they are at most `most_masks`, else masks drawn at random."""
+def _scheme(units: int, keep: Any, most_masks: Any) -> Scheme:
+    """All masks if there are at most `most_masks`, else random masks."""
     if isinstance(keep, Real) and not isinstance(keep, Integral):
         if not 0 < float(keep) < 1:
             raise InputError(f"keep must be a number of units, or a share between 0 and 1, got {keep!r}")
@@ -220,33 +217,33 @@ def _scheme(units: int, keep: Any, most_masks: Any) -> AllSubsets | Uniform:
 
 
 def _seeded(estimator: Any, generator: np.random.RandomState) -> Any:
-    """The estimator with every random_state that is None set, also of a pipeline's steps."""
+    """The estimator with every random_state that is None set, including a pipeline's steps."""
     parameters = estimator.get_params(deep=True)
     names = sorted(name for name in parameters if name.split("__")[-1] == "random_state" and parameters[name] is None)
     return estimator.set_params(**{name: int(generator.randint(np.iinfo(np.int32).max)) for name in names})
 
 
-def _numbers(rows: Float) -> Int64:
-    """int64[b]: a number below 2**32 for each row that depends on its values alone."""
+def _hashes(rows: Float64) -> Int64:
+    """int64[b]: a 32-bit hash of each row's values."""
     return np.array([zlib.crc32(row.tobytes()) for row in np.ascontiguousarray(rows + 0.0)], dtype=np.int64)
 
 
 def _answers(
-    smoothed: Smoothed, verb: str, procedure: Procedure, alpha: float | None, seed: int, rows: Float
+    smoothed: Smoothed, verb: str, procedure: Procedure, alpha: float | None, seed: int, rows: Float64
 ) -> Certifications | Predictions:
-    """The masks are those of example 0 for every row."""
+    """Every row uses the masks of example 0."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*gave scores that are not finite")  # the estimator may reject a row
+        warnings.filterwarnings("ignore", ".*gave scores that are not finite")  # an estimator may reject a row
         result: Certifications | Predictions = getattr(smoothed, verb)(
             torch.from_numpy(rows), procedure, alpha=alpha, seed=seed, examples=[0] * len(rows)
         )
         return result
 
 
-def _encoding(null: str, units: Int64, estimator: Any, rows: Float, weights: Float | None) -> Grouped:
-    """NULL is NaN where the estimator says that it takes it ("auto"), or where that is asked; else an indicator.
+def _encoding(null: str, units: Int64, estimator: Any, rows: Float64, weights: Float64 | None) -> Grouped:
+    """NULL as NaN on request ("nan") or if the estimator accepts it ("auto"), else with an indicator.
 
-    The indicator's fill value is the mean of what is known in training.
+    The indicator's fill value is the training mean of the known values.
     """
     if null not in NULLS:
         raise InputError(f"null must be one of {', '.join(NULLS)}, got {null!r}")

@@ -1,4 +1,4 @@
-"""Classifiers of rows as models that vote: copies in, scores out."""
+"""Classifiers of rows as models: copies in, scores out."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 import torch
 
+from sparsecert.counts import Float64
 from sparsecert.tabular.trees import Trees
 
-FEW = 256  # copies that are not worth a thread
+FEW = 256  # fewer copies are not worth a thread
 
 
 @dataclass(frozen=True, eq=False)
 class EstimatorModel:
-    """A fitted scikit-learn classifier of 0, 1, ..., classes - 1: its answer scores 1, the others 0.
+    """A fitted scikit-learn classifier of 0, 1, ..., classes - 1: its answer scores 1, other classes 0.
 
-    An answer that is none of its classes, of an estimator that may reject a row, has no finite scores: it votes for
-    nobody.
+    An answer outside its classes (an estimator may reject a row) scores NaN, so the copy votes for no class.
     """
 
     estimator: Any
@@ -32,8 +32,8 @@ class EstimatorModel:
         scores[~scores.any(axis=1)] = np.nan
         return torch.from_numpy(scores)
 
-    def probabilities(self, copies: torch.Tensor) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """float64[rows, classes]: the estimator's own."""
+    def probabilities(self, copies: torch.Tensor) -> Float64:
+        """float64[rows, classes]: the estimator's own probabilities."""
         known = np.asarray(self.estimator.predict_proba(copies.flatten(1).numpy()), dtype=np.float64)
         shares = np.zeros((len(known), self.classes))
         shares[:, np.asarray(self.estimator.classes_, dtype=np.int64)] = known
@@ -42,7 +42,7 @@ class EstimatorModel:
 
 @dataclass(frozen=True, eq=False)
 class TreeModel:
-    """Boosted trees, over all cores."""
+    """Boosted trees, on all cores."""
 
     trees: Trees
 

@@ -1,4 +1,4 @@
-"""Tables from files, and how their columns become numbers."""
+"""Reads tables from files and encodes their columns as numbers."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sparsecert.counts import Float64
 from sparsecert.errors import InputError
 
-Float = npt.NDArray[np.float64]
-MISSING = "", "?"  # in a text column, besides what pandas knows; UCI's files write ? for a value that is missing
+MISSING = "", "?"  # in text columns, besides what pandas knows; UCI's files write ?
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of a table in their order; those of text with their categories, numbered 0, 1, ... in this order.
+    """The columns of a table, in order; text columns have categories, numbered 0, 1, ...
 
-    A category that was not there in training becomes NaN, and so does a missing value: both look like NULL. That is
-    sound, as an altered value is an altered unit whatever it becomes.
+    Missing values and categories unknown in training become NaN, which looks like NULL. That is sound: a perturbed
+    value is a perturbed unit whatever it becomes.
     """
 
     names: tuple[str, ...]
@@ -30,13 +30,13 @@ class Columns:
 
     @classmethod
     def of(cls, frame: Any) -> Columns:
-        """The columns of a table to train on."""
+        """The columns of a training table."""
         text = {str(name): _texts(frame[name]) for name in frame.columns if not _is_number(frame[name])}
         known = {name: tuple(sorted({value for value in values if value is not None})) for name, values in text.items()}
         return cls(tuple(map(str, frame.columns)), known)
 
     def config(self) -> dict[str, Any]:
-        """Plain JSON values; `from_config` makes the columns of them again."""
+        """Plain JSON values, for `from_config`."""
         return {
             "columns": list(self.names),
             "categories": {name: list(values) for name, values in self.categories.items()},
@@ -47,32 +47,32 @@ class Columns:
         categories = {name: tuple(values) for name, values in config["categories"].items()}
         return cls(tuple(config["columns"]), categories)
 
-    def encode(self, frame: Any) -> Float:
-        """Float[rows, columns]; other columns of the table are left out."""
+    def encode(self, frame: Any) -> Float64:
+        """Float[rows, columns]; other columns of the table are ignored."""
         lacking = [name for name in self.names if name not in frame.columns]
         if lacking:
-            raise InputError(f"the table lacks the columns {', '.join(lacking):.200}; use one like that of training")
+            raise InputError(f"the table lacks the columns {', '.join(lacking):.200}; the model was trained on them")
         encoded = [self._column(name, frame[name]) for name in self.names]
         return np.stack(encoded, axis=1) if encoded else np.empty((len(frame), 0))
 
-    def _column(self, name: str, column: Any) -> Float:
+    def _column(self, name: str, column: Any) -> Float64:
         if name in self.categories:
             numbers = {value: float(number) for number, value in enumerate(self.categories[name])}
             return np.array([np.nan if v is None else numbers.get(v, np.nan) for v in _texts(column)])
         if not _is_number(column):
-            raise InputError(f"the column {name} was of numbers in training, and is not here")
+            raise InputError(f"the column {name} was numeric in training and is not here")
         values = column.to_numpy(dtype=np.float64, na_value=np.nan)
         return np.where(np.isfinite(values), values, np.nan)
 
 
 def read_frame(path: str | Path, text: Collection[str] = (), **settings: Any) -> Any:
-    """A table as a pandas DataFrame, from a CSV file (also compressed) or from Parquet; columns are named by text.
+    """A pandas DataFrame from a CSV (possibly compressed) or Parquet file; column names become text.
 
-    The columns `text` of a CSV file are taken as they are written: 01 is not 1, whatever stands in the other rows.
+    The columns `text` of a CSV file are read as text: 01 is not 1, whatever the other rows hold.
     """
     pandas, path = import_pandas(), Path(path).expanduser()
     if not path.is_file():
-        raise InputError(f"{path} is not a file; name a table: CSV or Parquet")
+        raise InputError(f"{path} is not a file; give a CSV or Parquet file")
     try:
         if path.suffix in (".parquet", ".pq"):
             frame = pandas.read_parquet(path)
@@ -82,59 +82,59 @@ def read_frame(path: str | Path, text: Collection[str] = (), **settings: Any) ->
     except InputError:
         raise
     except ImportError as error:
-        raise InputError("a Parquet file needs pyarrow; pip install pyarrow, or write the table as CSV") from error
+        raise InputError("Parquet needs pyarrow; pip install pyarrow, or save the table as CSV") from error
     except (OSError, ValueError) as error:  # pandas' and pyarrow's own errors are ValueErrors
-        raise InputError(f"{path} is not a table that can be read: {error}") from error
+        raise InputError(f"{path} cannot be read as a table: {error}") from error
     frame.columns = [str(name).strip() for name in frame.columns]
-    _refuse_equal(path, frame.columns)
+    _refuse_duplicates(path, frame.columns)
     if not len(frame):
-        raise InputError(f"{path} must have rows, and has none below its column names")
+        raise InputError(f"{path} has no rows")
     return frame
 
 
 def _names(path: Path, settings: dict[str, Any]) -> list[str]:
-    """The names of a CSV file's columns as they are written there; none where it has no line of them.
+    """The column names in a CSV file's header line, if it has one.
 
-    Two alike are refused: pandas would rename the second, be it the target again.
+    Duplicates are refused: pandas would rename the second, even if it is the target.
     """
     if "header" in settings:
         return []
     first = import_pandas().read_csv(path, skipinitialspace=True, header=None, nrows=1, dtype=str, **settings)
     names: list[str] = first.iloc[0].dropna().tolist()
-    _refuse_equal(path, [name.strip() for name in names])
+    _refuse_duplicates(path, [name.strip() for name in names])
     return names
 
 
-def _refuse_equal(path: Path, names: Iterable[str]) -> None:
+def _refuse_duplicates(path: Path, names: Iterable[str]) -> None:
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
-        raise InputError(f"{path} has several columns named {', '.join(twice):.200}; give each a name of its own")
+        raise InputError(f"{path} has several columns named {', '.join(twice):.200}; rename them")
 
 
 def split_target(frame: Any, target: str) -> tuple[Any, npt.NDArray[Any]]:
-    """The columns but for the target, and the target as text; rows without a target are refused."""
+    """The features, and the target as text; rows without a target are refused."""
     check_column(target, frame.columns)
     labels = _texts(frame[target])
     if None in labels:
-        raise InputError(f"the column {target} has no value in row {labels.index(None)}; delete such rows")
+        raise InputError(f"the column {target} is empty in row {labels.index(None)}; delete such rows")
     if len(frame.columns) == 1:
-        raise InputError(f"the table has no column besides {target}, the one to predict; it needs features too")
+        raise InputError(f"the table has no column besides the target {target}; it needs features")
     return frame.drop(columns=[target]), np.array(labels, dtype=str)
 
 
 def check_column(name: str, names: Sequence[str]) -> None:
-    """Refuses a name that no column has."""
+    """Refuses an unknown column name."""
     if name not in names:
         alone = len(names) == 1 and any(mark in names[0] for mark in ";\t|")
-        hint = "; separate them by commas" if alone else ""
+        hint = "; is it separated by commas?" if alone else ""
         raise InputError(f"the table has no column {name!r}; its columns are {', '.join(names):.300}{hint}")
 
 
 def held_out(rows: int, share: float, seed: int) -> npt.NDArray[np.bool_]:
-    """bool[rows]: the rows that are kept from training, a share of them drawn by the seed."""
+    """bool[rows]: a random share of the rows, held out of training."""
     if not 0 < share < 1 or not 0 < round(rows * share) < rows:
         raise InputError(
-            f"held-out must be a share between 0 and 1 that leaves rows to train on, got {share} of {rows:,} rows"
+            f"held-out must be a share between 0 and 1 that leaves training rows, got {share} of {rows:,} rows"
         )
     found = np.zeros(rows, dtype=np.bool_)
     found[np.random.default_rng(seed).permutation(rows)[: round(rows * share)]] = True
@@ -142,7 +142,7 @@ def held_out(rows: int, share: float, seed: int) -> npt.NDArray[np.bool_]:
 
 
 def import_pandas() -> Any:
-    """pandas, which reads the files."""
+    """pandas, or an error that says how to install it."""
     try:
         import pandas
     except ImportError as error:
@@ -155,7 +155,7 @@ def _is_number(column: Any) -> bool:
 
 
 def _texts(column: Any) -> list[str | None]:
-    """The values as text without blanks around, None where missing."""
+    """The values as stripped text, None where missing."""
     missing = column.isna().tolist()
     texts = [None if gone else str(value).strip() for value, gone in zip(column.tolist(), missing, strict=True)]
     return [None if text in MISSING else text for text in texts]

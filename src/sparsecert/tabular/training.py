@@ -1,4 +1,4 @@
-"""From a table in a file to a model file, and back: what `sparsecert train TABLE` writes."""
+"""Model files of tables: written by `sparsecert train TABLE`, loaded by `Smoothed.load`."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ def train_table(
     copies: int = 8,
     seed: int = 0,
 ) -> Path:
-    """Fits `HistGradientBoostingClassifier` on ablated rows of a table but for a held-out share, and writes the model.
+    """Fits `HistGradientBoostingClassifier` on ablated rows, without a held-out share, and writes the model file.
 
-    Text columns are numbered (see `Columns`), each one unit; the columns of each of `together` are one unit, and
-    `dropped` ones, such as one that numbers the rows, are ignored.
+    Text columns are encoded as numbers (see `Columns`). Each list of `together` is one unit, any other column a unit of
+    its own; `dropped` columns, such as row ids, are ignored.
     """
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     features, labels = split_target(read_frame(path), target)
     features = features.drop(columns=[_known(name, list(features.columns)) for name in dropped])
     if not len(features.columns):
-        raise InputError("every column but the one to predict is dropped; leave some to train on")
+        raise InputError("every feature is dropped; leave some to train on")
     outside = held_out(len(labels), share, seed)
     columns = Columns.of(features[~outside])
     kept = [columns.names.index(_known(name, columns.names)) for name in protected]
@@ -79,7 +79,7 @@ def rebuild(path: str | Path, tensors: modelfile.Tensors, header: dict[str, Any]
         trees = Trees({name: arrays[name] for name in FIELDS}, arrays["roots"], arrays["baseline"])
         classes, units = [str(name) for name in header["classes"]], np.array(header["units"], dtype=np.int64)
         if arrays["feature_idx"].max(initial=0) >= len(units) or len(trees.classes_) != len(classes):
-            raise ValueError("its trees are of another table")
+            raise ValueError("its trees do not fit its columns")
         facts = {
             "class_names": classes,
             "shape": [len(units)],
@@ -96,16 +96,16 @@ def rebuild(path: str | Path, tensors: modelfile.Tensors, header: dict[str, Any]
             classes=len(classes), precision="fp64", rows=rows, facts=facts,
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{path} has a damaged header ({error}); train the model anew") from error
+        raise InputError(f"{path} has a damaged header ({error}); retrain the model") from error
 
 
 def _groups(names: Sequence[str], together: Sequence[Sequence[str]]) -> list[str]:
-    """A name of its unit for each column."""
+    """The unit of each column, by name."""
     unit = {name: name for name in names}
     for group in together:
         for name in group:
             if unit[_known(name, names)] != name:
-                raise InputError(f"the column {name} is in two groups; put each into one")
+                raise InputError(f"the column {name} is in two groups; put it in one")
             unit[name] = " and ".join(group)
     return [unit[name] for name in names]
 

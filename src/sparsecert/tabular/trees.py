@@ -1,4 +1,4 @@
-"""Boosted trees as plain arrays: what scikit-learn fitted, in a file that needs no trust."""
+"""Boosted trees as plain arrays: fitted by scikit-learn, safe to load from an untrusted file."""
 
 from __future__ import annotations
 
@@ -9,49 +9,47 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparsecert.counts import Int64
+from sparsecert.counts import Float64, Int64
 from sparsecert.errors import InputError
 
-Float = npt.NDArray[np.float64]
-Bool = npt.NDArray[np.bool_]
-
+DAMAGED = "the model's trees are damaged; copy the file again or retrain the model"
 FIELDS = {
     "feature_idx": np.int64, "num_threshold": np.float64, "missing_go_to_left": np.bool_, "left": np.int64,
     "right": np.int64, "is_leaf": np.bool_, "value": np.float64,
 }  # fmt: skip
-AT_ONCE = 4_096  # rows; all trees are gone down together
+AT_ONCE = 4_096  # rows; all trees are traversed together
 
 
 @dataclass(frozen=True, eq=False)
 class Trees:
-    """The trees of a `HistGradientBoostingClassifier` one after the other; a classifier of 0, 1, ..., classes - 1.
+    """The trees of a `HistGradientBoostingClassifier`, concatenated; a classifier of 0, 1, ..., classes - 1.
 
-    nodes: an array for each of FIELDS, of all nodes of all trees; children are numbered within all of them. roots:
-    int64[iterations, scores], the first node of each tree; baseline: Float[scores], before the first tree. There is one
-    score where there are two classes, else one for each. A row's answer depends on that row alone.
+    nodes: an array for each of FIELDS, over all nodes of all trees; children are global indices. roots:
+    int64[iterations, scores], the first node of each tree; baseline: Float[scores], before the first tree. Two classes
+    have one score, more have one each. A row's answer depends on that row alone.
     """
 
     nodes: dict[str, npt.NDArray[Any]]
     roots: Int64
-    baseline: Float
+    baseline: Float64
 
     def __post_init__(self) -> None:
         places, inner = np.arange(len(self.nodes["left"])), ~self.nodes["is_leaf"]
-        for name in ("left", "right"):  # downwards only, so that every way ends
+        for name in ("left", "right"):  # children come after their parents, so that every path ends
             children = self.nodes[name][inner]
             if (children <= places[inner]).any() or (children >= len(places)).any():
-                raise InputError("the trees of the model are damaged; copy the file again or train the model anew")
+                raise InputError(DAMAGED)
         if self.roots.size and not (self.roots.min() >= 0 and self.roots.max() < len(places)):
-            raise InputError("the trees of the model are damaged; copy the file again or train the model anew")
+            raise InputError(DAMAGED)
 
     @classmethod
     def of(cls, estimator: Any) -> Trees:
-        """The trees that scikit-learn fitted; refuses categorical splits and what it does not know."""
+        """The trees of a fitted estimator; refuses categorical splits and unknown estimators."""
         try:
             trees = [[tree.nodes for tree in iteration] for iteration in estimator._predictors]
             every = [tree for iteration in trees for tree in iteration]
             if any(tree["is_categorical"][tree["is_leaf"] == 0].any() for tree in every):
-                raise InputError("trees with categorical splits cannot be written; encode categories as numbers")
+                raise InputError("trees with categorical splits cannot be saved; encode categories as numbers")
             starts = np.cumsum([0, *(len(tree) for tree in every)])
             nodes: dict[str, npt.NDArray[Any]] = {
                 name: np.concatenate([tree[name] for tree in every]).astype(kind) for name, kind in FIELDS.items()
@@ -60,27 +58,26 @@ class Trees:
             nodes["left"], nodes["right"] = nodes["left"] + shift, nodes["right"] + shift
             baseline = np.asarray(estimator._baseline_prediction, dtype=np.float64).reshape(-1)
         except (AttributeError, KeyError, ValueError, IndexError) as error:
-            what = f"{type(estimator).__name__} of this scikit-learn cannot be written as trees"
+            what = f"{type(estimator).__name__} of this scikit-learn cannot be saved as trees"
             raise InputError(f"{what} ({error}); use HistGradientBoostingClassifier") from error
         return cls(nodes, starts[:-1].reshape(len(trees), -1), baseline)
 
     @cached_property
     def classes_(self) -> Int64:
-        """int64[classes]."""
         return np.arange(max(2, len(self.baseline)))
 
-    def scores(self, rows: Float) -> Float:
-        """Float[n, classes]: the larger, the likelier; of two classes the first has 0."""
+    def scores(self, rows: Float64) -> Float64:
+        """Float[n, classes]: logits; of two classes, the first has 0."""
         parts = [self._scores(rows[start : start + AT_ONCE]) for start in range(0, len(rows), AT_ONCE)]
         raw = np.concatenate([np.empty((0, len(self.baseline))), *parts])
         return raw if raw.shape[1] > 1 else np.concatenate((np.zeros_like(raw), raw), axis=1)
 
-    def predict(self, rows: Float) -> Int64:
-        """int64[n]: the class with the largest score, of equal ones the first."""
+    def predict(self, rows: Float64) -> Int64:
+        """int64[n]: the class with the largest score; the first on a tie."""
         labels: Int64 = self.scores(rows).argmax(axis=1).astype(np.int64)
         return labels
 
-    def _scores(self, rows: Float) -> Float:
+    def _scores(self, rows: Float64) -> Float64:
         n, nodes = self.nodes, np.repeat(self.roots.reshape(1, -1), len(rows), axis=0)
         which = np.broadcast_to(np.arange(len(rows))[:, None], nodes.shape)
         going, which = nodes.reshape(-1).copy(), which.reshape(-1)
@@ -93,5 +90,5 @@ class Trees:
             ends[places] = np.where(left, n["left"][at], n["right"][at])
             places = places[~n["is_leaf"][ends[places]]]
         leaves = n["value"][ends].reshape(len(rows), *self.roots.shape)
-        scores: Float = self.baseline + leaves.sum(axis=1)
+        scores: Float64 = self.baseline + leaves.sum(axis=1)
         return scores

@@ -1,4 +1,4 @@
-"""The tables that the study measures, by name, from the folder `tabular` among the data sets."""
+"""UCI tables by name, from the folder `tabular` of the data folder."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from sparsecert.counts import Float64, Int64
 from sparsecert.datasets.location import VARIABLE, data_folder
 from sparsecert.errors import InputError
 from sparsecert.tabular.tables import Columns, import_pandas, read_frame, split_target
@@ -18,16 +18,16 @@ SPAM = "spam"
 
 @dataclass(frozen=True)
 class Source:
-    """The files of a table (joined one after the other), its target, and columns that only number the rows."""
+    """The files of a table (concatenated), its target, and row-id columns to drop."""
 
     files: tuple[str, ...]
     target: str
     dropped: tuple[str, ...] = ()
-    named: bool = True  # whether the first line names the columns
+    header: bool = True  # whether the first line has the column names
 
 
 SOURCES = {
-    "spambase": Source(("spambase.data",), SPAM, named=False),
+    "spambase": Source(("spambase.data",), SPAM, header=False),
     "adult": Source(("adult.data", "adult.test"), "Y"),
     "credit-default": Source(("UCI_Credit_Card.csv",), "Default", ("ID",)),
     "phishing": Source(("phishing.csv",), "class", ("Index",)),
@@ -36,23 +36,23 @@ SOURCES = {
 
 @dataclass(frozen=True, eq=False)
 class UciTable:
-    """rows: Float[n, columns], categories numbered and what is missing NaN; labels: int64[n], of `classes`."""
+    """rows: Float[n, columns], encoded by `columns`; labels: int64[n], indices into `classes`."""
 
     name: str
     columns: Columns
-    rows: npt.NDArray[np.float64]
-    labels: npt.NDArray[np.int64]
+    rows: Float64
+    labels: Int64
     classes: tuple[str, ...]
 
 
 def load_table(name: str, data_dir: str | Path | None = None) -> UciTable:
-    """A table of SOURCES, looked for in `tabular` under `data_dir`, SPARSECERT_DATA or `data`."""
+    """A table of SOURCES, from `tabular` under `data_dir`, SPARSECERT_DATA or `data`."""
     if name not in SOURCES:
         raise InputError(f"table must be one of {', '.join(SOURCES)}, got {name!r}")
     source, folder = SOURCES[name], data_folder(data_dir) / "tabular"
     lacking = [file for file in source.files if not (folder / file).is_file()]
     if lacking:
-        raise InputError(f"{name} needs {', '.join(lacking)} of the UCI repository in {folder}; see {VARIABLE}")
+        raise InputError(f"{name} needs {', '.join(lacking)} from the UCI repository in {folder}; see {VARIABLE}")
     frames = [_frame(folder / file, source) for file in source.files]
     frame = import_pandas().concat(frames, ignore_index=True).drop(columns=list(source.dropped))
     features, target = split_target(frame, source.target)
@@ -62,7 +62,7 @@ def load_table(name: str, data_dir: str | Path | None = None) -> UciTable:
 
 
 def _frame(path: Path, source: Source) -> Any:
-    if source.named:
+    if source.header:
         return read_frame(path)
     frame = read_frame(path, header=None)
     frame.columns = [*map(str, range(len(frame.columns) - 1)), source.target]

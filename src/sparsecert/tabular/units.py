@@ -1,4 +1,4 @@
-"""Which columns of a table form a unit: what a mask retains or ablates together, and what a radius counts."""
+"""The units of a table: columns that a mask retains or ablates together, and that a radius counts as one."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sparsecert.counts import Int64
 from sparsecert.errors import InputError
 
-PROTECTED = -1  # as in `sparsecert.encodings.grouped`, which needs torch
+PROTECTED = -1  # as in `encodings.grouped`, which needs torch
 
 
 def units_of(columns: int, groups: Any, protected: Any, names: Sequence[str] | None) -> Int64:
-    """int64[columns]: the unit of each column, numbered 0, 1, ... in the order of their first columns, or PROTECTED.
+    """int64[columns]: the unit of each column, numbered 0, 1, ... by first column, or PROTECTED.
 
-    `groups` has one entry for each column; columns with the same entry (a whole number or a name) are one unit, and
-    PROTECTED is never ablated. `protected` are further columns that never are: numbers, names, or a boolean for each.
+    `groups` has one entry per column; columns with equal entries (numbers or names) are one unit, and PROTECTED columns
+    are never ablated. `protected` lists more such columns: by number, by name, or as a boolean mask.
     """
     labels: list[Any] = list(range(columns)) if groups is None else _listed("groups", groups)
     if len(labels) != columns:
@@ -28,20 +27,14 @@ def units_of(columns: int, groups: Any, protected: Any, names: Sequence[str] | N
     numbers: dict[Any, int] = {}
     found = [PROTECTED if _is_protected(label) else numbers.setdefault(label, len(numbers)) for label in labels]
     if not numbers:
-        raise InputError("protected must leave at least one column that is not, got all of them")
+        raise InputError("protected must leave at least one column unprotected, got all of them")
     return np.array(found, dtype=np.int64)
 
 
-def shown(units: Int64, masks: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Bool[..., columns]: which columns masks Bool[..., units] let through; protected ones always."""
-    through: npt.NDArray[np.bool_] = masks[..., np.maximum(units, 0)] | (units == PROTECTED)
-    return through
-
-
 def one_hot_groups(encoder: Any, first: int = 0) -> list[int]:
-    """The groups of what a fitted `OneHotEncoder` gives: the columns of one category are one unit.
+    """Groups for the output of a fitted `OneHotEncoder`: all columns of one feature are one unit.
 
-    Numbered from `first`, so that they can follow the groups of other columns.
+    Numbered from `first`, to follow the groups of other columns.
     """
     if not hasattr(encoder, "categories_"):
         raise InputError(f"one_hot_groups takes a fitted OneHotEncoder, got {encoder!r:.80}")
@@ -52,7 +45,7 @@ def one_hot_groups(encoder: Any, first: int = 0) -> list[int]:
         dropped = encoder.drop_idx_ is not None and encoder.drop_idx_[number] is not None
         groups += [first + number] * (len(categories) - rare - dropped)
     if len(groups) != len(names):
-        raise InputError(f"the encoder gives {len(names)} columns, its categories {len(groups)}; write the groups out")
+        raise InputError(f"the encoder gives {len(names)} columns, its categories {len(groups)}; list the groups")
     return groups
 
 
@@ -80,7 +73,7 @@ def _column(one: Any, columns: int, names: Sequence[str] | None) -> int:
     if isinstance(one, str):
         if names is None or one not in names:
             known = "the table has no column names" if names is None else f"the columns are {', '.join(names)}"
-            raise InputError(f"protected names the column {one!r}, but {known:.200}")
+            raise InputError(f"protected has the column {one!r}, but {known:.200}")
         return list(names).index(one)
     try:
         return int(range(columns)[one])

@@ -1,23 +1,23 @@
 "use strict";
-// The page: an image, its proof as the votes come in, and what happens when somebody changes pixels.
-// Every radius shown is a certificate: the service samples sequentially, and says a radius only once it is proved.
+// The page: an image, its certificate as the votes come in, and the prediction for a perturbed image.
+// Every radius shown is certified: the service samples sequentially and reports anytime-valid radii.
 
-const ALPHA = 0.05, MOST_SAMPLES = 6000, ASKED = 1000, COPIES_SHOWN = 18, COPIES_WAITING = 36;
+const ALPHA = 0.05, MAX_SAMPLES = 6000, PREDICT_SAMPLES = 1000, COPIES_SHOWN = 18, COPIES_WAITING = 36;
 const CALM = matchMedia("(prefers-reduced-motion: reduce)").matches;
 const at = (id) => document.getElementById(id);
 const board = at("board"), cursor = { row: 0, column: 0, shown: false };
 
 let card = null;            // the model's card
 let height = 0, width = 0;
-let image = null;           // Float32Array: the pixels as they are now
-let certified = null;       // {pixels, label, name, radius}: what was certified, once it was
-let running = null;         // AbortController of the certificate under way
-let asking = null;          // AbortController of the question that is asked of the changed image
-let askSoon = 0, waiting = [], shower = 0, painted = null;
+let image = null;           // Float32Array: the current pixels
+let certified = null;       // {pixels, label, name, radius} of the certified image
+let running = null;         // AbortController of the running certification
+let predicting = null;          // AbortController of the running prediction
+let predictTimer = 0, waiting = [], shower = 0, painted = null;
 
-// Talking to the service.
+// Requests.
 
-async function fetched(path, body, signal) {
+async function request(path, body, signal) {
   const headers = body ? { "Content-Type": "application/json" } : {};
   const token = sessionStorage.getItem("token");
   if (token) headers.Authorization = `Bearer ${token}`;
@@ -28,12 +28,12 @@ async function fetched(path, body, signal) {
   if (answer.status === 401) at("token-form").hidden = false;
   if (answer.status === 429) {
     await new Promise((later) => setTimeout(later, 1000 * Number(answer.headers.get("Retry-After") || 1)));
-    if (!signal || !signal.aborted) return fetched(path, body, signal);
+    if (!signal || !signal.aborted) return request(path, body, signal);
   }
   throw new Error(detail);
 }
 
-function trouble(error) {
+function showError(error) {
   if (error && error.name === "AbortError") return;
   at("trouble").textContent = error ? error.message : "";
   at("trouble").hidden = !error;
@@ -95,7 +95,7 @@ function paint(row, column, how) {
     image[unit] = { opposite: was < 0.5 ? 1 : 0, white: 1, black: 0, restore: was }[how];
   } else if (how === "eraser") {
     image[unit] = 0;
-  } else {  // a pen about as thick as the strokes of the shipped digits
+  } else {  // a pen about as thick as the shipped digits' strokes
     for (let y = -1; y <= 1; y++) {
       for (let x = -1; x <= 1; x++) {
         if (row + y < 0 || column + x < 0 || row + y >= height || column + x >= width) continue;
@@ -105,7 +105,7 @@ function paint(row, column, how) {
     }
   }
   drawBoard();
-  if (certified) changedNow();
+  if (certified) updateAttack();
   else press(null);
 }
 
@@ -125,7 +125,7 @@ function strokeTo(event) {
   painted = [row, column];
 }
 
-function keyed(event) {
+function onKey(event) {
   const moves = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
   const move = moves[event.key];
   if (move) {
@@ -146,7 +146,7 @@ function keyed(event) {
     `row ${cursor.row + 1}, column ${cursor.column + 1}: ${Math.round(100 * value)}% white`;
 }
 
-// Choosing.
+// Selection.
 
 function press(chosen) {
   for (const button of at("digits").children) button.setAttribute("aria-pressed", String(button === chosen));
@@ -158,7 +158,7 @@ function choose(values, button) {
   image = Float32Array.from(values);
   certified = null;
   press(button);
-  arrange();
+  updateControls();
   drawBoard();
 }
 
@@ -167,7 +167,7 @@ function offer(digits) {
     const button = document.createElement("button"), small = document.createElement("canvas");
     const values = digit.values.map((value) => value / 255);
     button.type = "button";
-    button.setAttribute("aria-label", `number ${digit.number}, a ${digit.name}`);
+    button.setAttribute("aria-label", `digit ${digit.number}, a ${digit.name}`);
     button.setAttribute("aria-pressed", "false");
     pixelsOnto(small, values);
     button.append(small);
@@ -176,50 +176,50 @@ function offer(digits) {
   }
 }
 
-function arrange() {
+function updateControls() {
   const breaking = certified !== null;
   document.querySelectorAll(".drawing").forEach((part) => { part.hidden = breaking; });
   document.querySelectorAll(".breaking").forEach((part) => { part.hidden = !breaking; });
   document.querySelector(`input[value=${breaking ? "opposite" : "pen"}]`).checked = true;
-  at("image-title").textContent = breaking ? "Change its pixels" : "Pick a digit or draw one";
+  at("image-title").textContent = breaking ? "Perturb its pixels" : "Pick a digit or draw one";
   at("main").classList.toggle("attacking", breaking);
   at("certify").hidden = breaking || running !== null;
   at("stop").hidden = running === null;
   at("attacked").hidden = !breaking;
   at("invite").hidden = breaking;
-  if (breaking) changedNow();
+  if (breaking) updateAttack();
 }
 
-// The proof.
+// Certification.
 
 function settings() {
   const common = { values: nested(), stream: true, copies: 4 };
-  if (card.exact) return { ...common, against: "pixels" };  // what a stroke changes, whatever the masks are made for
-  return { ...common, sampling: "sequential", max_samples: MOST_SAMPLES, n0: 500, tolerance: 0, alpha: ALPHA };
+  if (card.exact) return { ...common, against: "pixels" };  // what a stroke perturbs, whatever the masks are for
+  return { ...common, sampling: "sequential", max_samples: MAX_SAMPLES, n0: 500, tolerance: 0, alpha: ALPHA };
 }
 
 async function certify() {
-  trouble(null);
+  showError(null);
   const mine = new AbortController();
   running = mine;
   const pixels = Float32Array.from(image);
   at("copies").replaceChildren();
   at("radius").textContent = "\u2013";
-  at("says").textContent = "Counting votes.";
-  arrange();
+  at("says").textContent = "Counting votes ...";
+  updateControls();
   if (at("proof").getBoundingClientRect().top > innerHeight - 200) {
     at("proof").scrollIntoView({ behavior: CALM ? "auto" : "smooth" });
   }
   try {
-    const answer = await fetched("/v1/certify", settings(), mine.signal);
-    for await (const line of lines(answer)) heard(line, pixels);
+    const answer = await request("/v1/certify", settings(), mine.signal);
+    for await (const line of lines(answer)) handleLine(line, pixels);
   } catch (error) {
-    trouble(error);
+    showError(error);
     at("says").textContent = "Not certified.";
   }
-  if (running !== mine) return;  // another one has begun meanwhile
+  if (running !== mine) return;  // superseded
   running = null;
-  arrange();
+  updateControls();
   drawBoard();
 }
 
@@ -235,7 +235,7 @@ async function* lines(answer) {
   }
 }
 
-function heard(line, pixels) {
+function handleLine(line, pixels) {
   if (line.event === "error") throw new Error(line.detail);
   const last = line.event === "certificate";
   if (!last) {
@@ -247,25 +247,25 @@ function heard(line, pixels) {
     at("samples").value = at("samples").max;
   }
   at("counted").textContent = `${line.samples.toLocaleString("en")} ablated copies classified` +
-    (last ? "" : `, at most ${line.most.toLocaleString("en")}`);
-  say(line, last);
+    (last ? "" : ` of at most ${line.most.toLocaleString("en")}`);
+  showRadius(line, last);
   if (last && line.label !== null) {
     certified = { pixels, label: line.label, name: line.name, radius: line.radius };
   }
 }
 
-function say(line, last) {
+function showRadius(line, last) {
   const name = line.label === null ? "" : card.classes[line.label];
   at("radius").textContent = line.radius === null ? "\u2013" : String(line.radius);
   if (line.radius === null) {
-    at("says").textContent = last ? "Nothing can be certified for this image: the vote is too close."
-      : card.exact ? "Every mask of the set is asked; the proof comes with the last vote." : "Nothing is proved yet.";
+    at("says").textContent = last ? "Nothing certified: the vote is too close."
+      : card.exact ? "All masks vote; the certificate comes with the last one." : "Nothing certified yet.";
     return;
   }
   const many = `${line.radius} ${line.radius === 1 ? "pixel" : "pixels"}`;
-  const proved = line.radius === 0 ? "that much is proved, but a single pixel might change" : `no change of up to ${many} changes`;
-  const words = `The answer is ${name}: ${proved} that.`;
-  at("says").textContent = last ? `Settled. ${words}` : `${words} Proved already; it may still grow.`;
+  const proved = line.radius === 0 ? "certified, but a single perturbed pixel might change it"
+    : `no perturbation of up to ${many} changes it`;
+  at("says").textContent = `${last ? "Certified" : "Certified so far"}. The answer is ${name}: ${proved}.`;
 }
 
 function leader(votes) {
@@ -311,12 +311,12 @@ function showVotes(votes, bounds) {
     setLine(drawing.querySelector(".high"), high, 2.5, high, 7.5);
     setLine(drawing.querySelector(".between"), low, 5, high, 5);
     drawing.setAttribute("aria-label",
-      `${share.toFixed(1)}%` + (bounds ? `, its probability is between ${low.toFixed(1)} and ${high.toFixed(1)}%` : ""));
+      `${share.toFixed(1)}%` + (bounds ? `, probability between ${low.toFixed(1)} and ${high.toFixed(1)}%` : ""));
     row.cells[2].textContent = votes[label].toLocaleString("en");
   }
 }
 
-// Copies come faster than eyes follow: some wait, and are shown one after the other.
+// Copies arrive faster than the eye follows: queue some and show them one by one.
 
 function queueCopies(copies, pixels, first) {
   for (const copy of copies) waiting.push({ ...copy, pixels, first });
@@ -340,49 +340,49 @@ function showCopy() {
   while (at("copies").children.length > COPIES_SHOWN) at("copies").lastChild.remove();
 }
 
-// Breaking it.
+// Attack.
 
-function changedNow() {
+function updateAttack() {
   const changed = image.reduce((sum, value, unit) => sum + (value !== certified.pixels[unit]), 0);
   const within = changed <= certified.radius;
-  at("changed").textContent = `${changed} ${changed === 1 ? "pixel" : "pixels"} changed, certified against ${certified.radius}.`;
+  at("changed").textContent = `${changed} ${changed === 1 ? "pixel" : "pixels"} perturbed; certified radius ${certified.radius}.`;
   at("meter").firstElementChild.style.width = `${Math.min(100, 100 * changed / Math.max(1, 2 * certified.radius))}%`;
   at("meter").classList.toggle("over", !within);
-  at("meter").setAttribute("aria-label", `${changed} changed pixels, ${certified.radius} are certified`);
+  at("meter").setAttribute("aria-label", `${changed} perturbed pixels, certified radius ${certified.radius}`);
   at("verdict").className = "figure small";
-  at("verdict").textContent = changed ? "Asking again ..." : "Paint on the image.";
+  at("verdict").textContent = changed ? "Predicting ..." : "Paint on the image.";
   at("why").textContent = !changed ? ""
-    : within ? "Within the radius: whichever pixels you chose, the proof says that the answer stays."
-      : "Beyond the radius: no proof covers this. The answer may stay or move.";
-  clearTimeout(askSoon);
-  if (asking) asking.abort();
-  if (changed) askSoon = setTimeout(() => ask(changed, within), 250);
+    : within ? "Within the radius: the certificate guarantees the answer, whichever pixels you chose."
+      : "Beyond the radius: no guarantee. The answer may change.";
+  clearTimeout(predictTimer);
+  if (predicting) predicting.abort();
+  if (changed) predictTimer = setTimeout(() => predict(changed, within), 250);
 }
 
-async function ask(changed, within) {
-  asking = new AbortController();
-  const mine = asking, original = certified;
+async function predict(changed, within) {
+  predicting = new AbortController();
+  const mine = predicting, original = certified;
   try {
-    const asked = card.exact ? {} : { n: ASKED, alpha: ALPHA };
-    const answer = await (await fetched("/v1/predict", { values: nested(), ...asked }, mine.signal)).json();
-    if (mine !== asking || original !== certified) return;
+    const asked = card.exact ? {} : { n: PREDICT_SAMPLES, alpha: ALPHA };
+    const answer = await (await request("/v1/predict", { values: nested(), ...asked }, mine.signal)).json();
+    if (mine !== predicting || original !== certified) return;
     const moved = answer.label !== null && answer.label !== original.label;
     at("verdict").className = `figure small ${moved ? "moved" : "stayed"}`;
-    at("verdict").textContent = answer.label === null ? "It abstains: the vote is too close to call."
-      : moved ? `Broken: it says ${answer.name} now, not ${original.name}.` : `It still says ${answer.name}.`;
+    at("verdict").textContent = answer.label === null ? "Abstained: the vote is too close to call."
+      : moved ? `Broken: the answer is now ${answer.name}, not ${original.name}.` : `The answer is still ${answer.name}.`;
     if (moved && within && !card.exact) {
-      at("why").textContent = `Within the radius this happens to at most ${100 * ALPHA} in 100 certificates, or where ` +
-        `${ASKED.toLocaleString("en")} votes misjudge the class, again at most ${100 * ALPHA} in 100.`;
+      at("why").textContent = `Within the radius: either the certificate failed (probability at most ${100 * ALPHA}%) or the ` +
+        `prediction from ${PREDICT_SAMPLES.toLocaleString("en")} votes did (again at most ${100 * ALPHA}%).`;
     } else if (answer.label === null && within) {
-      at("why").textContent = `${ASKED.toLocaleString("en")} votes cannot tell. The proof is about the class that ` +
-        "wins when all masks vote; that one is the same.";
+      at("why").textContent = `${PREDICT_SAMPLES.toLocaleString("en")} votes cannot decide. The certificate is about the class ` +
+        "that wins over all masks, which is the same.";
     }
   } catch (error) {
-    trouble(error);
+    showError(error);
   }
 }
 
-// Beginning.
+// Startup.
 
 function drawable() {
   const [channels, rows, columns] = card.shape;
@@ -390,25 +390,25 @@ function drawable() {
 }
 
 async function begin() {
-  trouble(null);
+  showError(null);
   try {
-    card = await (await fetched("/v1/model")).json();
-    const digits = await (await fetched("/v1/digits")).json();
+    card = await (await request("/v1/model")).json();
+    const digits = await (await request("/v1/digits")).json();
     at("token-form").hidden = true;
-    const kept = card.scheme.keep ? `${card.scheme.keep} of ${card.scheme.units} ${card.columns ? "features" : "pixels"} shown in a copy` : card.scheme.kind;
+    const kept = card.scheme.keep ? `${card.scheme.keep} of ${card.scheme.units} ${card.columns ? "features" : "pixels"} retained per copy` : card.scheme.kind;
     at("model").textContent = `Model ${card.name}: ${kept}, ${card.classes.length} classes` +
-      (card.data ? `, trained on ${card.data}` : "") + `, computed on ${card.device}.`;
+      (card.data ? `, trained on ${card.data}` : "") + `, on ${card.device}.`;
     if (!drawable()) {
-      trouble(new Error(`This page shows small grey images; this model takes ${card.columns ? "rows of a table" : "others"}. Ask the service itself.`));
+      showError(new Error(`This page is for small greyscale images; this model takes ${card.columns ? "rows of a table" : "others"}. Use the API.`));
       return;
     }
     [, height, width] = card.shape;
     at("fine").textContent = card.exact
-      ? "All masks of a fixed set vote: nothing is left to chance, and what is proved holds always."
-      : "Whiskers: where the probability of each class lies, for all classes and all moments together with " +
-        `probability ${100 * (1 - ALPHA)}%. Every radius shown on the way is a certificate: the proof holds at whatever ` +
-        `moment one looks, and all of them together are wrong with probability at most ${100 * ALPHA}%.`;
-    at("fine").textContent += " A proof that an answer stays is not a proof that it is right.";
+      ? "All masks of a fixed set vote: the certificate is deterministic."
+      : "Whiskers: anytime-valid bounds on the class probabilities, simultaneous at level " +
+        `${100 * (1 - ALPHA)}%. Every radius shown is certified: the certificate is anytime-valid, and fails with ` +
+        `probability at most ${100 * ALPHA}%.`;
+    at("fine").textContent += " A certified answer is stable, not necessarily correct.";
     makeVotes();
     offer(digits);
     at("main").hidden = false;
@@ -416,7 +416,7 @@ async function begin() {
     if (first) first.click();
     else choose(new Float32Array(height * width), null);
   } catch (error) {
-    trouble(error);
+    showError(error);
   }
 }
 
@@ -429,12 +429,12 @@ board.addEventListener("pointerdown", (event) => {
 });
 board.addEventListener("pointermove", (event) => { if (painted) strokeTo(event); });
 for (const end of ["pointerup", "pointercancel"]) board.addEventListener(end, () => { painted = null; });
-board.addEventListener("keydown", keyed);
+board.addEventListener("keydown", onKey);
 board.addEventListener("blur", () => { cursor.shown = false; at("cursor").textContent = ""; if (image) drawBoard(); });
 at("certify").addEventListener("click", certify);
 at("stop").addEventListener("click", () => { if (running) running.abort(); });
 at("clear").addEventListener("click", () => choose(new Float32Array(height * width), null));
-at("undo").addEventListener("click", () => { image = Float32Array.from(certified.pixels); drawBoard(); changedNow(); });
+at("undo").addEventListener("click", () => { image = Float32Array.from(certified.pixels); drawBoard(); updateAttack(); });
 at("again").addEventListener("click", () => {
   at("radius").textContent = "\u2013";
   at("says").textContent = "Not certified yet.";

@@ -1,9 +1,9 @@
 """The paper's headline in a minute: the shipped models on the shipped digits, beside the published figures.
 
-OUT/mnist-sample/lattice-28x1/certify.jsonl        28 fixed masks, exact: the first answers within seconds
-OUT/mnist-sample/k45/certify-sequential.jsonl      k = 45, as many samples as each radius needs
-OUT/mnist-sample/k45/certify.jsonl                 k = 45, a fixed number of samples, if one is asked for
-OUT/figures/headline, digits                       certified accuracy, and the first digits
+OUT/mnist-sample/lattice-28x1/certify.jsonl        28 fixed masks, exact, in seconds
+OUT/mnist-sample/k45/certify-sequential.jsonl      k = 45, sequential sampling
+OUT/mnist-sample/k45/certify.jsonl                 k = 45, a fixed number of samples, on request
+OUT/figures/headline, digits                       certified accuracy; the first digits
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
 DATA = "mnist-sample"
 SHOWN = 8
 RHOS = 1, 4, 8, 11
-AS_PUBLISHED = "for the paper's 1,000 + 10,000 samples an image: sparsecert demo --n0 1000 --n 10000"
+AS_PUBLISHED = "for the paper's 1,000 + 10,000 samples per image: sparsecert demo --n0 1000 --n 10000"
 ACCURACY, MEDIAN = "accuracy (abstained)", "median certified robustness"
 
 
 @dataclass(frozen=True)
 class Published:
-    """Numbers as printed, and where."""
+    """Published numbers and their source."""
 
     source: str
     median: int
@@ -84,13 +84,12 @@ class Demo:
 
     @cached_property
     def data(self) -> Dataset:
-        """The digits."""
         return datasets.load(DATA)
 
     def run(self) -> Iterator[tuple[Table, list[Path]]]:
-        """Each table as soon as its digits are certified, with the figures that were drawn; a rerun resumes.
+        """Yields each table with its figures once its digits are certified; a rerun resumes.
 
-        First 28 fixed masks, then k = 45 by sequential sampling, or by the numbers of samples asked for.
+        First 28 fixed masks, then k = 45 with sequential sampling, or with n0 + n samples if given.
         """
         fixed = self._certified("mnist-lattice-28", "lattice-28x1/certify.jsonl", 28, procedure=Exact())
         exact = summarise(fixed)
@@ -108,7 +107,7 @@ class Demo:
         yield _sampled_table(random, sampled), drawn
 
     def _certified(self, name: str, file: str, copies: int | None, **how: Any) -> Records:
-        """The records of a shipped model: read if they are compressed, else made, or what is missing of them."""
+        """The records of a shipped model: compressed ones are read, others are resumed."""
         path = self.out / DATA / file
         there = find_records(path)
         if there is not None and there != path:
@@ -124,14 +123,14 @@ class Demo:
         return records.read(path)
 
     def _check(self, found: Records) -> None:
-        """Refuses records that were made with other settings."""
+        """Refuses records made with other settings."""
         there = {**found.header.run, "inputs": found.header.run["data"]["inputs"]}
         wanted = {"seed": self.seed, "precision": self.precision, "n0": self.n0, "n": self.n}
         wanted["inputs"] = len(self.data.spaced_indices(self.limit))
         for key, value in wanted.items():
             if key in there and value is not None and there[key] != value:
                 raise InputError(
-                    f"{found.path} was made with {key} {there[key]}, not {value}; name another --out folder"
+                    f"{found.path} was made with {key} {there[key]}, not {value}; choose another --out folder"
                 )
 
 
@@ -144,10 +143,10 @@ def _exact_table(found: Records, exact: Summary) -> Table:
     )
     notes = (
         _settings(exact),
-        f"the first digits, each with the number of pixels that it is certified against: {', '.join(digits)}",
-        "all 28 masks vote and nothing is estimated, so a certificate always holds: there is no alpha",
+        f"the first digits, each with its certified radius: {', '.join(digits)}",
+        "all 28 masks vote and nothing is estimated: certificates are deterministic, without alpha",
         _uncertain(exact),
-        f"published, the largest median of any number of masks: {PARTITIONS.source}",
+        f"published: the largest median over numbers of masks: {PARTITIONS.source}",
     )
     return Table(("", "measured", "published"), rows, "MNIST, 28 fixed masks of 28 of 784 pixels each", notes)
 
@@ -165,7 +164,7 @@ def _sampled_table(found: Records, sampled: Summary) -> Table:
     notes = (
         _settings(sampled),
         _uncertain(sampled),
-        f"published for all 10,000 test images, medians by Corollary 1; measured by Corollary 2: {PAPER.source}",
+        f"published: all 10,000 test images, medians by Corollary 1; measured: Corollary 2: {PAPER.source}",
         *(() if fixed else (AS_PUBLISHED,)),
     )
     return Table(("", "measured", "published"), tuple(rows), "MNIST, k = 45 of 784 pixels retained", notes)
@@ -184,13 +183,12 @@ def _settings(summary: Summary) -> str:
 def _uncertain(summary: Summary) -> str:
     error = 50 / summary.inputs**0.5
     return (
-        f"measured on {summary.inputs} evenly spaced MNIST test images: a share near one half is uncertain by "
-        f"{error:.1f} points (one standard error), and so is where the median falls"
+        f"measured on {summary.inputs} evenly spaced MNIST test images: the standard error of a share near one "
+        f"half is {error:.1f} points; the median is as uncertain"
     )
 
 
 def _first(found: Records) -> list[Record]:
-    """The records of the first digits."""
     return sorted(found.lines, key=lambda line: line.example)[:SHOWN]
 
 
@@ -199,7 +197,7 @@ def _pixels(count: int) -> str:
 
 
 def _digits(data: Dataset, fixed: Records, random: Records) -> Figure:
-    """The first digits: as they are, and a copy by each kind of mask with what is certified."""
+    """The first digits, an ablated copy of each per kind of mask, and its certified answer."""
     from matplotlib.figure import Figure
 
     run = random.header.run
