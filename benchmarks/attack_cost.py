@@ -17,7 +17,7 @@ import time
 import torch
 
 from sparsecert import datasets
-from sparsecert.attacks import CommonMasks, Outcome, Pointwise, SmoothedDefender
+from sparsecert.attacks import Outcome, Pointwise, SmoothedDefender, SurrogateDefender
 from sparsecert.devices import native_precision
 from sparsecert.smoothed import Smoothed
 
@@ -54,7 +54,10 @@ def main() -> None:
     print(f"{'answers':>14} {cost} {'found':>6} {'median':>7} {'mean':>7} {'seconds':>8}")
     defenders = [] if options.skip_full else [("fresh masks", SmoothedDefender(smoothed, options.samples, seed=SEED))]
     defenders += [
-        (f"error {error:g}", CommonMasks(smoothed, options.samples, seed=SEED, error=error, tie=not options.brink))
+        (
+            f"error {error:g}",
+            SurrogateDefender(smoothed, options.samples, seed=SEED, error=error, tie=not options.brink),
+        )
         for error in options.errors
     ]
     first: float | None = None

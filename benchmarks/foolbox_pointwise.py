@@ -23,7 +23,7 @@ from torch import nn
 
 from sparsecert import datasets, models
 from sparsecert.adapters.libraries import import_foolbox
-from sparsecert.attacks import NEVER, Network, Outcome, Pointwise
+from sparsecert.attacks import NOT_FOUND, Network, Outcome, Pointwise
 from sparsecert.datasets.dataset import ArrayImages, Dataset
 from sparsecert.errors import InputError
 
@@ -115,7 +115,7 @@ def by_us(
     """All images and restarts side by side."""
     began = time.perf_counter()
     found: Outcome = Pointwise(restarts=restarts, rounds=rounds)(Network(model, device), images, labels, seed=seed)
-    distances = torch.where(found.distances == NEVER, torch.inf, found.distances.double()).numpy()
+    distances = torch.where(found.distances == NOT_FOUND, torch.inf, found.distances.double()).numpy()
     return Found(distances, int(found.queries.sum()), time.perf_counter() - began)
 
 

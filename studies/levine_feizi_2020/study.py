@@ -21,7 +21,7 @@ from pathlib import Path
 from sparsecert import datasets
 from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
-from sparsecert.runs import Drawn, Limit
+from sparsecert.runs import Limit, RandomSample
 from sparsecert.schemes import SchemeSpec
 from sparsecert.schemes.philox import key_of
 from sparsecert.training.recipes import Recipe, recipe_for
@@ -72,7 +72,7 @@ class Study:
     def inputs(self) -> Limit:
         """Which test inputs are certified."""
         limit = self.defaults.limit if self.limit is None else self.limit
-        return Drawn(limit, self.seed) if self.defaults.random and limit is not None else limit
+        return RandomSample(limit, self.seed) if self.defaults.random and limit is not None else limit
 
     @cached_property
     def test(self) -> Dataset:

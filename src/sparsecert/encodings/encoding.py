@@ -65,7 +65,7 @@ class Encoding(ABC):
         """
         return None
 
-    def altered(self, differs: torch.Tensor) -> torch.Tensor:
+    def perturbed(self, differs: torch.Tensor) -> torch.Tensor:
         """Bool[rows, units]: the units of which an entry differs; `differs` has the shape of the inputs."""
         return (differs if differs.ndim == 2 else differs.any(dim=1)).flatten(1)
 

@@ -91,7 +91,7 @@ class Grouped(Encoding):
         """Entries that are never ablated."""
         return int((self.groups == PROTECTED).sum())
 
-    def altered(self, differs: torch.Tensor) -> torch.Tensor:
+    def perturbed(self, differs: torch.Tensor) -> torch.Tensor:
         """Bool[rows, groups]: the groups of which an entry differs; protected entries are in none."""
         differs = differs if differs.ndim > 2 else differs[:, None]
         self._check(differs.shape[1:])

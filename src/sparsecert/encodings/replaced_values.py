@@ -65,7 +65,7 @@ class ReplacedValues(Encoding):
         """All: a replaced unit shows another value than its own, so that its own makes a difference too."""
         return torch.ones_like(masks, dtype=torch.bool)
 
-    def altered(self, differs: torch.Tensor) -> torch.Tensor:
+    def perturbed(self, differs: torch.Tensor) -> torch.Tensor:
         """Bool[rows, units]: each entry is a unit."""
         return differs.flatten(1)
 
