@@ -79,7 +79,7 @@ class BaseAccuracy:
 
 def base_accuracy(study: Study, spec: ModelSpec) -> BaseAccuracy:
     """The model's base accuracy: read, or measured where it is missing."""
-    found = kept_base_accuracy(study, spec)
+    found = stored_base_accuracy(study, spec)
     if found is not None:
         return found
     smoothed = models.load(study, spec)
@@ -88,7 +88,7 @@ def base_accuracy(study: Study, spec: ModelSpec) -> BaseAccuracy:
     return base
 
 
-def kept_base_accuracy(study: Study, spec: ModelSpec) -> BaseAccuracy | None:
+def stored_base_accuracy(study: Study, spec: ModelSpec) -> BaseAccuracy | None:
     """The stored base accuracy, if there is one; refuses one of other settings or of another model."""
     path = study.folder(spec) / models.BASE_NAME
     if not path.is_file():

@@ -99,10 +99,10 @@ class Study:
         default_recipe, default_model = name == self.defaults.recipe, model == recipe_for(self.data, name).model
         return ModelSpec(keep, encoding, None if default_recipe else name, None if default_model else model)
 
-    def fixed_masks_spec(self, choice: SchemeSpec) -> FixedMasksSpec:
+    def fixed_masks_spec(self, scheme_spec: SchemeSpec) -> FixedMasksSpec:
         """The model of this fixed set of masks by the study's recipe."""
         like = self.spec(1)
-        return FixedMasksSpec(encoding=like.encoding, recipe=like.recipe, model=like.model, choice=choice)
+        return FixedMasksSpec(encoding=like.encoding, recipe=like.recipe, model=like.model, scheme_spec=scheme_spec)
 
     def found(self, like: ModelSpec) -> list[ModelSpec]:
         """The models that have a folder and differ from `like` in k alone, sorted by k."""

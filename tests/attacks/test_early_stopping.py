@@ -41,7 +41,7 @@ def test_no_votes_settle_nothing() -> None:
 def test_what_is_settled_is_seldom_wrong(share: float, error: float) -> None:
     """Of a class with this share of 1,600 votes, the first 100: how often the look says other than all votes do.
 
-    The test is exact for a class at the brink; it then errs either way, each with probability at most `error`, in
+    The test is exact for a class at the threshold; it then errs either way, each with probability at most `error`, in
     votes that go on at random, so that all votes agree with the look at least half of the time.
     """
     random = np.random.default_rng(0)
@@ -71,7 +71,7 @@ def test_many_rivals_of_one_strength_refuse_a_class_no_more_often(own: int, riva
     assert np.mean(alone) > 0.01
 
 
-def test_a_look_that_could_settle_nothing_stays_open_at_the_brink() -> None:
+def test_a_stage_that_could_decide_nothing_stays_undecided_at_the_threshold() -> None:
     needs = votes_needed(1_000, Fraction(1, 20))
     own = np.array([round(100 * needs[1_000] / 1_000)])
     assert not early_decision(own, 100 - own, 100, needs, 0.05)[0].any()
