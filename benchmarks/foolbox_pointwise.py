@@ -134,7 +134,7 @@ def by_foolbox(
     np.random.seed(seed)  # noqa: NPY002, Foolbox draws from NumPy's and torch's global generators
     torch.manual_seed(seed)
     began, counting = time.perf_counter(), CountingNetwork(model).eval()
-    queries = foolbox.PyTorchModel(counting, bounds=(0, 1), device=device)
+    foolbox_model = foolbox.PyTorchModel(counting, bounds=(0, 1), device=device)
     distances = [
         _nearest(
             foolbox,
@@ -145,7 +145,7 @@ def by_foolbox(
         )
         for start in range(0, len(images), together)
     ]
-    return AttackResult(torch.cat(distances).numpy(), counting.foolbox_model, time.perf_counter() - began)
+    return AttackResult(torch.cat(distances).numpy(), counting.queries, time.perf_counter() - began)
 
 
 def _nearest(
