@@ -29,13 +29,13 @@ from studies.levine_feizi_2020.plain_classifiers import plain_info, plain_model
 from studies.levine_feizi_2020.published import PublishedAttackedRow, published_attacks
 from studies.levine_feizi_2020.study import Study
 
-PUBLISHED = "pointwise"  # the attack of the paper's table, without the rounds that this package adds to it
-FRESH = "pointwise-fresh"  # the same, every query answered by all copies of fresh masks, as the paper asked
+PUBLISHED = "pointwise"  # the paper's attack, without the rounds that this package adds
+FRESH = "pointwise-fresh"  # the same, every query answered by all copies of fresh masks, as in the paper
 WITH_ROUNDS = "pointwise-rounds"
 BY_GRADIENTS = "saliency", "jsma", "carlini-wagner"
 ATTACKS = PUBLISHED, FRESH, WITH_ROUNDS, "sparse-rs", *BY_GRADIENTS, "noise"
 WITHOUT_GRADIENTS = "binarized"
-GPU_BYTES = 8 << 30  # of lines of attempts, side by side on a GPU
+GPU_BYTES = 8 << 30  # of cached votes on a GPU
 
 
 @dataclass(frozen=True)

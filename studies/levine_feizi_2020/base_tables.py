@@ -67,12 +67,11 @@ def base_rows(study: Study, name: str, keeps: Sequence[int] | None = None) -> li
 
 
 def _trained(row: BaseRow) -> str:
-    """How it was trained."""
     return row.recipe if row.training is None else f"{row.recipe} ({row.training.epochs} epochs)"
 
 
 def _stored(study: Study, spec: ModelSpec) -> BaseAccuracy | None:
-    """What was measured before with the study's settings."""
+    """The stored base accuracy, if it has the study's settings."""
     try:
         return stored_base_accuracy(study, spec)
     except InputError:

@@ -68,7 +68,7 @@ def exact_table(study: Study, rows: Sequence[FixedRow]) -> Table:
     notes = (
         "lattice-28x3: 3 partitions of the image into 28 masks each; every mask votes, so that what is certified holds "
         "always: there is no alpha",
-        "median: the most altered pixels against which half of the images are certified for the true class",
+        "median: the most perturbed pixels against which half of the images are certified for the true class",
         "difference: the larger of the two medians against the published one",
         settings_line(
             {name: text for name, text in shared_settings([row.run_off for row in rows]).items() if name != "bound"}

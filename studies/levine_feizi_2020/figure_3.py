@@ -1,4 +1,4 @@
-"""Figures 3 and 5: images that the Pointwise attack found for the smoothed classifier, and what it changed in them."""
+"""Figures 3 and 5: adversarial images of the Pointwise attack on the smoothed classifier, and their perturbations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KEY = "orange: made brighter, blue: made darker"
 
 @dataclass(frozen=True)
 class Example:
-    """A fooled image before and after, in grey, with its class, the new answer and its certified radius in words."""
+    """An image before and after the attack, in grey, with its class, the new answer and its certified radius."""
 
     finding: AttackRecord
     original: Pixels
@@ -58,7 +58,7 @@ class Example:
 
 
 def figure_3(attacked: AttackStudy, path: Path) -> list[Path]:
-    """Writes, for each class, the first attacked image that was classified right and then fooled."""
+    """Writes, for each class, the first image that was classified correctly and attacked successfully."""
     findings = attacked.findings(attacked.ours, PUBLISHED)
     examples = _examples(attacked, findings, first_of_each_class(findings), path)
     chosen = "of each class the first image attacked that was answered rightly and then fooled"
@@ -74,7 +74,7 @@ def figure_5(attacked: AttackStudy, path: Path) -> list[Path]:
 
 
 def fooled(findings: AttackRecords) -> list[AttackRecord]:
-    """The images that were classified right and then fooled, in the order of the test set."""
+    """The images that were classified correctly and attacked successfully, in the order of the test set."""
     return sorted((line for line in findings.lines if line.distance), key=lambda line: line.example)
 
 

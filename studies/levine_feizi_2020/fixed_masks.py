@@ -32,41 +32,40 @@ BY_BLOCKS = 1_000
 
 @dataclass(frozen=True)
 class FixedRow:
-    """One model: its set of masks, and what is certified by each rule."""
+    """One model: its set of masks, and its certificates by each rule."""
 
     scheme_spec: SchemeSpec
     found: Records
 
     @cached_property
     def scheme(self) -> FixedMasks:
-        """The masks."""
         scheme = from_config(self.found.header.run["scheme"])
         assert isinstance(scheme, FixedMasks)
         return scheme
 
     @cached_property
     def run_off(self) -> Summary:
-        """What is certified by the run-off."""
+        """The certificates by run-off."""
         return summarise(self.found, rule="run-off")
 
     @cached_property
     def plurality(self) -> Summary:
-        """What is certified by plurality."""
+        """The certificates by plurality."""
         return summarise(self.found, rule="plurality")
 
     @property
     def of(self) -> int:
-        """How many test images there are."""
+        """The number of test images."""
         return int(self.found.header.run["data"]["of"])
 
     @property
     def name(self) -> str:
-        """As a table shows it."""
+        """The name in tables."""
         return str(self.scheme_spec)
 
     @property
     def retained(self) -> str:
-        """How many pixels a mask retains: one number, or the least and the most."""
+        """The pixels that a mask retains: one number, or a range."""
         sizes = self.scheme.table.sum(axis=1)
         return str(sizes.min()) if sizes.min() == sizes.max() else f"{sizes.min()}-{sizes.max()}"
 
@@ -93,7 +92,7 @@ def fixed_rows(study: Study, scheme_specs: Sequence[SchemeSpec]) -> list[FixedRo
 
 
 def _complete(study: Study, specs: Sequence[FixedMasksSpec]) -> None:
-    """Trains and certifies these models; what cannot be done is refused before hours of work."""
+    """Trains and certifies these models; refuses invalid ones before hours of work."""
     for spec in specs:
         Exact().adversary(spec.scheme(study.test.images.shape))
         models.refuse_orphans(study, spec)

@@ -61,9 +61,9 @@ def _exists(study: Study, kind: str) -> bool:
 
 
 def plain_info(study: Study, kind: str, attacked: Path | None = None) -> PlainInfo:
-    """The info of the classifier; a missing network is trained first.
+    """Hash and accuracy of the classifier; a missing network is trained first.
 
-    Unless the records file `attacked` is of it: trained anew, it would be another network.
+    Unless the records file `attacked` is of it: retrained, it would be another network.
     """
     known = _stored(study)
     if kind in known:
@@ -80,7 +80,7 @@ def plain_info(study: Study, kind: str, attacked: Path | None = None) -> PlainIn
 
 
 def info_path(study: Study) -> Path:
-    """The file of the info."""
+    """The file that stores `plain_info`."""
     return study.data_folder / "attacks" / INFO_NAME
 
 
@@ -99,7 +99,7 @@ def _stored(study: Study) -> dict[str, PlainInfo]:
 
 
 def _check(study: Study, kind: str, info: PlainInfo) -> None:
-    """Refuses info of a network trained by other settings, or of another one than its folder holds."""
+    """Refuses a network trained with other settings, or other than the one in its folder."""
     if kind == NEAREST_NEIGHBOUR:
         return
 

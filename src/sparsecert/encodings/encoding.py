@@ -108,7 +108,7 @@ def per_channel(name: str, values: Any) -> tuple[float, ...]:
     return tuple(flat.tolist())
 
 
-def beside(values: tuple[float, ...], name: str, inputs: torch.Tensor) -> torch.Tensor:
+def broadcast_channels(values: tuple[float, ...], name: str, inputs: torch.Tensor) -> torch.Tensor:
     """The per-channel values as a tensor that broadcasts against inputs[rows, channels, *places]."""
     if len(values) not in (1, inputs.shape[1]):
         raise InputError(f"{name} has {len(values)} values but the input has {inputs.shape[1]} channels")
@@ -122,6 +122,6 @@ def _constant(values: tuple[float, ...], dtype: torch.dtype, device: torch.devic
         return torch.tensor(values, dtype=dtype, device=device)
 
 
-def one_each(values: tuple[float, ...], channels: int) -> tuple[float, ...]:
+def repeat_channels(values: tuple[float, ...], channels: int) -> tuple[float, ...]:
     """The per-channel values, a single one repeated for all `channels`."""
     return values * channels if len(values) == 1 else values

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from sparsecert.encodings.encoding import Encoding, beside, one_each, per_channel
+from sparsecert.encodings.encoding import Encoding, broadcast_channels, per_channel, repeat_channels
 from sparsecert.registry import ENCODINGS
 
 if TYPE_CHECKING:
@@ -34,11 +34,11 @@ class MeanFill(Encoding):
 
     def encode(self, inputs: torch.Tensor, retained: torch.Tensor) -> torch.Tensor:
         """Float[rows, channels, *places]."""
-        mean = beside(self.mean, "mean", inputs)
+        mean = broadcast_channels(self.mean, "mean", inputs)
         return torch.where(retained, inputs - mean, 0) if self.centred else torch.where(retained, inputs, mean)
 
     def affine(self, channels: int) -> list[tuple[int, float, float, float]]:
-        means = one_each(self.mean, channels)
+        means = repeat_channels(self.mean, channels)
         return [(c, 1.0, -mean, 0.0) if self.centred else (c, 1.0, 0.0, mean) for c, mean in enumerate(means)]
 
     def channels(self, channels: int) -> int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from sparsecert.encodings.encoding import Encoding, beside, one_each, per_channel
+from sparsecert.encodings.encoding import Encoding, broadcast_channels, per_channel, repeat_channels
 from sparsecert.errors import InputError
 from sparsecert.registry import ENCODINGS
 
@@ -41,13 +41,15 @@ class NullChannels(Encoding):
     def encode(self, inputs: torch.Tensor, retained: torch.Tensor) -> torch.Tensor:
         """Float[rows, 2 * channels, *places]."""
         if self.mean is not None and self.std is not None:
-            inputs = (inputs - beside(self.mean, "mean", inputs)) / beside(self.std, "std", inputs)
+            inputs = (inputs - broadcast_channels(self.mean, "mean", inputs)) / broadcast_channels(
+                self.std, "std", inputs
+            )
         if retained.shape[1] > 1:  # each channel apart
             retained = torch.cat((retained, retained), dim=1)
         return torch.where(retained, torch.cat((inputs, 1 - inputs), dim=1), 0)
 
     def affine(self, channels: int) -> list[tuple[int, float, float, float]]:
-        mean, std = (one_each(values, channels) for values in (self.mean or (0.0,), self.std or (1.0,)))
+        mean, std = (repeat_channels(values, channels) for values in (self.mean or (0.0,), self.std or (1.0,)))
         shown = [(c, 1 / std[c], -mean[c] / std[c], 0.0) for c in range(channels)]
         return [*shown, *((c, -scale, 1 - shift, 0.0) for c, scale, shift, _ in shown)]
 

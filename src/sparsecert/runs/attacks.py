@@ -191,13 +191,13 @@ def records_of(outcome: Outcome, group: Group) -> list[AttackRecord]:
             found.append(_failed(example, true, why))
             continue
         places = differs[row].nonzero()[:, 0]
-        distance, said = int(outcome.distances[row]), int(outcome.answers[row])
+        distance, answer = int(outcome.distances[row]), int(outcome.answers[row])
         found.append(
             AttackRecord(
                 example=example,
                 true=true,
                 distance=None if distance == NOT_FOUND else distance,
-                answer=None if said == ABSTAINS else said,
+                answer=None if answer == ABSTAINS else answer,
                 queries=int(outcome.queries[row]),
                 evaluations=int(outcome.evaluations[row]),
                 seconds=0.0,

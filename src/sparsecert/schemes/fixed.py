@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MOST_SIDE = 1 << 12
 PARTS = Option("--parts", int, "The number of disjoint masks.", least=1, required=True, short="-{}")
-PARTITIONS = Option("--partitions", int, "So many partitions side by side.", "rounds", least=1, default=1, short="x{}")
+PARTITIONS = Option("--partitions", int, "The number of partitions.", "rounds", least=1, default=1, short="x{}")
 
 
 class FixedMasks(Scheme):
