@@ -28,9 +28,8 @@ from sparsecert import datasets
 from sparsecert.errors import InputError
 from sparsecert.procedures import Exact, Fixed, Sequential
 from sparsecert.records import Header, read
-from sparsecert.runs import Cluster, Question, RandomSample, record_all, record_on_cluster
+from sparsecert.runs import Cluster, Question, RandomSample, ray_pool, record_all, record_on_cluster
 from sparsecert.runs import cluster as clusters
-from sparsecert.runs import ray_pool as crews
 from sparsecert.runs.cluster import check_worker
 from sparsecert.runs.connection import capacity, describe_resources, ray_connection
 from sparsecert.runs.worker import WorkerInfo
@@ -81,7 +80,7 @@ def _files_left_open() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine a worker takes a while to start, which is no warning here."""
-    monkeypatch.setattr(crews, "PATIENCE", (300, 600))
+    monkeypatch.setattr(ray_pool, "PATIENCE", (300, 600))
 
 
 @pytest.fixture(autouse=True)
@@ -210,7 +209,7 @@ def test_a_random_subset_is_the_same_on_both(trained: Path, tmp_path: Path) -> N
 def test_inputs_that_kill_their_workers_end_the_run_and_are_named(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(crews, "DEATHS", 2)
+    monkeypatch.setattr(ray_pool, "DEATHS", 2)
     first, last = datasets.load("digits").spaced_indices(48)[40:42].tolist()  # a group
     poisoned = Watched(FIXED, partial(_die_over, last))
     out = tmp_path / "c.jsonl"
@@ -232,7 +231,7 @@ def test_a_worker_that_dies_at_its_start_ends_the_run(
             os.kill(os.getpid(), signal.SIGKILL)
             raise AssertionError
 
-    monkeypatch.setattr(crews, "DEATHS", 2)
+    monkeypatch.setattr(ray_pool, "DEATHS", 2)
     smoothed = Smoothed(torch.nn.Sequential(Deadly(), torch.nn.Linear(128, 10)), Uniform(64, 16))
     smoothed.save(tmp_path / "m.safetensors")
     with pytest.raises(InputError, match=r"^2 workers in a row died as they started: "):
@@ -274,7 +273,7 @@ def test_a_module_of_ones_own_is_sent_and_warnings_come_back(tmp_path: Path) -> 
 def test_too_little_room_is_said_and_not_waited_for_for_ever(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(crews, "PATIENCE", (0.1, 0.2))
+    monkeypatch.setattr(ray_pool, "PATIENCE", (0.1, 0.2))
     with (
         pytest.warns(UserWarning, match="room for 0 of 1 workers, each of 1 CPU and 1 GPU"),
         pytest.warns(UserWarning, match="no worker has started: the cluster has no room yet for one of 1 CPU and"),

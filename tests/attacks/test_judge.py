@@ -110,7 +110,7 @@ def test_backwards_finds_the_last_good_place_where_all_before_it_are_good(places
         assert asked <= 2 * (places - 1 - last).bit_length() + 1
 
 
-def test_who_wavers_has_the_last_word_itself() -> None:
+def test_a_random_defender_confirms_its_own_findings() -> None:
     """Once fooled by 3 pixels, by chance, it is asked again; what it was then fooled by twice is kept."""
 
     class Lucky(Counting):

@@ -117,9 +117,9 @@ def test_accuracy_is_of_all_test_images(made: tuple[Path, dict[str, Any]], data:
         assert test["images"] == 100
         assert text == f"{100 * test['accuracy']:.2f}%"
     test = datasets.load("mnist", "test", data)
-    labels = NearestNeighbour.of(datasets.load("mnist", "train", data))(load_batch(test, list(range(100)))).argmax(
-        dim=1
-    )
+    labels = NearestNeighbour.from_dataset(datasets.load("mnist", "train", data))(
+        load_batch(test, list(range(100)))
+    ).argmax(dim=1)
     assert measured[2] == f"{100 * float((labels.numpy() == test.labels).mean()):.2f}%" == "100.00%"
     certified = summarise(records.read(out / "mnist" / "k45" / "certify.jsonl"))
     assert measured[4] == f"{100 * certified.accuracy:.2f}%"

@@ -96,21 +96,14 @@ class Judge:
     @property
     def best(self) -> torch.Tensor:
         """The nearest adversarial images; the original where there is none."""
-        found = [
-            found[-1].apply(image) if found else image
-            for found, image in zip(self.candidates, self.images, strict=True)
-        ]
-        return torch.stack(found)
+        pairs = zip(self.candidates, self.images, strict=True)
+        return torch.stack([found[-1].apply(image) if found else image for found, image in pairs])
 
     @property
     def answers(self) -> torch.Tensor:
         """int64[b]: the answers to the nearest adversarial images; the true label where there is none."""
-        return torch.tensor(
-            [
-                found[-1].answer if found else int(label)
-                for found, label in zip(self.candidates, self.labels, strict=True)
-            ]
-        )
+        pairs = zip(self.candidates, self.labels, strict=True)
+        return torch.tensor([found[-1].answer if found else int(label) for found, label in pairs])
 
     def query_originals(self) -> torch.Tensor:
         """int64: the images that are classified correctly; any other is adversarial as it is."""
