@@ -1,1 +1,1 @@
-"""Benchmarks: ratios taken in one run, since absolute times on a shared machine mean little."""
+"""Benchmarks: ratios within one run, since absolute times on a shared machine mean little."""

@@ -1,11 +1,11 @@
-"""What it costs to attack a smoothed classifier, by how its answers are computed, in one run.
+"""The cost of attacking a smoothed classifier, by how queries are answered, in one run.
 
     python -m benchmarks.attack_cost --images 20 --restarts 10
 
 The Pointwise attack on the same images, each query answered by all n copies with fresh masks (as in the paper), by
-common masks of which only those that meet a change are asked again (error 0), and by as many of these as settle the
-query at a stated error rate. Whatever is found is judged by fresh masks and all copies in each case, which is counted.
-Prints base-classifier evaluations and distances, each relative to the first line.
+common masks of which only those that show a changed pixel are evaluated again (error 0), and by as many of these as
+decide the query at a given error rate. Results are confirmed by all copies of fresh masks in each case, and that is
+counted too. Prints base-classifier evaluations and distances, each relative to the first line.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import time
 import torch
 
 from sparsecert import datasets
-from sparsecert.attacks import CommonMasks, Outcome, Pointwise, SmoothedDefender
+from sparsecert.attacks import Outcome, Pointwise, SmoothedDefender, SurrogateDefender
 from sparsecert.devices import native_precision
 from sparsecert.smoothed import Smoothed
 
@@ -34,9 +34,9 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=10_000, help="copies per query")
     parser.add_argument("--errors", type=float, nargs="+", default=[0.0, 0.01, 0.05, 0.2])
     parser.add_argument(
-        "--brink", action="store_true", help="search where the label is no longer answered, not no longer leading"
+        "--no-tie", action="store_true", help="search until the label is not answered, not until it does not lead"
     )
-    parser.add_argument("--skip-full", action="store_true", help="not with fresh masks for every query")
+    parser.add_argument("--skip-full", action="store_true", help="skip fresh masks for every query")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     options = parser.parse_args()
     device = torch.device(options.device)
@@ -54,7 +54,10 @@ def main() -> None:
     print(f"{'answers':>14} {cost} {'found':>6} {'median':>7} {'mean':>7} {'seconds':>8}")
     defenders = [] if options.skip_full else [("fresh masks", SmoothedDefender(smoothed, options.samples, seed=SEED))]
     defenders += [
-        (f"error {error:g}", CommonMasks(smoothed, options.samples, seed=SEED, error=error, tie=not options.brink))
+        (
+            f"error {error:g}",
+            SurrogateDefender(smoothed, options.samples, seed=SEED, error=error, tie=not options.no_tie),
+        )
         for error in options.errors
     ]
     first: float | None = None

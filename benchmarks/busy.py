@@ -1,10 +1,10 @@
-"""Certifying on a CPU beside one other busy process: how much slower, by how torch's threads wait.
+"""The slowdown of certifying on a CPU next to another busy process, by how torch's threads wait.
 
-Prints, for the shipped k = 45 model on all cores, the seconds an image takes on an idle machine and beside a process
-that keeps one core busy, and their ratio:
-  - as torch's threads wait by default (they spin), as the package sets them (they sleep), and with a single thread;
-  - a fair share of the cores for every thread would be a ratio of 1 + 1 / cores; threads that wait for the slowest of
-    them have at most 2 (bar). Idle, sleeping may cost at most 1.1 times the default (bar).
+Prints, for the shipped k = 45 model on all cores, the seconds per image on an idle machine and next to a process that
+keeps one core busy, and their ratio:
+  - with torch's default (threads spin), the package's setting (threads sleep), and a single thread;
+  - with fair scheduling the ratio would be 1 + 1 / cores; threads that wait for the slowest reach at most 2 (bar).
+    On an idle machine, sleeping may cost at most 1.1 times the default (bar).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""How many photographs a second come out of an image folder, and how many processes keep a GPU fed.
+"""The throughput of an image folder in images a second, and how many workers keep a GPU busy.
 
 Streams random resized crops (training) and centre crops (certifying) of the same files with one worker process and with
-as many as there are CPUs, at most 16, and looks for bad files likewise. Prints images a second after the first batch,
-that of each worker, and the ratio to one worker. `--needed` says how many workers the images that training consumes in
-a second take. The files are read once beforehand, so they come from memory: a slow disk is not measured here.
+as many as there are CPUs, at most 16, and searches for bad files likewise. Prints images a second after the first
+batch, in total and per worker, and the ratio to one worker. With `--needed`, prints how many workers training at that
+rate takes. The files are read once beforehand, so they come from memory: disks are not measured.
 
 Imagenette as it is fetched is small (224 x 224); `--enlarged 500x375` measures copies of ImageNet's usual size.
 """
@@ -53,11 +53,13 @@ def main() -> None:
     chosen = FolderImages(data.images.root, tuple(data.images.files[i] for i in data.spaced_indices(FILES)))
     with enlarged(chosen, options.enlarged) as images:
         print(f"{platform.machine()}, {default_workers()} CPUs to use of {os.cpu_count()}, Pillow {PIL.__version__}")
-        print(described(options.data, images))
+        print(describe(options.data, images))
         print(f"batches of {options.batch}, {options.images} images a worker, seed 0")
         for name, view in VIEWS.items():
-            report(name, {n: streamed(images, view, n, options) for n in sorted({1, options.workers})}, options.needed)
-        report(SEARCH, {n: sought(images, n) for n in sorted({1, options.workers})}, None)
+            report(
+                name, {n: stream_rates(images, view, n, options) for n in sorted({1, options.workers})}, options.needed
+            )
+        report(SEARCH, {n: bad_file_rates(images, n) for n in sorted({1, options.workers})}, None)
 
 
 @contextmanager
@@ -75,7 +77,7 @@ def enlarged(images: FolderImages, size: str | None) -> Iterator[FolderImages]:
         yield FolderImages(Path(folder), tuple(f"{number}.jpg" for number in range(len(images))))
 
 
-def described(name: str, images: FolderImages) -> str:
+def describe(name: str, images: FolderImages) -> str:
     """What is decoded; reads every file on the way."""
     pixels = length = 0
     for file in images.files:
@@ -86,7 +88,7 @@ def described(name: str, images: FolderImages) -> str:
     return f"{name}: {len(images):,} different files, {each}, to {images.size} x {images.size}"
 
 
-def streamed(images: FolderImages, view: View, workers: int, options: argparse.Namespace) -> tuple[float, float]:
+def stream_rates(images: FolderImages, view: View, workers: int, options: argparse.Namespace) -> tuple[float, float]:
     """Images a second after the first batch, and the seconds until that, the start of the processes included."""
     batches = 1 + math.ceil(workers * options.images / options.batch)
     firsts = (np.arange(options.batch) + step * options.batch for step in range(batches))
@@ -100,7 +102,7 @@ def streamed(images: FolderImages, view: View, workers: int, options: argparse.N
         return count / (time.perf_counter() - first), first - began
 
 
-def sought(images: FolderImages, workers: int) -> tuple[float, float]:
+def bad_file_rates(images: FolderImages, workers: int) -> tuple[float, float]:
     """Files a second after the first ones, and the seconds until those."""
     seen: list[tuple[int, float]] = []
     began = time.perf_counter()

@@ -1,13 +1,12 @@
-"""The engine beside a plain PyTorch rendering of the paper's procedure, in one process and one run; `make bench`.
+"""The engine compared with a plain PyTorch implementation of the paper's procedure, in one process; `make bench`.
 
-For the paper's networks (MNIST CNN at k = 45, CIFAR ResNet-18 at k = 75, ResNet-50 at 224 px at k = 1,000) prints how
-many ablated copies a second each classifies and counts, and their ratio; the floating-point rate that the network's
-own operations make and its share of the rate of large matrix products; where the time goes; and what share of votes
-differs between fp32 and half precision, on the same copies. The MNIST weights are those that ship; the others are
-random: the time does not depend on them, the share of differing votes does.
+For the paper's networks (MNIST CNN at k = 45, CIFAR ResNet-18 at k = 75, ResNet-50 at 224 px at k = 1,000) prints the
+ablated copies a second of each, and their ratio; the network's FLOP/s and their share of those of large matrix
+products; where the time goes; and the share of votes that differ between fp32 and half precision on the same copies.
+The MNIST weights are the shipped ones; the others are random, which affects the differing votes but not the time.
 
-With --compiled, on a GPU, also the network alone in half precision, on as many copies as the engine takes to a pass: as
-the engine runs it, by `torch.compile(mode="max-autotune")`, which takes minutes to compile, and as the plain module.
+With --compiled, on a GPU, also the network alone in half precision, on batches of the engine's size: as the engine runs
+it, by `torch.compile(mode="max-autotune")`, which takes minutes to compile, and as the plain module.
 """
 
 from __future__ import annotations

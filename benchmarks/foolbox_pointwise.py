@@ -1,11 +1,10 @@
-"""Our Pointwise attack beside Foolbox's own, on one plain network and the same images.
+"""Our Pointwise attack compared with Foolbox's, on one plain network and the same images.
 
-Trains the paper's MNIST network, without ablation, and looks for the fewest changed pixels that fool it. Both attacks
-are given as many restarts, of which the best counts. Foolbox starts each from its own salt-and-pepper noise, the least
-of a thousand draws. Ours is measured as published, with a start of that kind, and with the rounds in which it then
-renews its noise, which the published attack does not.
-Prints the median and mean number of changed pixels, failures, and how many images each had the network classify. Images
-of one channel only: Foolbox counts the values that differ, which are then the pixels.
+Trains the paper's MNIST network, without ablation, and attacks it. Both attacks have equally many restarts and keep the
+best. Foolbox starts each from its own salt-and-pepper noise, the least of a thousand draws. Ours is measured as
+published, with a start of that kind, and with the additional rounds of noise that the published attack lacks.
+Prints the median and mean number of changed pixels, failures, and queries. For images of one channel: Foolbox counts
+values that differ, which are then the pixels.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from torch import nn
 
 from sparsecert import datasets, models
 from sparsecert.adapters.libraries import import_foolbox
-from sparsecert.attacks import NEVER, Network, Outcome, Pointwise
+from sparsecert.attacks import NOT_FOUND, Network, Outcome, Pointwise
 from sparsecert.datasets.dataset import ArrayImages, Dataset
 from sparsecert.errors import InputError
 
@@ -32,15 +31,14 @@ ROUNDS = 0, 20  # as published, and by default
 
 
 @dataclass(frozen=True)
-class Found:
-    """Float[images], changed pixels, infinite where nothing was found; and how often the network was asked."""
+class AttackResult:
+    """Changed pixels, float[images], infinite where the attack failed; queries; time."""
 
     distances: NDArray[np.float64]
     queries: int
     seconds: float
 
-    def on_progress(self, name: str) -> str:
-        """One line."""
+    def line(self, name: str) -> str:
         reached = self.distances[np.isfinite(self.distances)]
         failed = len(self.distances) - len(reached)
         mean = f"mean {reached.mean():.2f}" if len(reached) else "no mean"
@@ -48,16 +46,15 @@ class Found:
         return f"{name}: median {np.median(self.distances):g}, {mean}, {failed} failures, {each}, {self.seconds:.0f} s"
 
 
-class Counting(nn.Module):
-    """A network that counts the images it is asked about."""
+class CountingNetwork(nn.Module):
+    """A network that counts its queries."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
-        self.model, self.asked = model, 0
+        self.model, self.queries = model, 0
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """The network's scores."""
-        self.asked += len(images)
+        self.queries += len(images)
         scores: torch.Tensor = self.model(images)
         return scores
 
@@ -93,10 +90,10 @@ def compare(
     model: nn.Module, images: torch.Tensor, labels: torch.Tensor, restarts: int, seed: int, device: torch.device
 ) -> None:
     theirs = by_foolbox(model, images, labels, restarts, seed, device)
-    print(theirs.on_progress("Foolbox PointwiseAttack"), flush=True)
+    print(theirs.line("Foolbox PointwiseAttack"), flush=True)
     for rounds in ROUNDS:
         ours = by_us(model, images, labels, restarts, rounds, seed, device)
-        print(ours.on_progress(f"sparsecert Pointwise, {rounds} rounds"))
+        print(ours.line(f"sparsecert Pointwise, {rounds} rounds"))
         no_worse, better = (ours.distances <= theirs.distances).mean(), (ours.distances < theirs.distances).mean()
         print(f"  no worse for {no_worse:.0%} of the images, better for {better:.0%}")
         met = np.median(ours.distances) <= np.median(theirs.distances)
@@ -111,12 +108,12 @@ def by_us(
     rounds: int,
     seed: int,
     device: torch.device,
-) -> Found:
+) -> AttackResult:
     """All images and restarts side by side."""
     began = time.perf_counter()
     found: Outcome = Pointwise(restarts=restarts, rounds=rounds)(Network(model, device), images, labels, seed=seed)
-    distances = torch.where(found.distances == NEVER, torch.inf, found.distances.double()).numpy()
-    return Found(distances, int(found.queries.sum()), time.perf_counter() - began)
+    distances = torch.where(found.distances == NOT_FOUND, torch.inf, found.distances.double()).numpy()
+    return AttackResult(distances, int(found.queries.sum()), time.perf_counter() - began)
 
 
 def by_foolbox(
@@ -127,7 +124,7 @@ def by_foolbox(
     seed: int,
     device: torch.device,
     together: int = 1,
-) -> Found:
+) -> AttackResult:
     """So many images together, all their restarts side by side, each from Foolbox's salt-and-pepper noise.
 
     Restarts that no noise was found for are left out, since Foolbox gives up a whole batch where one has no start. Its
@@ -136,32 +133,38 @@ def by_foolbox(
     foolbox = import_foolbox()
     np.random.seed(seed)  # noqa: NPY002, Foolbox draws from NumPy's and torch's global generators
     torch.manual_seed(seed)
-    began, counting = time.perf_counter(), Counting(model).eval()
-    asked = foolbox.PyTorchModel(counting, bounds=(0, 1), device=device)
+    began, counting = time.perf_counter(), CountingNetwork(model).eval()
+    foolbox_model = foolbox.PyTorchModel(counting, bounds=(0, 1), device=device)
     distances = [
         _nearest(
-            foolbox, asked, images[start : start + together].to(device), labels[start : start + together], restarts
+            foolbox,
+            foolbox_model,
+            images[start : start + together].to(device),
+            labels[start : start + together],
+            restarts,
         )
         for start in range(0, len(images), together)
     ]
-    return Found(torch.cat(distances).numpy(), counting.asked, time.perf_counter() - began)
+    return AttackResult(torch.cat(distances).numpy(), counting.queries, time.perf_counter() - began)
 
 
-def _nearest(foolbox: Any, asked: Any, images: torch.Tensor, labels: torch.Tensor, restarts: int) -> torch.Tensor:
+def _nearest(
+    foolbox: Any, foolbox_model: Any, images: torch.Tensor, labels: torch.Tensor, restarts: int
+) -> torch.Tensor:
     """Float[b]: the fewest changed pixels of any restart, 0 for a misclassified image, infinite without a start."""
-    distances = torch.where(asked(images).argmax(dim=1).cpu() == labels, torch.inf, 0.0).double()
+    distances = torch.where(foolbox_model(images).argmax(dim=1).cpu() == labels, torch.inf, 0.0).double()
     which = (distances > 0).nonzero()[:, 0].repeat(restarts)
     if not len(which):
         return distances
     copies, wanted = images[which.to(images.device)], labels[which].to(images.device)
-    starts = foolbox.attacks.SaltAndPepperNoiseAttack().run(asked, copies, foolbox.Misclassification(wanted))
-    fooled = asked(starts).argmax(dim=1) != wanted
+    starts = foolbox.attacks.SaltAndPepperNoiseAttack().run(foolbox_model, copies, foolbox.Misclassification(wanted))
+    fooled = foolbox_model(starts).argmax(dim=1) != wanted
     if not fooled.any():
         return distances
     copies, wanted, which = copies[fooled], wanted[fooled], which[fooled.cpu()]
     attack = foolbox.attacks.PointwiseAttack(l2_binary_search=False)
-    found = attack.run(asked, copies, foolbox.Misclassification(wanted), starting_points=starts[fooled])
-    assert (asked(found).argmax(dim=1) != wanted).all()
+    found = attack.run(foolbox_model, copies, foolbox.Misclassification(wanted), starting_points=starts[fooled])
+    assert (foolbox_model(found).argmax(dim=1) != wanted).all()
     changed = (found != copies).flatten(1).sum(dim=1).double().cpu()
     return distances.scatter_reduce(0, which, changed, "amin")
 

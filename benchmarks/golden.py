@@ -1,10 +1,10 @@
-"""Every label and radius that reports compute from the committed records, as a digest per file and question.
+"""Digests of every label and radius that reports compute from the committed records, per file and question.
 
     python -m benchmarks.golden            writes results/golden.json
     python -m benchmarks.golden --check    compares, names what differs, and exits with 1 if anything does
 
-A change of structure must leave all of them as they are: certificates are drawn again from the recorded votes, by every
-bound and rule that fits them, at the run's alpha and at 0.001.
+Refactoring must not change any of them: certificates are recomputed from the recorded votes, by every bound and rule
+that applies, at the run's alpha and at 0.001.
 """
 
 from __future__ import annotations

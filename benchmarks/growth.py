@@ -1,7 +1,7 @@
-"""How the cost of certifying grows, one thing at a time; `docs/scaling.md` is written from what this prints.
+"""How the cost of certifying grows, one factor at a time; the source of `docs/scaling.md`.
 
-Around one base, the shipped MNIST network at k = 45 with n0 = n / 10: samples, images, retained units and classes; then
-masks and encoding alone for more units; then what the host does for an image. On a GPU in its fastest precision.
+From one baseline, the shipped MNIST network at k = 45 with n0 = n / 10: samples, images, retained units and classes;
+then masks and encoding alone for more units; then the host's work per image. On a GPU in its fastest precision.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def units(device: torch.device, precision: str) -> None:
 
 
 def _masks_and_encoding(side: int, device: torch.device, precision: str) -> tuple[float, float]:
-    """Seconds a copy."""
+    """Seconds per copy."""
     dtype, gpu = PRECISIONS[precision] or torch.float32, device.type == "cuda"
     scheme, rows = Uniform(side**2, side**2 // 50), 4_096 if gpu else 32
     image, which = torch.rand(1, 1, side, side, device=device), torch.zeros(rows, dtype=torch.int64, device=device)
@@ -132,12 +132,12 @@ def host() -> None:
         votes = [Tally((9_000 - 3 * i, 400 + i, *[1] * (count - 3), 602 + 2 * i - count), 0) for i in range(300)]
         selection = Tally((950, 50, *[0] * (count - 2)))
         for name in ("two-sided", "one-sided"):
-            _told(f"{count:>5,} classes, {name}", _certifying(selection, votes, name, ALPHA + 1e-9 * count))
-        _told(f"{count:>5,} classes, at a stopping time", _certifying(selection, votes, None, ALPHA))
+            _report(f"{count:>5,} classes, {name}", _certifying(selection, votes, name, ALPHA + 1e-9 * count))
+        _report(f"{count:>5,} classes, at a stopping time", _certifying(selection, votes, None, ALPHA))
         lines = [Record(0, 0, tally, 0, 0.0, selection, 0.5, 0.5, 1) for tally in votes]
         began = time.perf_counter()
         size = sum(len(line.to_json()) for line in lines) / len(lines)
-        _told(f"{count:>5,} classes, a line of {size:,.0f} bytes", (time.perf_counter() - began) / len(lines))
+        _report(f"{count:>5,} classes, a line of {size:,.0f} bytes", (time.perf_counter() - began) / len(lines))
 
 
 def _certifying(selection: Tally, votes: list[Tally], bound: str | None, alpha: float) -> float:
@@ -152,7 +152,7 @@ def _certifying(selection: Tally, votes: list[Tally], bound: str | None, alpha: 
     return (time.perf_counter() - began) / len(votes)
 
 
-def _told(what: str, taken: float) -> None:
+def _report(what: str, taken: float) -> None:
     print(f"host, {what}: {1e6 * taken:.0f} us an image")
 
 

@@ -1,11 +1,11 @@
-"""Recipe settings compared without a look at the test set: trained on CIFAR-10's first 45,000 training images, judged
-on the last 5,000.
+"""Compares recipe settings on held-out data: trains on CIFAR-10's first 45,000 training images, evaluates on the last
+5,000.
 
     python -m benchmarks.held_out --keep 100 --change epochs=50 --change epochs=100,weight_decay=0.0005,rate=0.4
 
-Each --change is one variant of the recipe. Prints, for each: accuracy in the last epoch of training, how many single
-ablated copies of held-out images are classified right, and for several rho the share of held-out images whose lead, in
-a few hundred votes, is what a two-sided certificate needs with all the votes in the world.
+Each --change is one variant of the recipe. Prints, for each: training accuracy in the last epoch, accuracy on single
+ablated copies of held-out images, and for several rho the share of held-out images whose lead, in a few hundred votes,
+would suffice for a two-sided certificate with infinitely many.
 """
 
 from __future__ import annotations

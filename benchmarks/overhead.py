@@ -1,8 +1,8 @@
-"""What the vote loop costs beside the model, and whether its memory grows with n; `make bench`.
+"""The overhead of the vote loop over the model, and whether its memory grows with n; `make bench`.
 
 Prints, for the paper's MNIST network at k = 45 on the CPU:
   - time in masks and in encoding over time in the model (bar: together at most 0.25);
-  - peak memory of a process that certifies with n = 100,000 over one with n = 1,000 (bar: at most 1.1).
+  - peak memory of certifying with n = 100,000 over that with n = 1,000 (bar: at most 1.1).
 """
 
 from __future__ import annotations

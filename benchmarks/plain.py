@@ -1,7 +1,6 @@
-"""The paper's procedure in plain PyTorch, as one would write it first: what the engine is measured against.
+"""The paper's procedure in straightforward PyTorch: the baseline of `benchmarks.engine`.
 
-Repeat the image, draw the masks, encode, run the network, count. Written for the comparison in `benchmarks.engine`; it
-is not part of the package, and its masks are those of torch's generator.
+Repeat the image, draw the masks with torch's generator, encode, run the network, count.
 """
 
 from __future__ import annotations

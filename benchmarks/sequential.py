@@ -1,14 +1,13 @@
-"""What sequential sampling saves, on simulated votes: samples an image, and certified accuracy beside a fixed number.
+"""The savings of sequential sampling, on simulated votes: samples per image and certified accuracy, against a fixed n.
 
-The class shares in a records file stand in for the true probabilities, and votes are drawn from them: no model is
-needed. Two ways to look at votes while they come, at the same alpha and budget:
+Votes are drawn from the class shares in a records file: no model is needed. Two methods, at the same alpha and budget:
 
-  wealth         the package's own (`certificates.stopped`): nothing is paid for looking;
-  spent alpha    Clopper-Pearson bounds at looks that are fixed beforehand, each paid for with a part of alpha: half of
-                 it is kept for the last look, the others share the rest in proportion to their votes.
+  wealth         the package's betting e-process (`certificates.anytime`), valid at any stopping time;
+  spent alpha    alpha spending: Clopper-Pearson bounds at stages (looks) fixed in advance, half of alpha for the last
+                 one, the rest for the others in proportion to their votes.
 
-Both choose the class by the package's rule, keep the largest radius they have proved, and go on while some later look
-is expected to gain enough radius for its votes: at the same tolerance, and then, since their guesses differ, at the one
+Both select the class by the package's rule, keep the largest radius certified, and continue while some later stage is
+expected to gain enough radius for its votes: at the same tolerance, and then, since their estimates differ, at the one
 that makes the second method take as many samples as the first. Prints, for Corollary 2 and Corollary 1, the mean number
 of samples, the median certified robustness and the certified accuracy by rho, with the largest difference from a fixed
 number of samples in points; then how the question "is the radius at least so much?" is answered.
@@ -33,7 +32,7 @@ from scipy.stats import norm
 from sparsecert import records
 from sparsecert.bounds import corrected_alpha
 from sparsecert.certificates import METHODS
-from sparsecert.counts import Counts
+from sparsecert.counts import Counts, Int64
 from sparsecert.procedures.pipelining import finish
 from sparsecert.procedures.sequential import Sequential, StagedVotes
 from sparsecert.procedures.stopping import clear, selection_stages
@@ -44,11 +43,10 @@ from sparsecert.schemes import from_config as scheme_from_config
 
 RECORDS = Path("studies/levine_feizi_2020/results/mnist/k45/certify.jsonl.xz")
 N0, N, ALPHA = 1_000, 10_000, 0.05
-FIRST, GROWTH = 128, 1.5  # votes at the first look where alpha is spent, and how much they grow from look to look
-LAST_LOOK = 0.5  # its part of alpha
+FIRST, GROWTH = 128, 1.5  # votes in the first stage of alpha spending, and their growth
+LAST_STAGE = 0.5  # its part of alpha
 
 Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 def main() -> None:
@@ -62,35 +60,35 @@ def main() -> None:
     parser.add_argument("--limit", type=int, help="only so many inputs")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    world = World.of(options.records, options.alpha, options.seed, options.limit)
+    simulation = Simulation.of(options.records, options.alpha, options.seed, options.limit)
     print(
-        f"{options.records}: {len(world.true):,} inputs, {world.scheme}, their shares taken for the truth; "
+        f"{options.records}: {len(simulation.true):,} inputs, {simulation.scheme}, their shares taken for the truth; "
         f"alpha {options.alpha}, seed {options.seed}",
         flush=True,
     )
     settled = Sequential(max_samples=options.max_samples, n0=N0, tolerance=options.tolerance)
     asking = Sequential(max_samples=options.max_samples, n0=N0, at_least=options.at_least)
     for bound in METHODS:
-        compare(world, bound, settled, options.repeats)
-        ask(world, bound, asking)
+        compare(simulation, bound, settled, options.repeats)
+        ask(simulation, bound, asking)
 
 
 @dataclass(frozen=True)
-class World:
+class Simulation:
     """Inputs with the probabilities of their classes (and, last, of an invalid copy) and their true labels."""
 
     shares: Floats
-    true: Ints
+    true: Int64
     scheme: Scheme
     alpha: float
     seed: int
 
     @classmethod
-    def of(cls, path: Path, alpha: float, seed: int, limit: int | None) -> World:
+    def of(cls, path: Path, alpha: float, seed: int, limit: int | None) -> Simulation:
         """The inputs of a records file."""
         found = records.read(path)
         if records.is_sequential(found.header):
-            raise SystemExit(f"{path}: votes that were stopped by looking at them are no shares; name another file")
+            raise SystemExit(f"{path}: the vote shares of a sequential run are biased; name another file")
         lines = list(found.lines)[:limit]
         tallies = [line.votes for line in lines]
         votes = np.array([(*tally.votes, tally.invalid) for tally in tallies], dtype=np.float64)
@@ -103,24 +101,24 @@ class World:
         """2 delta for every radius, and last one that no lead reaches."""
         return np.array([2 * delta / (1 << DELTA_BITS) for delta in self.scheme.deltas])
 
-    def voter(self, salt: int) -> Any:
-        """What stands in for a model: votes drawn from the shares."""
-        return Drawn(self.scheme, self.shares, np.random.default_rng([self.seed, salt]))
+    def voter(self, stream: int) -> Any:
+        """Simulated votes instead of a model's."""
+        return SimulatedVoter(self.scheme, self.shares, np.random.default_rng([self.seed, stream]))
 
 
-class Drawn:
-    """Votes by chance, where `sparsecert.votes.voter.Voter` has those of a model."""
+class SimulatedVoter:
+    """Simulates `sparsecert.votes.voter.Voter`: draws votes from class shares."""
 
     device = torch.device("cpu")
 
-    def __init__(self, scheme: Scheme, shares: Floats, chance: np.random.Generator) -> None:
-        self.scheme, self.shares, self.chance, self.classes = scheme, shares, chance, shares.shape[1] - 1
+    def __init__(self, scheme: Scheme, shares: Floats, generator: np.random.Generator) -> None:
+        self.scheme, self.shares, self.generator, self.classes = scheme, shares, generator, shares.shape[1] - 1
 
     def begin_count(
         self, _inputs: torch.Tensor, examples: Sequence[int], draws: range, _seed: int, _progress: object = None
     ) -> Callable[[], Counts]:
         """The votes of these inputs, as many as there are draws."""
-        votes = self.chance.multinomial(len(draws), self.shares[np.asarray(examples)])
+        votes = self.generator.multinomial(len(draws), self.shares[np.asarray(examples)])
         return lambda: Counts(votes[:, :-1], votes[:, -1])
 
 
@@ -128,57 +126,60 @@ class Drawn:
 class Outcome:
     """For each input the class chosen, the radius (-1: none), the samples taken, and the answer where one was asked."""
 
-    label: Ints
-    radius: Ints
-    samples: Ints
+    label: Int64
+    radius: Int64
+    samples: Int64
     answers: tuple[str | None, ...] = ()
 
 
-def fixed(world: World, bound: str, salt: int) -> Outcome:
+def fixed(simulation: Simulation, bound: str, stream: int) -> Outcome:
     """N0 + N samples of every input."""
-    chance = np.random.default_rng([world.seed, salt])
-    label = chance.multinomial(N0, world.shares)[:, :-1].argmax(axis=1)
-    votes = chance.multinomial(N, world.shares)
+    generator = np.random.default_rng([simulation.seed, stream])
+    label = generator.multinomial(N0, simulation.shares)[:, :-1].argmax(axis=1)
+    votes = generator.multinomial(N, simulation.shares)
     leader, rival = against(votes, label, bound)
-    lead = lead_proved(leader, rival, N, float(corrected_alpha(world.alpha, world.scheme, N)), bound)
-    return Outcome(label, radii(lead, world.gaps), np.full(len(label), N0 + N))
+    lead = lead_proved(leader, rival, N, float(corrected_alpha(simulation.alpha, simulation.scheme, N)), bound)
+    return Outcome(label, radii(lead, simulation.gaps), np.full(len(label), N0 + N))
 
 
-def by_wealth(world: World, bound: str, sampling: Sequential) -> Outcome:
-    """The package's own loop over looks and its certificates."""
-    inputs = torch.zeros(len(world.true), 1)
+def by_betting(simulation: Simulation, bound: str, sampling: Sequential) -> Outcome:
+    """The package's stages and certificates."""
+    inputs = torch.zeros(len(simulation.true), 1)
     examples = range(len(inputs))
     sampling = replace(sampling, bound=bound)
-    found = finish(sampling.certify(world.voter(1), inputs, examples, world.alpha, 0, ignore))
+    found = finish(sampling.certify(simulation.voter(1), inputs, examples, simulation.alpha, 0, ignore))
     return Outcome(found.selected, found.radii, found.samples, found.answers)
 
 
-def by_spending(world: World, bound: str, sampling: Sequential) -> Outcome:
-    """Clopper-Pearson bounds at every look, each at its own part of alpha."""
-    selection = selected(world, sampling)
+def by_alpha_spending(simulation: Simulation, bound: str, sampling: Sequential) -> Outcome:
+    """Clopper-Pearson bounds at every stage, each at its part of alpha."""
+    selection = selected(simulation, sampling)
     label = selection.counts.votes.argmax(axis=1)
     others = selection.counts.votes.copy()
     others[np.arange(len(label)), label] = -1
     second = others.argmax(axis=1)
-    looks = look_sizes(sampling.most)
-    levels = parts(looks) * float(corrected_alpha(world.alpha, world.scheme, sampling.most))
-    voter, rows = world.voter(2), np.arange(len(label))
-    votes, taken = np.zeros(world.shares.shape, dtype=np.int64), np.zeros(len(label), dtype=np.int64)
+    stages = stage_sizes(sampling.most)
+    levels = alpha_parts(stages) * float(corrected_alpha(simulation.alpha, simulation.scheme, sampling.most))
+    voter, rows = simulation.voter(2), np.arange(len(label))
+    votes, taken = np.zeros(simulation.shares.shape, dtype=np.int64), np.zeros(len(label), dtype=np.int64)
     best, refuted = np.full(len(label), -1), np.zeros(len(label), dtype=np.bool_)
-    for look, total in enumerate(looks):
-        fresh = voter.begin(None, rows, range(total - (looks[look - 1] if look else 0)), 0)()
+    for stage, total in enumerate(stages):
+        fresh = voter.begin_count(None, rows, range(total - (stages[stage - 1] if stage else 0)), 0)()
         votes[rows] += np.column_stack((fresh.votes, fresh.invalid))
         taken[rows] = total
         leader, rival = against(votes[rows], label[rows], bound)
-        proved = radii(lead_proved(leader, rival, total, levels[look], bound), world.gaps)
+        proved = radii(lead_proved(leader, rival, total, levels[stage], bound), simulation.gaps)
         best[rows] = np.maximum(best[rows], proved)
         if sampling.at_least is None:
-            going = best[rows] < len(world.gaps) - 2
-            going &= gain(leader, rival, look, looks, levels, best[rows], world.gaps, bound) > sampling.tolerance / 1e3
+            going = best[rows] < len(simulation.gaps) - 2
+            going &= (
+                gain(leader, rival, stage, stages, levels, best[rows], simulation.gaps, bound)
+                > sampling.tolerance / 1e3
+            )
         else:
             runner_up = votes[rows, second[rows]] if bound == "two-sided" else total - leader
-            lead = lead_refuted(leader, runner_up, total, levels[look], bound)
-            refuted[rows] = (best[rows] < sampling.at_least) & (lead <= world.gaps[sampling.at_least])
+            lead = lead_refuted(leader, runner_up, total, levels[stage], bound)
+            refuted[rows] = (best[rows] < sampling.at_least) & (lead <= simulation.gaps[sampling.at_least])
             going = (best[rows] < sampling.at_least) & ~refuted[rows]
         rows = rows[going]
         if not len(rows):
@@ -190,10 +191,12 @@ def by_spending(world: World, bound: str, sampling: Sequential) -> Outcome:
     return Outcome(label, best, selection.taken + taken, answers)
 
 
-def selected(world: World, sampling: Sequential) -> StagedVotes:
+def selected(simulation: Simulation, sampling: Sequential) -> StagedVotes:
     """Selection votes by the package's rule."""
-    votes = StagedVotes(world.voter(3), torch.zeros(len(world.true), 1), range(len(world.true)), SELECTION, 0, ignore)
-    rows = np.arange(len(world.true))
+    votes = StagedVotes(
+        simulation.voter(3), torch.zeros(len(simulation.true), 1), range(len(simulation.true)), SELECTION, 0, ignore
+    )
+    rows = np.arange(len(simulation.true))
     for total in selection_stages(sampling.n0):
         finish(votes.extend(rows, total))
         rows = rows[~clear(votes.counts, rows)]
@@ -202,45 +205,52 @@ def selected(world: World, sampling: Sequential) -> StagedVotes:
     return votes
 
 
-def look_sizes(most: int) -> list[int]:
+def stage_sizes(most: int) -> list[int]:
     """Looks that grow geometrically and end with `most`."""
-    looks = [most]
-    while looks[0] / GROWTH >= FIRST:
-        looks.insert(0, round(looks[0] / GROWTH))
-    return looks
+    stages = [most]
+    while stages[0] / GROWTH >= FIRST:
+        stages.insert(0, round(stages[0] / GROWTH))
+    return stages
 
 
-def parts(looks: Sequence[int]) -> Floats:
-    """The part of alpha that each look has."""
-    votes = np.array(looks, dtype=np.float64)
-    before = (1 - LAST_LOOK) * votes[:-1] / votes[:-1].sum() if len(looks) > 1 else votes[:-1]
+def alpha_parts(stages: Sequence[int]) -> Floats:
+    """The part of alpha spent at each stage."""
+    votes = np.array(stages, dtype=np.float64)
+    before = (1 - LAST_STAGE) * votes[:-1] / votes[:-1].sum() if len(stages) > 1 else votes[:-1]
     return np.append(before, 1 - before.sum())
 
 
 def gain(
-    leader: Ints, rival: Ints, look: int, looks: Sequence[int], levels: Floats, best: Ints, gaps: Floats, bound: str
+    leader: Int64,
+    rival: Int64,
+    stage: int,
+    stages: Sequence[int],
+    levels: Floats,
+    best: Int64,
+    gaps: Floats,
+    bound: str,
 ) -> Floats:
-    """The most radius a vote that some later look is expected to gain.
+    """The most radius a vote that some later stage is expected to gain.
 
-    The lead at a later look is taken to be normal around the present one, the width of its bound to be the normal
+    The lead at a later stage is taken to be normal around the present one, the width of its bound to be the normal
     approximation's with the first correction for skewness.
     """
-    n, result = looks[look], np.zeros(len(leader))
+    n, result = stages[stage], np.zeros(len(leader))
     p, q = (leader + 0.5) / (n + 1), (rival + 0.5) / (n + 1)
     deviation = np.sqrt(np.maximum(p + q - (p - q) ** 2, 1e-6))
     ahead = np.arange(len(gaps) - 1)[None, :] > best[:, None]
-    for later, level in zip(looks[look + 1 :], levels[look + 1 :], strict=True):
+    for later, level in zip(stages[stage + 1 :], levels[stage + 1 :], strict=True):
         z = float(norm.isf(level / 2 if bound == "two-sided" else level))
         skew = (z * z - 1) / later * (np.abs(1 - 2 * p) + np.abs(1 - 2 * q)) / 6
         width = z * (np.sqrt(p * (1 - p)) + np.sqrt(q * (1 - q))) / np.sqrt(later) + skew
         spread = deviation * np.sqrt(1 / n - 1 / later)
-        chance = ndtr(((p - q - width)[:, None] - gaps[None, :-1]) / spread[:, None])
-        result = np.maximum(result, np.where(ahead, chance, 0.0).sum(axis=1) / (later - n))
+        generator = ndtr(((p - q - width)[:, None] - gaps[None, :-1]) / spread[:, None])
+        result = np.maximum(result, np.where(ahead, generator, 0.0).sum(axis=1) / (later - n))
     return result
 
 
-def against(votes: Ints, label: Ints, bound: str) -> tuple[Ints, Ints]:
-    """Votes for the label, and for the rival that it is held against; the last column are the invalid ones."""
+def against(votes: Int64, label: Int64, bound: str) -> tuple[Int64, Int64]:
+    """Votes for the label, and for the rival; the last column counts the invalid ones."""
     each = np.arange(len(label))
     leader = votes[each, label]
     if bound == "one-sided":
@@ -250,107 +260,113 @@ def against(votes: Ints, label: Ints, bound: str) -> tuple[Ints, Ints]:
     return leader, others.max(axis=1) + votes[:, -1]
 
 
-def lead_proved(leader: Ints, rival: Ints, total: int, level: float, bound: str) -> Floats:
+def lead_proved(leader: Int64, rival: Int64, total: int, level: float, bound: str) -> Floats:
     """A lower bound on the lead, too large with probability at most `level`."""
     if bound == "one-sided":
         return 2 * lower(leader, total, level) - 1
     return lower(leader, total, level / 2) - upper(rival, total, level / 2)
 
 
-def lead_refuted(leader: Ints, second: Ints, total: int, level: float, bound: str) -> Floats:
+def lead_refuted(leader: Int64, second: Int64, total: int, level: float, bound: str) -> Floats:
     """An upper bound on the lead over one fixed class, too small with probability at most `level`."""
     if bound == "one-sided":
         return 2 * upper(leader, total, level) - 1
     return upper(leader, total, level / 2) - lower(second, total, level / 2)
 
 
-def lower(votes: Ints, total: int, level: float) -> Floats:
+def lower(votes: Int64, total: int, level: float) -> Floats:
     """Clopper-Pearson, in floating point."""
     result: Floats = np.where(votes > 0, betaincinv(np.maximum(votes, 1), total - votes + 1, level), 0.0)
     return result
 
 
-def upper(votes: Ints, total: int, level: float) -> Floats:
+def upper(votes: Int64, total: int, level: float) -> Floats:
     return 1 - lower(total - votes, total, level)
 
 
-def radii(lead: Floats, gaps: Floats) -> Ints:
+def radii(lead: Floats, gaps: Floats) -> Int64:
     """The largest radius whose gap is below the lead, -1 for none."""
     return np.searchsorted(gaps, lead, side="left") - 1
 
 
-def compare(world: World, bound: str, sampling: Sequential, repeats: int) -> None:
+def compare(simulation: Simulation, bound: str, sampling: Sequential, repeats: int) -> None:
     """Samples, median and certified accuracy of the two methods beside the fixed number."""
     began = time.perf_counter()
-    simulated = [fixed(world, bound, 10 + repeat) for repeat in range(repeats)]
-    curves = [curve(world, outcome) for outcome in simulated]
+    simulated = [fixed(simulation, bound, 10 + repeat) for repeat in range(repeats)]
+    curves = [curve(simulation, outcome) for outcome in simulated]
     base = np.mean(curves, axis=0)
     noise = max(float(np.abs(single - base).max()) for single in curves)
     budget = f"at most {sampling.max_samples:,} samples, tolerance {sampling.tolerance} per 1,000"
-    print(f"\n{bound}, {budget}, {len(look_sizes(sampling.most))} looks where alpha is spent", flush=True)
+    print(f"\n{bound}, {budget}, {len(stage_sizes(sampling.most))} looks where alpha is spent", flush=True)
     print(f"{'':<36}{'samples':>8}{'median':>8}  certified accuracy at rho = 0, 1, ...")
-    row(f"fixed {N0:,} + {N:,}, mean of {repeats}", simulated[0], world, base)
-    wealth = by_wealth(world, bound, sampling)
-    row("wealth", wealth, world, None, base)
-    row("spent alpha, the same tolerance", by_spending(world, bound, sampling), world, None, base)
-    alike = with_samples(world, bound, sampling, float(wealth.samples.mean()))
-    row(f"spent alpha, tolerance {alike.tolerance:.4f}", by_spending(world, bound, alike), world, None, base)
+    row(f"fixed {N0:,} + {N:,}, mean of {repeats}", simulated[0], simulation, base)
+    betting = by_betting(simulation, bound, sampling)
+    row("wealth", betting, simulation, None, base)
+    row("spent alpha, the same tolerance", by_alpha_spending(simulation, bound, sampling), simulation, None, base)
+    alike = with_samples(simulation, bound, sampling, float(betting.samples.mean()))
+    row(
+        f"spent alpha, tolerance {alike.tolerance:.4f}",
+        by_alpha_spending(simulation, bound, alike),
+        simulation,
+        None,
+        base,
+    )
     print(f"one fixed simulation is up to {noise:.2f} points from their mean; {time.perf_counter() - began:.0f} s")
 
 
-def with_samples(world: World, bound: str, sampling: Sequential, samples: float) -> Sequential:
+def with_samples(simulation: Simulation, bound: str, sampling: Sequential, samples: float) -> Sequential:
     """The tolerance at which spending takes so many samples on average, by bisection."""
     low, high = math.log(1e-4), math.log(10.0)
     for _ in range(12):
         middle = replace(sampling, tolerance=math.exp((low + high) / 2))
-        more = by_spending(world, bound, middle).samples.mean() > samples
+        more = by_alpha_spending(simulation, bound, middle).samples.mean() > samples
         low, high = ((low + high) / 2, high) if more else (low, (low + high) / 2)
     return replace(sampling, tolerance=math.exp((low + high) / 2))
 
 
-def ask(world: World, bound: str, sampling: Sequential) -> None:
+def ask(simulation: Simulation, bound: str, sampling: Sequential) -> None:
     """Samples and answers of the two methods to the question."""
-    began, truly = time.perf_counter(), share_at_least(world, bound, sampling.at_least or 0)
+    began, truly = time.perf_counter(), share_at_least(simulation, bound, sampling.at_least or 0)
     print(
         f"\n{bound}, is the radius at least {sampling.at_least}? at most {sampling.max_samples:,} samples", flush=True
     )
     print(f"{'':<36}{'samples':>8}{'yes':>9}{'no':>9}{'undecided':>11}")
     print(f"{'by the shares themselves':<36}{'':>8}{truly:>9.2%}{1 - truly:>9.2%}")
     for name, method in (
-        ("wealth", by_wealth),
-        (f"spent alpha, {len(look_sizes(sampling.most))} looks", by_spending),
+        ("wealth", by_betting),
+        (f"spent alpha, {len(stage_sizes(sampling.most))} looks", by_alpha_spending),
     ):
-        outcome = method(world, bound, sampling)
+        outcome = method(simulation, bound, sampling)
         yes, no, undecided = (outcome.answers.count(answer) / len(outcome.answers) for answer in records.ANSWERS)
         print(f"{name:<36}{outcome.samples.mean():>8,.0f}{yes:>9.2%}{no:>9.2%}{undecided:>11.2%}", flush=True)
     print(f"{time.perf_counter() - began:.0f} s")
 
 
-def share_at_least(world: World, bound: str, radius: int) -> float:
+def share_at_least(simulation: Simulation, bound: str, radius: int) -> float:
     """The share of inputs that the corollary gives this radius, were their shares the probabilities."""
-    label = world.shares[:, :-1].argmax(axis=1)
+    label = simulation.shares[:, :-1].argmax(axis=1)
     each = np.arange(len(label))
-    leader, others = world.shares[each, label], world.shares[:, :-1].copy()
+    leader, others = simulation.shares[each, label], simulation.shares[:, :-1].copy()
     others[each, label] = -1
-    rival = 1 - leader if bound == "one-sided" else others.max(axis=1) + world.shares[:, -1]
-    return float((leader - rival > world.gaps[radius]).mean())
+    rival = 1 - leader if bound == "one-sided" else others.max(axis=1) + simulation.shares[:, -1]
+    return float((leader - rival > simulation.gaps[radius]).mean())
 
 
-def robustness(world: World, outcome: Outcome) -> list[int | None]:
-    right = (outcome.label == world.true) & (outcome.radius >= 0)
+def robustness(simulation: Simulation, outcome: Outcome) -> list[int | None]:
+    right = (outcome.label == simulation.true) & (outcome.radius >= 0)
     return [radius if ok else None for radius, ok in zip(outcome.radius.tolist(), right.tolist(), strict=True)]
 
 
-def curve(world: World, outcome: Outcome) -> Floats:
+def curve(simulation: Simulation, outcome: Outcome) -> Floats:
     """Certified accuracy in points, for every radius of the scheme."""
-    found = certified_accuracy(robustness(world, outcome))
-    return 100 * np.pad(np.array(found), (0, len(world.gaps) - 1 - len(found)))
+    found = certified_accuracy(robustness(simulation, outcome))
+    return 100 * np.pad(np.array(found), (0, len(simulation.gaps) - 1 - len(found)))
 
 
-def row(name: str, outcome: Outcome, world: World, found: Floats | None, base: Floats | None = None) -> None:
+def row(name: str, outcome: Outcome, simulation: Simulation, found: Floats | None, base: Floats | None = None) -> None:
     """One line of numbers, and a second one that holds them against `base`."""
-    found = curve(world, outcome) if found is None else found
-    median = median_certified_robustness(robustness(world, outcome))
+    found = curve(simulation, outcome) if found is None else found
+    median = median_certified_robustness(robustness(simulation, outcome))
     shown = " ".join(f"{share:5.2f}" for share in found)
     print(f"{name:<36}{outcome.samples.mean():>8,.0f}{'N/A' if median is None else median:>8}  {shown}", flush=True)
     if base is not None:

@@ -1,10 +1,9 @@
-"""The service under load, asked from another process; needs the extra `serve` and httpx.
+"""A load test of the service; needs the extra `serve` and httpx.
 
-Starts `sparsecert serve` as a process of its own and asks it from this one, with more and more clients at once. Each
-client sends its next request when it has the answer to the last. Prints requests a second, the time within which half
-and 99 of 100 were answered, how many were refused for the moment (429, and sent again) or lost, how many requests
-shared a forward pass, and the memory of the service's process. The last level has more clients than the service takes.
-At the end come many small requests, to see whether its memory grows.
+Starts `sparsecert serve` in another process and sends requests from more and more concurrent clients, each waiting for
+its last answer. Prints requests a second, the median and 99th percentile latency, how many were rejected (429, and
+retried) or lost, how many requests shared a forward pass, and the memory of the service. The last level has more
+clients than the service accepts. Finally, many small requests show whether its memory grows.
 """
 
 from __future__ import annotations

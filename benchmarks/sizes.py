@@ -1,8 +1,8 @@
 """Whether memory stays bounded as a run grows; `make bench`.
 
-Certifies, each in a process of its own, a small run and one that is larger in one respect: samples, images, units with
+Certifies, each in its own process, a small run and one that is larger in one respect: samples, images, units with
 classes. Prints the peak memory of both (of the process and, on a GPU, of its tensors), their ratio, and the time. The
-networks are small and their weights random: what is measured is the run, its masks, counts, records and report.
+networks are small and random: masks, counts, records and report are what is measured.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ALPHA, SEED, BAR = 0.05, 0, 1.1
 
 @dataclass(frozen=True)
 class Size:
-    """How large a run is."""
+    """The size of a run."""
 
     images: int
     n: int

@@ -1,9 +1,8 @@
-"""How fast a data set is certified and a base classifier trained, beside what the device could do; `make bench`.
+"""The speed of certifying and training, relative to the device's peak; `make bench`.
 
 Prints, for the shipped MNIST model at k = 45 with 1,000 + 10,000 samples an image, records and certificates included:
-images and samples a second, the floating-point rate that the network's own operations make, and its share of the rate
-at which the device multiplies large matrices; where a pass's time goes; and what the paper's 400 epochs of training
-take, for one k alone and for several side by side.
+images and samples a second, the network's FLOP/s and their share of those of large matrix products; where the time of a
+forward pass goes; and the time of the paper's 400 epochs of training, for one k and for several trained at once.
 """
 
 from __future__ import annotations

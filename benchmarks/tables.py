@@ -1,7 +1,7 @@
-"""Certified tables: accuracy beside the plain estimator's, certified accuracy, and what a greedy attack achieves.
+"""Tabular data: accuracy compared with the plain estimator, certified accuracy, and the success of a greedy attack.
 
-`docs/tables.md` holds what this prints. Every row is of a data set and a number of retained features; a quarter of the
-rows, by the seed, is held out, of which evenly spaced ones are certified and some of those attacked.
+The source of `docs/tables.md`. One line per data set and number of retained features; a random quarter of the rows is
+held out, of which evenly spaced ones are certified and some of those attacked.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""How fast residual networks train on ablated inputs, beside what the device could do.
+"""The speed of training residual networks on ablated inputs, relative to the device's peak.
 
-Prints, for each recipe: ablated images a second from some steps after the first ones (a recipe that shows two copies of
-each image counts both), the rate of floating-point operations
-that makes (three times the forward pass's) and its share of the rate at which the device multiplies large matrices,
-and what the whole recipe takes. Where Imagenette is found, the ImageNet network is also trained on its JPEG files, so
-that the two rates show whether decoding keeps the device waiting. Images are noise otherwise: the time does not depend
-on what is in them.
+Prints, for each recipe: ablated images a second after warm-up (a recipe with two copies per image counts both), the
+FLOP/s (three times the forward pass's) and their share of those of large matrix products, and the time of the whole
+recipe. Where Imagenette is found, the ImageNet network is also trained on its JPEG files, to show whether decoding is
+the bottleneck. Otherwise images are noise, which does not affect the time.
 """
 
 from __future__ import annotations
@@ -44,7 +42,6 @@ class Case:
 
     @property
     def name(self) -> str:
-        """Recipe and network."""
         return f"{self.recipe}, {self.model}"
 
 

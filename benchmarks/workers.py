@@ -1,7 +1,7 @@
-"""How a run shares out among the workers of a Ray cluster on this machine; needs the extra `ray`.
+"""How a run scales with the workers of a Ray cluster on this machine; needs the extra `ray`.
 
-Certifies the same images without Ray and with 1, 2, ... workers of one CPU each, as many as the machine has cores, and
-prints images a second, the ratio to one worker, and the time before the first results (workers start, load the model).
+Certifies the same images without Ray and with 1, 2, ... workers of one CPU each, up to the number of cores, and prints
+images a second, the ratio to one worker, and the time to the first results (workers start and load the model).
 """
 
 from __future__ import annotations

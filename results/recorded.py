@@ -17,11 +17,11 @@ from sparsecert.reports.attack_tables import format_magnitude
 from sparsecert.reports.comparison import Table, format_median, format_percent
 from sparsecert.schemes import SchemeSpec
 from studies.levine_feizi_2020 import Study
-from studies.levine_feizi_2020.attacked import PUBLISHED, Attacked
+from studies.levine_feizi_2020.attacked import PUBLISHED, AttackStudy
 from studies.levine_feizi_2020.base_tables import base_table
-from studies.levine_feizi_2020.exact import choices_of, exact_table
+from studies.levine_feizi_2020.exact import default_specs, exact_table
 from studies.levine_feizi_2020.fixed_masks import FixedRow, fixed_rows
-from studies.levine_feizi_2020.patches import choices_of as patches_of
+from studies.levine_feizi_2020.patches import default_specs as patches_of
 from studies.levine_feizi_2020.patches import patches_table
 from studies.levine_feizi_2020.published import published_medians, published_patches
 from studies.levine_feizi_2020.recipes import recipes
@@ -48,23 +48,23 @@ def some_rows(name: str, data: str, *keeps: int) -> str:
 
 
 @cache
-def fixed_row(data: str, choice: SchemeSpec, epochs: int | None) -> FixedRow:
+def fixed_row(data: str, spec: SchemeSpec, epochs: int | None) -> FixedRow:
     """What one fixed set of masks certifies."""
-    (row,) = fixed_rows(Study(STUDY, data=data, epochs=epochs), [choice])
+    (row,) = fixed_rows(Study(STUDY, data=data, epochs=epochs), [spec])
     return row
 
 
 def exact(data: str) -> str:
     """Fixed sets of masks."""
     epochs = FIXED_EPOCHS[data]
-    rows = [fixed_row(data, choice, epochs) for choice in choices_of(data)]
+    rows = [fixed_row(data, spec, epochs) for spec in default_specs(data)]
     return shown(exact_table(Study(STUDY, data=data, epochs=epochs), rows))
 
 
 def patches(data: str) -> str:
     """Bands and blocks against patches."""
     epochs = PATCH_EPOCHS[data]
-    rows = [fixed_row(data, choice, epochs) for choice in patches_of(data)]
+    rows = [fixed_row(data, spec, epochs) for spec in patches_of(data)]
     return shown(patches_table(Study(STUDY, data=data, epochs=epochs), rows))
 
 
@@ -79,7 +79,7 @@ def attacked() -> Table:
     """The Pointwise attack; its figure is drawn into a temporary folder."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "mnist").symlink_to(STUDY / "mnist")
-        (made,) = table_2(Attacked(Study(Path(folder)))).tables
+        (made,) = table_2(AttackStudy(Study(Path(folder)))).tables
     measured = made.headers.index("accuracy measured")
     return replace(made, rows=tuple(row for row in made.rows if row[measured] != "-"))
 
@@ -87,7 +87,7 @@ def attacked() -> Table:
 @cache
 def gap() -> Gap:
     """The attack on our model and its certificates, for the same images."""
-    found = Attacked(Study(STUDY))
+    found = AttackStudy(Study(STUDY))
     findings = found.findings(found.ours, PUBLISHED)
     certificates, reason = found.certificates(findings)
     assert certificates is not None, reason

@@ -28,12 +28,11 @@ from sparsecert import datasets
 from sparsecert.errors import InputError
 from sparsecert.procedures import Exact, Fixed, Sequential
 from sparsecert.records import Header, read
-from sparsecert.runs import Cluster, Drawn, Question, record_all, record_on_cluster
+from sparsecert.runs import Cluster, Question, RandomSample, ray_pool, record_all, record_on_cluster
 from sparsecert.runs import cluster as clusters
-from sparsecert.runs import ray_pool as crews
 from sparsecert.runs.cluster import check_worker
-from sparsecert.runs.connection import connected, described, room
-from sparsecert.runs.worker import Ready
+from sparsecert.runs.connection import capacity, describe_resources, ray_connection
+from sparsecert.runs.worker import WorkerInfo
 from sparsecert.schemes import Lattice, Uniform
 from sparsecert.smoothed import Smoothed
 from tests.pages import ROOT, run_page
@@ -81,7 +80,7 @@ def _files_left_open() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine a worker takes a while to start, which is no warning here."""
-    monkeypatch.setattr(crews, "PATIENCE", (300, 600))
+    monkeypatch.setattr(ray_pool, "PATIENCE", (300, 600))
 
 
 @pytest.fixture(autouse=True)
@@ -201,8 +200,8 @@ def test_a_run_begun_on_one_is_continued_on_the_other(trained: Path, tmp_path: P
 
 def test_a_random_subset_is_the_same_on_both(trained: Path, tmp_path: Path) -> None:
     digits, smoothed = datasets.load("digits"), Smoothed.load(trained, rows=ROWS)
-    record_all(FIXED, smoothed, trained, digits, tmp_path / "local.jsonl", Drawn(6, 1))
-    record_on_cluster(Cluster(), FIXED, smoothed, trained, digits, tmp_path / "cluster.jsonl", Drawn(6, 1))
+    record_all(FIXED, smoothed, trained, digits, tmp_path / "local.jsonl", RandomSample(6, 1))
+    record_on_cluster(Cluster(), FIXED, smoothed, trained, digits, tmp_path / "cluster.jsonl", RandomSample(6, 1))
     assert [line.example for line in read(tmp_path / "local.jsonl").lines] == digits.random_indices(6, 1).tolist()
     assert _content(tmp_path / "cluster.jsonl") == _content(tmp_path / "local.jsonl")
 
@@ -210,7 +209,7 @@ def test_a_random_subset_is_the_same_on_both(trained: Path, tmp_path: Path) -> N
 def test_inputs_that_kill_their_workers_end_the_run_and_are_named(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(crews, "DEATHS", 2)
+    monkeypatch.setattr(ray_pool, "DEATHS", 2)
     first, last = datasets.load("digits").spaced_indices(48)[40:42].tolist()  # a group
     poisoned = Watched(FIXED, partial(_die_over, last))
     out = tmp_path / "c.jsonl"
@@ -232,7 +231,7 @@ def test_a_worker_that_dies_at_its_start_ends_the_run(
             os.kill(os.getpid(), signal.SIGKILL)
             raise AssertionError
 
-    monkeypatch.setattr(crews, "DEATHS", 2)
+    monkeypatch.setattr(ray_pool, "DEATHS", 2)
     smoothed = Smoothed(torch.nn.Sequential(Deadly(), torch.nn.Linear(128, 10)), Uniform(64, 16))
     smoothed.save(tmp_path / "m.safetensors")
     with pytest.raises(InputError, match=r"^2 workers in a row died as they started: "):
@@ -274,7 +273,7 @@ def test_a_module_of_ones_own_is_sent_and_warnings_come_back(tmp_path: Path) -> 
 def test_too_little_room_is_said_and_not_waited_for_for_ever(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(crews, "PATIENCE", (0.1, 0.2))
+    monkeypatch.setattr(ray_pool, "PATIENCE", (0.1, 0.2))
     with (
         pytest.warns(UserWarning, match="room for 0 of 1 workers, each of 1 CPU and 1 GPU"),
         pytest.warns(UserWarning, match="no worker has started: the cluster has no room yet for one of 1 CPU and"),
@@ -321,15 +320,15 @@ MADE = {"sparsecert": "0.1.0", "torch": "2.9", "device_name": "x86_64", "threads
 
 def test_a_worker_that_does_not_fit_the_run_is_refused() -> None:
     header = Header("certify", {"device": "cpu", "precision": "fp32"}, MADE)
-    check_worker(header, Ready("cpu", "fp32", MADE, ()))
-    with pytest.raises(InputError, match="a worker computes on cuda, the run on cpu; say which device"):
-        check_worker(header, Ready("cuda", "fp32", MADE, ()))
-    with pytest.raises(InputError, match="a worker computes in bf16, the run in fp32; say which precision"):
-        check_worker(header, Ready("cpu", "bf16", MADE, ()))
+    check_worker(header, WorkerInfo("cpu", "fp32", MADE, ()))
+    with pytest.raises(InputError, match="a worker computes on cuda, the run on cpu; set one device"):
+        check_worker(header, WorkerInfo("cuda", "fp32", MADE, ()))
+    with pytest.raises(InputError, match="a worker computes in bf16, the run in fp32; set one precision"):
+        check_worker(header, WorkerInfo("cpu", "bf16", MADE, ()))
     with pytest.raises(InputError, match=r"a worker has sparsecert 0.0.9, this is .*; install the same there"):
-        check_worker(header, Ready("cpu", "fp32", {**MADE, "sparsecert": "0.0.9"}, ()))
+        check_worker(header, WorkerInfo("cpu", "fp32", {**MADE, "sparsecert": "0.0.9"}, ()))
     with pytest.warns(UserWarning, match=r"a worker has torch 2.8, not 2.9; threads 4, not 1 as the run was begun"):
-        check_worker(header, Ready("cpu", "fp32", {**MADE, "torch": "2.8", "threads": 4}, ()))
+        check_worker(header, WorkerInfo("cpu", "fp32", {**MADE, "torch": "2.8", "threads": 4}, ()))
 
 
 def test_room_is_counted_node_by_node() -> None:
@@ -338,11 +337,11 @@ def test_room_is_counted_node_by_node() -> None:
         {"Alive": True, "Resources": {"CPU": 4.0}},
         {"Alive": False, "Resources": {"CPU": 64.0}},
     ]
-    assert room(nodes, {"CPU": 2}) == 3
-    assert room(nodes, {"CPU": 1, "GPU": 0.1}) == 3
-    assert room(nodes, {"CPU": 0.1, "GPU": 0.1}) == 10
-    assert room(nodes, {"CPU": 8}) == 0
-    assert described({"CPU": 0.5, "GPU": 1.0}) == "0.5 CPU and 1 GPU"
+    assert capacity(nodes, {"CPU": 2}) == 3
+    assert capacity(nodes, {"CPU": 1, "GPU": 0.1}) == 3
+    assert capacity(nodes, {"CPU": 0.1, "GPU": 0.1}) == 10
+    assert capacity(nodes, {"CPU": 8}) == 0
+    assert describe_resources({"CPU": 0.5, "GPU": 1.0}) == "0.5 CPU and 1 GPU"
 
 
 def test_a_worker_takes_a_gpu_where_there_is_one_and_it_is_not_forbidden() -> None:
@@ -382,7 +381,8 @@ def test_the_example_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_without_ray_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(InputError, match=r"Ray is not installed; pip install 'sparsecert\[ray\]'"), connected("auto"):
+    message = r"Ray is not installed; pip install 'sparsecert\[ray\]'"
+    with pytest.raises(InputError, match=message), ray_connection("auto"):
         pass
 
 

@@ -189,5 +189,5 @@ def test_all_masks_are_attacked_on_the_gpu(rule: str, digits: tuple[torch.Tensor
     for attack in (Pointwise(restarts=2, rounds=1), Saliency()):
         found = attack(AllMasks(smoothed, rule), images, torch.from_numpy(sure.labels))
         again = smoothed.certify(found.adversarial, Exact(rule))
-        assert found.said.tolist() == again.labels.tolist()
+        assert found.answers.tolist() == again.labels.tolist()
         assert (found.distances[found.succeeded].numpy() > sure.radii[found.succeeded.numpy()]).all()

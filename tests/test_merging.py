@@ -20,7 +20,7 @@ from sparsecert.procedures.sequential import Sequential
 from sparsecert.records import Header, Record, Writer, read
 from sparsecert.records.merging import merge
 from sparsecert.reports import summarise
-from sparsecert.runs import Drawn, Shard, certify_dataset, predict_dataset
+from sparsecert.runs import RandomSample, Shard, certify_dataset, predict_dataset
 from sparsecert.runs.inputs import groups
 from sparsecert.smoothed import Smoothed
 
@@ -70,7 +70,7 @@ def test_shards_of_a_random_subset_are_that_subset(trained: Path, tmp_path: Path
     smoothed, data = Smoothed.load(trained, rows=64), datasets.load("digits")
     paths = [tmp_path / f"{index}.jsonl" for index in (1, 2)]
     for index, path in enumerate(paths, start=1):
-        predict_dataset(smoothed, trained, data, path, n=10, limit=Drawn(30, 2), shard=Shard(index, 2))
+        predict_dataset(smoothed, trained, data, path, n=10, limit=RandomSample(30, 2), shard=Shard(index, 2))
     merged = merge(paths, tmp_path / "merged.jsonl")
     assert [line.example for line in merged.lines] == data.random_indices(30, 2).tolist()
     assert merged.header.run["chosen"] == {"kind": "random", "seed": 2}

@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 
 import sparsecert as sc
 from sparsecert import datasets, records
-from sparsecert.attacks import CommonMasks, Pointwise, SmoothedDefender
+from sparsecert.attacks import Pointwise, SmoothedDefender, SurrogateDefender
 from sparsecert.bounds import Interval
 from sparsecert.certificates import METHODS, certify_anytime, lead
 from sparsecert.cli import cli
@@ -202,7 +202,7 @@ def test_records_are_reported_by_their_own_theorem(run: Path, g: sc.Smoothed) ->
 
 def test_common_masks_answer_as_all_copies_do(g: sc.Smoothed, digits: Digits) -> None:
     """Any change may show in any copy, so none is taken for known after one."""
-    defender, image = CommonMasks(g, n=200, seed=5, error=0.0, tie=False), digits[0][:1].clone()
+    defender, image = SurrogateDefender(g, n=200, seed=5, error=0.0, tie=False), digits[0][:1].clone()
     for value in (0.0, 1.0, 0.5):
         image[0, 0, 3, 3] = value
         said = defender.answers(image, torch.tensor([0]))
@@ -212,12 +212,14 @@ def test_common_masks_answer_as_all_copies_do(g: sc.Smoothed, digits: Digits) ->
         votes = torch.bincount(labels, minlength=10).numpy()
         assert np.abs(said.scores[0].numpy() * 200 - votes).sum() <= 2  # a forward pass of another size may round
         assert said.evaluations.tolist() == [200]
-        defender.went_on(torch.tensor([0]))
+        defender.accept(torch.tensor([0]))
 
 
 def test_attacks_find_what_they_say(g: sc.Smoothed, digits: Digits) -> None:
     images, labels = digits[0][:3], digits[1][:3]
-    outcome = Pointwise(restarts=1, rounds=1)(CommonMasks(g, n=60), images, labels, final=SmoothedDefender(g, n=60))
+    outcome = Pointwise(restarts=1, rounds=1)(
+        SurrogateDefender(g, n=60), images, labels, final=SmoothedDefender(g, n=60)
+    )
     changed = (outcome.adversarial != images).flatten(1).sum(dim=1)
     assert (changed[outcome.succeeded] == outcome.distances[outcome.succeeded]).all()
     followed = images.clone().requires_grad_()
@@ -228,7 +230,7 @@ def test_attacks_find_what_they_say(g: sc.Smoothed, digits: Digits) -> None:
 def test_a_colour_image_has_a_unit_for_each_channel() -> None:
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(48, 2))
     classifier = sc.Smoothed(model, sc.RandomValues(48, "0.1"))
-    said = CommonMasks(classifier, n=50, seed=1).answers(torch.rand(2, 3, 4, 4), torch.tensor([0, 1]))
+    said = SurrogateDefender(classifier, n=50, seed=1).answers(torch.rand(2, 3, 4, 4), torch.tensor([0, 1]))
     assert said.evaluations.tolist() == [50, 50]
     with pytest.raises(InputError, match="have 48 units each, the scheme has units=16"):
         sc.Smoothed(model, sc.RandomValues(16, "0.1")).predict(torch.rand(2, 3, 4, 4))

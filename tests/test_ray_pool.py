@@ -13,7 +13,7 @@ import pytest
 
 from sparsecert.errors import InputError
 from sparsecert.runs.ray_pool import DEATHS, RayPool
-from sparsecert.runs.worker import Answer, Packed, Ready
+from sparsecert.runs.worker import PackedGroup, WorkerInfo, WorkerResult
 
 
 class RayError(Exception):
@@ -50,16 +50,16 @@ class Actor:
         if self.dead:
             raise RayError("killed")
         examples = self.queue.pop(0).examples
-        return Answer(examples, ()) if examples else Ready("cpu", "fp32", {}, ())
+        return WorkerResult(examples, ()) if examples else WorkerInfo("cpu", "fp32", {}, ())
 
 
 class MadeUpRay:
-    """As much of Ray as a crew uses."""
+    """As much of Ray as a pool uses."""
 
     exceptions = SimpleNamespace(RayError=RayError, RayTaskError=RayTaskError)
 
     def __init__(self, poison: int) -> None:
-        self.poison, self.hired = poison, 0
+        self.poison, self.started = poison, 0
 
     def put(self, value: Any) -> Any:
         return value
@@ -70,7 +70,7 @@ class MadeUpRay:
     def remote(self, kind: type | None = None) -> Any:
         if kind is not None:
             return self
-        self.hired += 1
+        self.started += 1
         return Actor(self.poison)
 
     def wait(self, references: list[Any], timeout: float | None = None) -> tuple[list[Any], list[Any]]:
@@ -90,12 +90,12 @@ def _deaths_are_expected() -> Any:
         yield
 
 
-def _pack(examples: list[int]) -> Packed:
-    return Packed(np.zeros((len(examples), 1, 2, 2), dtype=np.uint8), examples, examples)
+def _pack(examples: list[int]) -> PackedGroup:
+    return PackedGroup(np.zeros((len(examples), 1, 2, 2), dtype=np.uint8), examples, examples)
 
 
-def _count(crew: RayPool, answered: Counter[int]) -> None:
-    for answer in crew.answers([[example] for example in range(12)], 8, 1, _pack, lambda ready: None):
+def _count(pool: RayPool, answered: Counter[int]) -> None:
+    for answer in pool.answers([[example] for example in range(12)], 8, 1, _pack, lambda ready: None):
         answered.update(answer.records)
 
 
@@ -103,20 +103,20 @@ def _count(crew: RayPool, answered: Counter[int]) -> None:
 @pytest.mark.parametrize("poison", [0, 3, 5, 11])
 def test_only_the_inputs_that_kill_are_blamed_and_all_others_are_answered(size: int, poison: int) -> None:
     made_up, answered = MadeUpRay(poison), Counter[int]()
-    with RayPool(made_up, {"CPU": 1}, size, None) as crew:
-        crew.first()
+    with RayPool(made_up, {"CPU": 1}, size, None) as pool:
+        pool.first()
         with pytest.raises(InputError, match=f"^{DEATHS} workers died over input {poison}: killed; "):
-            _count(crew, answered)
+            _count(pool, answered)
     assert poison not in answered
     assert set(answered.values()) <= {1}
-    assert size + DEATHS - 1 <= made_up.hired <= size + DEATHS
+    assert size + DEATHS - 1 <= made_up.started <= size + DEATHS
 
 
 @pytest.mark.parametrize("size", [1, 4])
 def test_without_deaths_every_group_is_answered_once(size: int) -> None:
     made_up, answered = MadeUpRay(poison=-1), Counter[int]()
-    with RayPool(made_up, {"CPU": 1}, size, None) as crew:
-        crew.first()
-        _count(crew, answered)
+    with RayPool(made_up, {"CPU": 1}, size, None) as pool:
+        pool.first()
+        _count(pool, answered)
     assert answered == Counter(range(12))
-    assert made_up.hired == size
+    assert made_up.started == size

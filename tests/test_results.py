@@ -18,9 +18,9 @@ from sparsecert.reports.summary import Summary
 from sparsecert.schemes import SchemeSpec
 from sparsecert.smoothed import Smoothed
 from studies.levine_feizi_2020 import Study
-from studies.levine_feizi_2020.attacked import Attacked
+from studies.levine_feizi_2020.attacked import AttackStudy
 from studies.levine_feizi_2020.base_tables import base_rows
-from studies.levine_feizi_2020.exact import CHOICES
+from studies.levine_feizi_2020.exact import DEFAULT_SCHEMES
 from studies.levine_feizi_2020.fixed_masks import fixed_rows
 from studies.levine_feizi_2020.published import published, published_patches
 from studies.levine_feizi_2020.recipes import recipes
@@ -196,7 +196,7 @@ def test_every_row_of_the_other_tables_is_recorded() -> None:
 def test_no_attack_broke_a_certificate_and_ours_withstands_most(tmp_path: Path) -> None:
     """Table 2 again from the records."""
     (tmp_path / "mnist").symlink_to(STUDY / "mnist")  # the figure goes elsewhere
-    made = table_2(Attacked(Study(tmp_path)))
+    made = table_2(AttackStudy(Study(tmp_path)))
     assert made.alarms == ()
     (shown,) = made.tables
     measured = [dict(zip(shown.headers, row, strict=True)) for row in shown.rows if row[1] != "-"]
@@ -238,8 +238,8 @@ EPOCHS = {"mnist": 200, "cifar10": 100}
         ("mnist", ["28x1"]),
         ("mnist", ["40x1"]),
         ("cifar10", ["64x1"]),
-        pytest.param("mnist", CHOICES["mnist"], marks=pytest.mark.slow),
-        pytest.param("cifar10", CHOICES["cifar10"], marks=pytest.mark.slow),
+        pytest.param("mnist", DEFAULT_SCHEMES["mnist"], marks=pytest.mark.slow),
+        pytest.param("cifar10", DEFAULT_SCHEMES["cifar10"], marks=pytest.mark.slow),
     ],
     ids=str,
 )

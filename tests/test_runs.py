@@ -22,8 +22,8 @@ from sparsecert.encodings import NullChannels
 from sparsecert.errors import InputError
 from sparsecert.procedures import Fixed
 from sparsecert.records import read
-from sparsecert.runs import Drawn, certify_dataset, load_batch, predict_dataset
-from sparsecert.runs.inputs import one_ahead
+from sparsecert.runs import RandomSample, certify_dataset, load_batch, predict_dataset
+from sparsecert.runs.inputs import prefetch
 from sparsecert.runs.questions import Group
 from sparsecert.schemes import Uniform
 from sparsecert.smoothed import Smoothed
@@ -65,7 +65,7 @@ def test_records_are_what_smoothed_returns(trained: Path, tmp_path: Path) -> Non
 def test_a_random_subset_is_drawn_once_and_for_all(trained: Path, tmp_path: Path) -> None:
     """Its inputs and votes are those of a run over all of them; the run it belongs to is refused any other choice."""
     data, out = datasets.load("digits"), tmp_path / "c.jsonl"
-    _certify(trained, out, limit=Drawn(12, seed=3))
+    _certify(trained, out, limit=RandomSample(12, seed=3))
     found = read(out)
     assert (
         [line.example for line in found.lines]
@@ -81,20 +81,20 @@ def test_a_random_subset_is_drawn_once_and_for_all(trained: Path, tmp_path: Path
     before = out.read_bytes()
     for limit, message in (
         (12, "chosen is .* there, null here"),
-        (Drawn(12, seed=4), r"chosen\.seed is 3 there, 4 here"),
+        (RandomSample(12, seed=4), r"chosen\.seed is 3 there, 4 here"),
     ):
         with pytest.raises(InputError, match=message):
             _certify(trained, out, limit=limit)
     assert out.read_bytes() == before
     cut = tmp_path / "cut.jsonl"
     cut.write_bytes(before[: int(len(before) * 0.6)])
-    _certify(trained, cut, limit=Drawn(12, seed=3))
+    _certify(trained, cut, limit=RandomSample(12, seed=3))
     assert _content(cut) == _content(out)
 
 
 def test_a_random_subset_of_everything_is_everything(trained: Path, tmp_path: Path) -> None:
     predict_dataset(
-        Smoothed.load(trained), trained, datasets.load("digits"), tmp_path / "p.jsonl", n=5, limit=Drawn(900, 1)
+        Smoothed.load(trained), trained, datasets.load("digits"), tmp_path / "p.jsonl", n=5, limit=RandomSample(900, 1)
     )
     found = read(tmp_path / "p.jsonl")
     assert "chosen" not in found.header.run
@@ -198,7 +198,7 @@ def test_a_model_with_more_outputs_than_classes_is_refused(tmp_path: Path) -> No
 def test_other_class_names_are_refused(trained: Path, tmp_path: Path) -> None:
     data = datasets.load("digits")
     shuffled = replace(data, classes=tuple(reversed(data.classes)))
-    with pytest.raises(InputError, match="or on the same in another order"):
+    with pytest.raises(InputError, match="or in another order"):
         certify_dataset(Smoothed.load(trained), trained, shuffled, tmp_path / "c.jsonl", **SMALL)
 
 
@@ -302,7 +302,7 @@ def test_groups_are_made_one_ahead_and_in_order() -> None:
             yield Group(torch.zeros(1), [i], [0])
         raise InputError("the fifth cannot be made")
 
-    coming = one_ahead(groups())
+    coming = prefetch(groups())
     taken = []
     for _ in range(4):
         taken += next(coming).examples

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 Int64 = npt.NDArray[np.int64]
 Float64 = npt.NDArray[np.float64]
+Bool = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

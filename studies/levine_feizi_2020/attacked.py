@@ -25,21 +25,21 @@ from sparsecert.runs.attacks import BYTES_PER_COPY, BYTES_PER_VALUE
 from studies.levine_feizi_2020 import record_files
 from studies.levine_feizi_2020.model_spec import ModelSpec
 from studies.levine_feizi_2020.models import CERTIFY, PREDICT
-from studies.levine_feizi_2020.plain_classifiers import plain_facts, plain_model
+from studies.levine_feizi_2020.plain_classifiers import plain_info, plain_model
 from studies.levine_feizi_2020.published import PublishedAttackedRow, published_attacks
 from studies.levine_feizi_2020.study import Study
 
-PUBLISHED = "pointwise"  # the attack of the paper's table, without the rounds that this package adds to it
-FRESH = "pointwise-fresh"  # the same, every query answered by all copies of fresh masks, as the paper asked
+PUBLISHED = "pointwise"  # the paper's attack, without the rounds that this package adds
+FRESH = "pointwise-fresh"  # the same, every query answered by all copies of fresh masks, as in the paper
 WITH_ROUNDS = "pointwise-rounds"
 BY_GRADIENTS = "saliency", "jsma", "carlini-wagner"
 ATTACKS = PUBLISHED, FRESH, WITH_ROUNDS, "sparse-rs", *BY_GRADIENTS, "noise"
 WITHOUT_GRADIENTS = "binarized"
-GPU_BYTES = 8 << 30  # of lines of attempts, side by side on a GPU
+GPU_BYTES = 8 << 30  # of cached votes on a GPU
 
 
 @dataclass(frozen=True)
-class Attacked:
+class AttackStudy:
     """The attacks on the classifiers of the paper's Table 2, on the same images of a study's test set.
 
     The study's limit, n and seed are those of the attacks; its epochs are those of the plain networks. `restarts`
@@ -81,16 +81,16 @@ class Attacked:
 
     def findings(self, model: str, attack: str) -> AttackRecords:
         """The records of the attack on that classifier, made where they are missing."""
-        path = self._located(model, attack)
+        path = self._find(model, attack)
         if not self._is_complete(path, model, attack):
             self._make(model, attack)
-            path = self._located(model, attack)
+            path = self._find(model, attack)
         return records.read_attack(path)
 
     def has(self, model: str, attack: str) -> bool:
         """Whether the records are there, complete and of these settings."""
         try:
-            return self._is_complete(self._located(model, attack), model, attack)
+            return self._is_complete(self._find(model, attack), model, attack)
         except InputError:
             return False
 
@@ -149,7 +149,7 @@ class Attacked:
         suffix = "" if self._limit == self.known.images else f"-{self._limit}"
         return self.study.data_folder / "attacks" / f"{model}-{attack}{suffix}.jsonl"
 
-    def _located(self, model: str, attack: str) -> Path:
+    def _find(self, model: str, attack: str) -> Path:
         path = self._path(model, attack)
         return find_records(path) or path
 
@@ -170,7 +170,7 @@ class Attacked:
             "seed": self.study.seed,
         }
         if model != self.ours:
-            return {**common, "model": plain_facts(self.study, model, attacked=path).sha256}
+            return {**common, "model": plain_info(self.study, model, attacked=path).sha256}
         own, masks = self._own_model(), "fresh" if attack == FRESH else "common"
         return {
             **common,
@@ -201,7 +201,7 @@ class Attacked:
         study, device = self.study, self.study.device
         data_dir = None if study.data_dir is None else str(study.data_dir)
         if model != self.ours:
-            plain_facts(study, model)
+            plain_info(study, model)
             return target_of(plain_model(study, model), study.test, device, data_dir)
         settings: dict[str, Any] = {"precision": study.precision, "n": self._n, "alpha": self.known.alpha, "full": full}
         return target_of(str(self.model), study.test, device, data_dir, **settings)
@@ -211,10 +211,10 @@ class Attacked:
         if self.group is not None or target.device.type != "cuda" or attack in BY_GRADIENTS:
             return self.group
         restarts = self.restarts or self.known.restarts
-        return side_by_side(images, target.copies, restarts, self.study.test.images.shape)
+        return images_at_once(images, target.copies, restarts, self.study.test.images.shape)
 
 
-def side_by_side(images: int, copies: int, restarts: int, shape: tuple[int, ...]) -> int:
+def images_at_once(images: int, copies: int, restarts: int, shape: tuple[int, ...]) -> int:
     """How many images to attack at once on a GPU: as many as fit into 8 GiB; independent of the GPU."""
     line = BYTES_PER_COPY * copies + BYTES_PER_VALUE * math.prod(shape)
     return max(1, min(images, GPU_BYTES // (line * restarts)))

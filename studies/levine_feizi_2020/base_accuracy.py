@@ -31,7 +31,7 @@ MOST_IMAGES = 1_024  # classified at once
 
 @dataclass(frozen=True)
 class Share:
-    """`correct` of all copies of `images` images, out of `of`, were classified right."""
+    """`correct` of all copies of `images` images, out of `of`, were classified correctly."""
 
     images: int
     of: int
@@ -52,22 +52,21 @@ class BaseAccuracy:
 
     @property
     def training_accuracy(self) -> float:
-        """The share of ablated training images that are classified right."""
+        """The accuracy on ablated training images."""
         return self.training.correct / (self.training.images * self.copies)
 
     @property
     def test_accuracy(self) -> float:
-        """The share of ablated test images that are classified right."""
+        """The accuracy on ablated test images."""
         return self.test.correct / (self.test.images * self.copies)
 
     def to_json(self) -> str:
-        """The file's contents."""
         shares = {"training": vars(self.training), "test": vars(self.test)}
         return json.dumps({**vars(self), **shares}, indent=1) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> BaseAccuracy:
-        """What `to_json` wrote."""
+        """The inverse of `to_json`."""
         found = json.loads(text)
         training, test = (Share(**found.pop(name)) for name in ("training", "test"))
         base = cls(**found, training=training, test=test)
@@ -79,7 +78,7 @@ class BaseAccuracy:
 
 def base_accuracy(study: Study, spec: ModelSpec) -> BaseAccuracy:
     """The model's base accuracy: read, or measured where it is missing."""
-    found = kept_base_accuracy(study, spec)
+    found = stored_base_accuracy(study, spec)
     if found is not None:
         return found
     smoothed = models.load(study, spec)
@@ -88,7 +87,7 @@ def base_accuracy(study: Study, spec: ModelSpec) -> BaseAccuracy:
     return base
 
 
-def kept_base_accuracy(study: Study, spec: ModelSpec) -> BaseAccuracy | None:
+def stored_base_accuracy(study: Study, spec: ModelSpec) -> BaseAccuracy | None:
     """The stored base accuracy, if there is one; refuses one of other settings or of another model."""
     path = study.folder(spec) / models.BASE_NAME
     if not path.is_file():
@@ -133,7 +132,7 @@ def _share(
     copies: int,
     on_progress: Callable[[int, int], None],
 ) -> Share:
-    """Counts right classifications, by the masks of prediction, which training and certificates never draw."""
+    """Counts correct classifications, with the masks of prediction, which training and certificates never draw."""
 
     indices, correct = data.spaced_indices(study.limit), 0
     for examples in groups(indices, MOST_IMAGES):

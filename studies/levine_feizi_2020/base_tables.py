@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from sparsecert.errors import InputError
 from sparsecert.reports.comparison import NOT_APPLICABLE, Table, format_percent
-from studies.levine_feizi_2020.base_accuracy import BaseAccuracy, base_accuracy, kept_base_accuracy
+from studies.levine_feizi_2020.base_accuracy import BaseAccuracy, base_accuracy, stored_base_accuracy
 from studies.levine_feizi_2020.defaults import paper_recipe
 from studies.levine_feizi_2020.model_spec import ModelSpec
 from studies.levine_feizi_2020.published import PublishedBaseRow, published_base_accuracy
@@ -60,21 +60,20 @@ def base_rows(study: Study, name: str, keeps: Sequence[int] | None = None) -> li
         for recipe, each in studies.items():
             spec = each.spec(keep, model=known.model)
             asked = recipe == (study.recipe or study.defaults.recipe)
-            base = base_accuracy(each, spec) if asked else _if_there(each, spec)
+            base = base_accuracy(each, spec) if asked else _stored(each, spec)
             if base is not None:
                 rows.append(BaseRow(spec, recipe, printed.get(keep), training_log(each, spec), base))
     return rows
 
 
 def _trained(row: BaseRow) -> str:
-    """How it was trained."""
     return row.recipe if row.training is None else f"{row.recipe} ({row.training.epochs} epochs)"
 
 
-def _if_there(study: Study, spec: ModelSpec) -> BaseAccuracy | None:
-    """What was measured before with the study's settings."""
+def _stored(study: Study, spec: ModelSpec) -> BaseAccuracy | None:
+    """The stored base accuracy, if it has the study's settings."""
     try:
-        return kept_base_accuracy(study, spec)
+        return stored_base_accuracy(study, spec)
     except InputError:
         return None
 

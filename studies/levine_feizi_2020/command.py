@@ -102,7 +102,6 @@ def command(
     precision: str | None,
     checkpoint_seconds: float,
 ) -> None:
-    """See `HELP`."""
     _refuse_idle_options(targets)
     plan = [(target, name) for target in targets for name in TARGETS[target].data_sets(target, data)]
     _refuse_two_data_sets(recipe, [name for target, name in plan if "recipe" in TARGETS[target].options])

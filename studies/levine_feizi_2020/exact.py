@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-CHOICES = {
+DEFAULT_SCHEMES = {
     "mnist": ("28x1", "28x3", "40x1", "49x1", "60x1"),
     "cifar10": ("40x1", "50x1", "64x1"),
 }
@@ -40,15 +40,17 @@ PASSES = 10, 20_000  # of the figure
 PARTS = 1, 3, 10, 30, 100  # of random masks also 1/3, 1/10, ... of the samples
 
 
-def choices_of(data: str) -> list[SchemeSpec]:
+def default_specs(data: str) -> list[SchemeSpec]:
     """The sets of masks of the table, up to 200 forward passes."""
-    return [SchemeSpec.parse(f"lattice-{name}") for name in CHOICES[data]]
+    return [SchemeSpec.parse(f"lattice-{name}") for name in DEFAULT_SCHEMES[data]]
 
 
-def exact(study: Study, choices: Sequence[SchemeSpec] | None = None) -> Output:
+def exact(study: Study, scheme_specs: Sequence[SchemeSpec] | None = None) -> Output:
     """The table and the figure of these sets of masks; missing models and records are made."""
-    known = choices_of(study.data) if choices is None else choices
-    rows = fixed_rows(study, [choice.one_of(("lattice", "partition"), "altered pixels") for choice in known])
+    known = default_specs(study.data) if scheme_specs is None else scheme_specs
+    rows = fixed_rows(
+        study, [scheme_spec.one_of(("lattice", "partition"), "perturbed pixels") for scheme_spec in known]
+    )
     series = [*exact_series(rows), *sampled_series(sampled_best(study))]
     path = study.out / "figures" / f"exact-{study.data}"
     drawn = write_figure(lambda: _figure(study.data, series), path)
@@ -66,13 +68,13 @@ def exact_table(study: Study, rows: Sequence[FixedRow]) -> Table:
     notes = (
         "lattice-28x3: 3 partitions of the image into 28 masks each; every mask votes, so that what is certified holds "
         "always: there is no alpha",
-        "median: the most altered pixels against which half of the images are certified for the true class",
+        "median: the most perturbed pixels against which half of the images are certified for the true class",
         "difference: the larger of the two medians against the published one",
         settings_line(
             {name: text for name, text in shared_settings([row.run_off for row in rows]).items() if name != "bound"}
         ),
         *subset_notes(rows),
-        trained_by(study, [study.fixed_masks_spec(row.choice) for row in rows]),
+        trained_by(study, [study.fixed_masks_spec(row.scheme_spec) for row in rows]),
         *([f"published: {known.source}"] if printed is not None else []),
     )
     texts = tuple(_texts(row, printed) for row in rows)

@@ -1,4 +1,4 @@
-"""Figure 2: how often a mask meets rho altered pixels, by k."""
+"""Figure 2: how often a mask retains any of rho perturbed pixels, by k."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures 3 and 5: images that the Pointwise attack found for the smoothed classifier, and what it changed in them."""
+"""Figures 3 and 5: adversarial images of the Pointwise attack on the smoothed classifier, and their perturbations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sparsecert.reports import compute_gap, summarise
 from sparsecert.reports.drawing import write_figure
 from sparsecert.reports.pictures import Pixels, image, show
 from sparsecert.runs import adversarial_images
-from studies.levine_feizi_2020.attacked import PUBLISHED, Attacked
+from studies.levine_feizi_2020.attacked import PUBLISHED, AttackStudy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,7 +30,7 @@ KEY = "orange: made brighter, blue: made darker"
 
 @dataclass(frozen=True)
 class Example:
-    """A fooled image before and after, in grey, with its class, the new answer and its certified radius in words."""
+    """An image before and after the attack, in grey, with its class, the new answer and its certified radius."""
 
     finding: AttackRecord
     original: Pixels
@@ -57,15 +57,15 @@ class Example:
         return dimmed
 
 
-def figure_3(attacked: Attacked, path: Path) -> list[Path]:
-    """Writes, for each class, the first attacked image that was classified right and then fooled."""
+def figure_3(attacked: AttackStudy, path: Path) -> list[Path]:
+    """Writes, for each class, the first image that was classified correctly and attacked successfully."""
     findings = attacked.findings(attacked.ours, PUBLISHED)
     examples = _examples(attacked, findings, first_of_each_class(findings), path)
     chosen = "of each class the first image attacked that was answered rightly and then fooled"
     return write_figure(lambda: _in_columns(attacked, findings, examples, chosen), path)
 
 
-def figure_5(attacked: Attacked, path: Path) -> list[Path]:
+def figure_5(attacked: AttackStudy, path: Path) -> list[Path]:
     """Writes the 40 that follow in the test set, leaving out those of Figure 3."""
     findings = attacked.findings(attacked.ours, PUBLISHED)
     examples = _examples(attacked, findings, the_next(findings), path)
@@ -74,7 +74,7 @@ def figure_5(attacked: Attacked, path: Path) -> list[Path]:
 
 
 def fooled(findings: AttackRecords) -> list[AttackRecord]:
-    """The images that were classified right and then fooled, in the order of the test set."""
+    """The images that were classified correctly and attacked successfully, in the order of the test set."""
     return sorted((line for line in findings.lines if line.distance), key=lambda line: line.example)
 
 
@@ -92,7 +92,9 @@ def the_next(findings: AttackRecords) -> list[AttackRecord]:
     return [line for line in fooled(findings) if line.example not in shown][:MORE]
 
 
-def _examples(attacked: Attacked, findings: AttackRecords, chosen: Sequence[AttackRecord], path: Path) -> list[Example]:
+def _examples(
+    attacked: AttackStudy, findings: AttackRecords, chosen: Sequence[AttackRecord], path: Path
+) -> list[Example]:
     """The images to show; needs the data set."""
     if not chosen:
         raise InputError(f"{findings.path} holds too few fooled images for {path.name}; attack more, with --limit")
@@ -113,7 +115,7 @@ def _examples(attacked: Attacked, findings: AttackRecords, chosen: Sequence[Atta
     ]
 
 
-def _radii(attacked: Attacked, findings: AttackRecords) -> dict[int, str]:
+def _radii(attacked: AttackStudy, findings: AttackRecords) -> dict[int, str]:
     """Each image's two-sided certified radius in words; empty without certificates."""
     certificates, _ = attacked.certificates(findings)
     if certificates is None:
@@ -122,7 +124,7 @@ def _radii(attacked: Attacked, findings: AttackRecords) -> dict[int, str]:
     return {pair.example: "not certified" if pair.radius is None else f"certified {pair.radius}" for pair in gap.pairs}
 
 
-def _in_columns(attacked: Attacked, findings: AttackRecords, examples: Sequence[Example], chosen: str) -> Figure:
+def _in_columns(attacked: AttackStudy, findings: AttackRecords, examples: Sequence[Example], chosen: str) -> Figure:
     """A column per image: the original, the adversarial one, and the changes."""
     from matplotlib.figure import Figure
 
@@ -139,7 +141,7 @@ def _in_columns(attacked: Attacked, findings: AttackRecords, examples: Sequence[
     return figure
 
 
-def _in_a_grid(attacked: Attacked, findings: AttackRecords, examples: Sequence[Example], chosen: str) -> Figure:
+def _in_a_grid(attacked: AttackStudy, findings: AttackRecords, examples: Sequence[Example], chosen: str) -> Figure:
     """A pair per image: the adversarial one above its changes."""
     from matplotlib.figure import Figure
 
@@ -153,7 +155,7 @@ def _in_a_grid(attacked: Attacked, findings: AttackRecords, examples: Sequence[E
     return figure
 
 
-def _heading(attacked: Attacked, findings: AttackRecords, examples: Sequence[Example], chosen: str) -> str:
+def _heading(attacked: AttackStudy, findings: AttackRecords, examples: Sequence[Example], chosen: str) -> str:
     run = findings.header.run
     attack = f"the Pointwise attack, best of {run['attack']['restarts']}, n = {run['n']:,}, alpha = {run['alpha']}"
     certified = "; certified: the original's radius" if any(example.radius for example in examples) else ""

@@ -32,41 +32,40 @@ BY_BLOCKS = 1_000
 
 @dataclass(frozen=True)
 class FixedRow:
-    """One model: its set of masks, and what is certified by each rule."""
+    """One model: its set of masks, and its certificates by each rule."""
 
-    choice: SchemeSpec
+    scheme_spec: SchemeSpec
     found: Records
 
     @cached_property
     def scheme(self) -> FixedMasks:
-        """The masks."""
         scheme = from_config(self.found.header.run["scheme"])
         assert isinstance(scheme, FixedMasks)
         return scheme
 
     @cached_property
     def run_off(self) -> Summary:
-        """What is certified by the run-off."""
+        """The certificates by run-off."""
         return summarise(self.found, rule="run-off")
 
     @cached_property
     def plurality(self) -> Summary:
-        """What is certified by plurality."""
+        """The certificates by plurality."""
         return summarise(self.found, rule="plurality")
 
     @property
     def of(self) -> int:
-        """How many test images there are."""
+        """The number of test images."""
         return int(self.found.header.run["data"]["of"])
 
     @property
     def name(self) -> str:
-        """As a table shows it."""
-        return str(self.choice)
+        """The name in tables."""
+        return str(self.scheme_spec)
 
     @property
     def retained(self) -> str:
-        """How many pixels a mask retains: one number, or the least and the most."""
+        """The pixels that a mask retains: one number, or a range."""
         sizes = self.scheme.table.sum(axis=1)
         return str(sizes.min()) if sizes.min() == sizes.max() else f"{sizes.min()}-{sizes.max()}"
 
@@ -76,24 +75,24 @@ class FixedRow:
         return len(self.scheme.table)
 
 
-def fixed_rows(study: Study, choices: Sequence[SchemeSpec]) -> list[FixedRow]:
+def fixed_rows(study: Study, scheme_specs: Sequence[SchemeSpec]) -> list[FixedRow]:
     """The rows of these sets of masks; missing models and records are made."""
-    specs = {choice: study.fixed_masks_spec(choice) for choice in choices}
+    specs = {scheme_spec: study.fixed_masks_spec(scheme_spec) for scheme_spec in scheme_specs}
     lacking = [spec for spec in specs.values() if not _is_complete(study, spec)]
-    there = [_located(study, spec) for spec in specs.values()]
+    there = [_find(study, spec) for spec in specs.values()]
     record_files.refuse_two_test_sets(study, there, making=bool(lacking))
     _complete(study, lacking)
     rows = []
     with study.progress.rows(len(specs)) as on_progress:
-        for choice, spec in specs.items():
-            rows.append(FixedRow(choice, records.read(_located(study, spec))))
+        for scheme_spec, spec in specs.items():
+            rows.append(FixedRow(scheme_spec, records.read(_find(study, spec))))
             rows[-1].run_off  # noqa: B018  certified here, while the bar is shown; by plurality only if asked for
             on_progress()
     return rows
 
 
 def _complete(study: Study, specs: Sequence[FixedMasksSpec]) -> None:
-    """Trains and certifies these models; what cannot be done is refused before hours of work."""
+    """Trains and certifies these models; refuses invalid ones before hours of work."""
     for spec in specs:
         Exact().adversary(spec.scheme(study.test.images.shape))
         models.refuse_orphans(study, spec)
@@ -112,7 +111,7 @@ def _complete(study: Study, specs: Sequence[FixedMasksSpec]) -> None:
 
 def _limit(study: Study, spec: FixedMasksSpec) -> int | None:
     """How many test images are certified, if not all."""
-    usual = BY_BLOCKS if spec.choice.kind == "blocks" else None
+    usual = BY_BLOCKS if spec.scheme_spec.kind == "blocks" else None
     return usual if study.limit is None else study.limit
 
 
@@ -122,14 +121,14 @@ def _path(study: Study, spec: FixedMasksSpec) -> Path:
     return study.folder(spec) / f"{CERTIFY}{'' if limit is None else f'-{limit}'}.jsonl"
 
 
-def _located(study: Study, spec: FixedMasksSpec) -> Path:
+def _find(study: Study, spec: FixedMasksSpec) -> Path:
     path = _path(study, spec)
     return find_records(path) or path
 
 
 def _is_complete(study: Study, spec: FixedMasksSpec) -> bool:
     """Whether the records are there with every input; refuses those of other settings or of another model."""
-    return record_files.is_finished(_located(study, spec), lambda header: _wanted(study, spec, header), (study, spec))
+    return record_files.is_finished(_find(study, spec), lambda header: _wanted(study, spec, header), (study, spec))
 
 
 def _wanted(study: Study, spec: FixedMasksSpec, header: Header) -> record_files.Settings:

@@ -96,26 +96,26 @@ class FixedMasksSpec(ModelSpec):
     """A model of a fixed set of masks; `keep` is 0."""
 
     keep: int = 0
-    choice: SchemeSpec
+    scheme_spec: SchemeSpec
 
     @property
     def folder(self) -> str:
         """The name of its folder."""
         encoding = None if self.encoding == "null-channels" else self.encoding
-        return "-".join(filter(None, (str(self.choice), encoding, self.recipe, self.model)))
+        return "-".join(filter(None, (str(self.scheme_spec), encoding, self.recipe, self.model)))
 
     def scheme(self, shape: Sequence[int]) -> FixedMasks:
         """Its masks, for images of this shape."""
         _, height, width = shape
-        scheme = self.choice.of(height, width)
+        scheme = self.scheme_spec.of(height, width)
         assert isinstance(scheme, FixedMasks)
         return scheme
 
     def trained_by(self, recipe: Recipe) -> Recipe:
         """The recipe with these masks."""
-        return replace(recipe, scheme=str(self.choice), model=self.model or recipe.model)
+        return replace(recipe, scheme=str(self.scheme_spec), model=self.model or recipe.model)
 
     @property
     def settings(self) -> dict[str, Any]:
         """Its scheme and encoding, as the headers of its records state them."""
-        return {"scheme": self.choice.kind, **self.choice.settings, "encoding": self.encoding}
+        return {"scheme": self.scheme_spec.kind, **self.scheme_spec.settings, "encoding": self.encoding}

@@ -13,22 +13,22 @@ from studies.levine_feizi_2020.published import PublishedPatch, published_patche
 from studies.levine_feizi_2020.study import Study
 from studies.levine_feizi_2020.training_log import trained_by
 
-CHOICES = {
+DEFAULT_SCHEMES = {
     "mnist": ("bands-2", "bands-4", "bands-6", "blocks-10", "blocks-12"),
     "cifar10": ("bands-4", "blocks-12"),
 }
 SIDES = 1, 2, 3, 4, 5, 6, 8, 10
 
 
-def choices_of(data: str) -> list[SchemeSpec]:
+def default_specs(data: str) -> list[SchemeSpec]:
     """The bands and blocks of the table."""
-    return [SchemeSpec.parse(name) for name in CHOICES[data]]
+    return [SchemeSpec.parse(name) for name in DEFAULT_SCHEMES[data]]
 
 
-def patches(study: Study, choices: Sequence[SchemeSpec] | None = None) -> Output:
+def patches(study: Study, scheme_specs: Sequence[SchemeSpec] | None = None) -> Output:
     """The table and the curves of these bands and blocks; missing models and records are made."""
-    known = choices_of(study.data) if choices is None else choices
-    rows = fixed_rows(study, [choice.one_of(("blocks", "bands"), "an altered patch") for choice in known])
+    known = default_specs(study.data) if scheme_specs is None else scheme_specs
+    rows = fixed_rows(study, [scheme_spec.one_of(("blocks", "bands"), "a perturbed patch") for scheme_spec in known])
     drawn = write_curves([row.run_off for row in rows], study.out / "figures" / f"patches-{study.data}")
     return Output((patches_table(study, rows),), tuple(drawn))
 
@@ -44,7 +44,7 @@ def patches_table(study: Study, rows: Sequence[FixedRow]) -> Table:
             {name: text for name, text in shared_settings([row.run_off for row in rows]).items() if name != "bound"}
         ),
         *subset_notes(rows),
-        trained_by(study, [study.fixed_masks_spec(row.choice) for row in rows]),
+        trained_by(study, [study.fixed_masks_spec(row.scheme_spec) for row in rows]),
         *([f"published: {known.source}; {known.about}"] if printed else []),
     )
     sides = (f"{side} x {side}" for side in SIDES)

@@ -21,12 +21,12 @@ from sparsecert.plain import NEAREST_NEIGHBOUR, PlainRecipe, defender_for, load,
 from sparsecert.runs.inputs import groups, load_batch
 from studies.levine_feizi_2020.study import Study
 
-FACTS_NAME = "plain.json"
+INFO_NAME = "plain.json"
 AT_ONCE = 1_000  # test images that the nearest neighbour is asked about
 
 
 @dataclass(frozen=True)
-class PlainFacts:
+class PlainInfo:
     """A plain classifier: the hash of its file or training set, and its accuracy on all `images` of the test set.
 
     seed and epochs are those of a network's training; under_attack is the accuracy of an adversarially trained one
@@ -51,67 +51,67 @@ def plain_model(study: Study, kind: str) -> str:
     if kind == NEAREST_NEIGHBOUR:
         return kind
     folder = plain_folder(study, kind)
-    if not _is_there(study, kind):
-        raise InputError(f"{facts_path(study)} tells of a model that is not in {folder}; name another --out folder")
+    if not _exists(study, kind):
+        raise InputError(f"{info_path(study)} tells of a model that is not in {folder}; name another --out folder")
     return str(folder)
 
 
-def _is_there(study: Study, kind: str) -> bool:
+def _exists(study: Study, kind: str) -> bool:
     return kind == NEAREST_NEIGHBOUR or (plain_folder(study, kind) / MODEL_NAME).is_file()
 
 
-def plain_facts(study: Study, kind: str, attacked: Path | None = None) -> PlainFacts:
-    """The facts of the classifier; a missing network is trained first.
+def plain_info(study: Study, kind: str, attacked: Path | None = None) -> PlainInfo:
+    """Hash and accuracy of the classifier; a missing network is trained first.
 
-    Unless the records file `attacked` is of it: trained anew, it would be another network.
+    Unless the records file `attacked` is of it: retrained, it would be another network.
     """
-    known = _kept(study)
+    known = _stored(study)
     if kind in known:
         _check(study, kind, known[kind])
         return known[kind]
-    if attacked is not None and not _is_there(study, kind):
+    if attacked is not None and not _exists(study, kind):
         raise InputError(
             f"{attacked} is of a model that is not in {plain_folder(study, kind)}; name another --out folder"
         )
     found = _nearest_neighbour(study) if kind == NEAREST_NEIGHBOUR else _network(study, kind)
-    text = json.dumps({name: asdict(facts) for name, facts in {**_kept(study), kind: found}.items()}, indent=1)
-    write_atomically(facts_path(study), f"{text}\n".encode())
+    text = json.dumps({name: asdict(info) for name, info in {**_stored(study), kind: found}.items()}, indent=1)
+    write_atomically(info_path(study), f"{text}\n".encode())
     return found
 
 
-def facts_path(study: Study) -> Path:
-    """The file of the facts."""
-    return study.data_folder / "attacks" / FACTS_NAME
+def info_path(study: Study) -> Path:
+    """The file that stores `plain_info`."""
+    return study.data_folder / "attacks" / INFO_NAME
 
 
-def _kept(study: Study) -> dict[str, PlainFacts]:
-    path = facts_path(study)
+def _stored(study: Study) -> dict[str, PlainInfo]:
+    path = info_path(study)
     if not path.is_file():
         return {}
     try:
-        known = {name: PlainFacts(**facts) for name, facts in json.loads(path.read_text()).items()}
-        for facts in known.values():
-            if facts.images < 1 or not 0 <= facts.accuracy <= 1:
-                raise ValueError(f"accuracy {facts.accuracy} on {facts.images} images")
+        known = {name: PlainInfo(**info) for name, info in json.loads(path.read_text()).items()}
+        for info in known.values():
+            if info.images < 1 or not 0 <= info.accuracy <= 1:
+                raise ValueError(f"accuracy {info.accuracy} on {info.images} images")
     except (ValueError, TypeError, AttributeError) as error:
         raise InputError(f"{path} is damaged ({error}); delete it and run the command again") from error
     return known
 
 
-def _check(study: Study, kind: str, facts: PlainFacts) -> None:
-    """Refuses facts of a network trained by other settings, or of another one than its folder holds."""
+def _check(study: Study, kind: str, info: PlainInfo) -> None:
+    """Refuses a network trained with other settings, or other than the one in its folder."""
     if kind == NEAREST_NEIGHBOUR:
         return
 
-    path = facts_path(study)
+    path = info_path(study)
     wanted = {"seed": study.seed, "epochs": _recipe(study, kind).epochs}
     for name, value in wanted.items():
-        if getattr(facts, name) != value:
+        if getattr(info, name) != value:
             raise InputError(
-                f"{path} has a {kind} of {name} {getattr(facts, name)}, not {value}; name another --out folder"
+                f"{path} has a {kind} of {name} {getattr(info, name)}, not {value}; name another --out folder"
             )
     folder = plain_folder(study, kind)
-    if _is_there(study, kind) and fingerprint(folder) != facts.sha256:
+    if _exists(study, kind) and fingerprint(folder) != info.sha256:
         raise InputError(f"{path} is of another model than {folder}; name another --out folder")
 
 
@@ -120,7 +120,7 @@ def _recipe(study: Study, kind: str) -> PlainRecipe:
     return recipe if study.epochs is None else replace(recipe, epochs=study.epochs)
 
 
-def _network(study: Study, kind: str) -> PlainFacts:
+def _network(study: Study, kind: str) -> PlainInfo:
     folder, recipe = plain_folder(study, kind), _recipe(study, kind)
     with study.progress.training(f"training {kind}") as on_progress:
         train_plain(
@@ -134,7 +134,7 @@ def _network(study: Study, kind: str) -> PlainFacts:
             on_progress=on_progress,
         )
     test = load(folder)[1]["test"]
-    return PlainFacts(
+    return PlainInfo(
         sha256=fingerprint(folder),
         images=test["images"],
         accuracy=test["accuracy"],
@@ -144,7 +144,7 @@ def _network(study: Study, kind: str) -> PlainFacts:
     )
 
 
-def _nearest_neighbour(study: Study) -> PlainFacts:
+def _nearest_neighbour(study: Study) -> PlainInfo:
     test = study.test
     defender, right = defender_for(NEAREST_NEIGHBOUR, test, study.device, study.data_dir), 0
     with study.progress.images(f"classifying by {NEAREST_NEIGHBOUR}", len(test)) as on_progress:
@@ -152,4 +152,4 @@ def _nearest_neighbour(study: Study) -> PlainFacts:
             labels = torch.from_numpy(test.labels[examples])
             right += int((defender.answers(load_batch(test, examples)).labels == labels).sum())
             on_progress(len(examples), len(examples))
-    return PlainFacts(sha256=study.training.fingerprint(), images=len(test), accuracy=right / len(test))
+    return PlainInfo(sha256=study.training.fingerprint(), images=len(test), accuracy=right / len(test))

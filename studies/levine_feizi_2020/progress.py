@@ -38,4 +38,4 @@ class Progress:
 
 
 def _ignore(*_: object) -> None:
-    """Reports nothing."""
+    pass

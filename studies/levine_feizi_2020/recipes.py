@@ -9,7 +9,7 @@ from sparsecert.errors import InputError
 from sparsecert.reports.comparison import Table
 from studies.levine_feizi_2020 import record_files
 from studies.levine_feizi_2020.defaults import paper_recipe
-from studies.levine_feizi_2020.published import Published
+from studies.levine_feizi_2020.published import PublishedTable
 from studies.levine_feizi_2020.study import Study
 from studies.levine_feizi_2020.tables import beside_published, measured_rows, published_over_k, subset_notes
 
@@ -32,7 +32,7 @@ def recipes(study: Study, keeps: Sequence[int] | None = None) -> Table:
     return beside_published(rows, known, [*subset_notes(rows), *trained], training=True)
 
 
-def _measured_by_all(studies: Sequence[Study], known: Published) -> list[int]:
+def _measured_by_all(studies: Sequence[Study], known: PublishedTable) -> list[int]:
     """Every k for which all of the studies have records."""
     found = [
         {

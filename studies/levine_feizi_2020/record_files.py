@@ -16,8 +16,8 @@ from sparsecert import datasets, records
 from sparsecert.errors import InputError
 from sparsecert.procedures import check_settings
 from sparsecert.records import Header, Records, find_records
-from sparsecert.runs import Drawn, certify_dataset, predict_dataset
-from sparsecert.runs.inputs import choice, indices_of
+from sparsecert.runs import RandomSample, certify_dataset, predict_dataset
+from sparsecert.runs.inputs import indices_of, selection_info
 from studies.levine_feizi_2020 import models
 from studies.levine_feizi_2020.model_spec import ModelSpec
 from studies.levine_feizi_2020.models import CERTIFY, PREDICT
@@ -201,11 +201,11 @@ def _larger(study: Study, path: Path) -> list[Path]:
 def _wanted(study: Study, spec: ModelSpec, kind: str, sampling: Sampling, header: Header) -> Settings:
     """The settings that the study would have written into this file."""
     of, number = int(header.run["data"]["of"]), study.inputs
-    number = number.limit if isinstance(number, Drawn) else number
+    number = number.limit if isinstance(number, RandomSample) else number
     limit = of if number is None else min(number, of)
     if study.limit is None:
         limit = max(limit, inputs_in(header))  # more than the default is as good
-    chosen = choice(Drawn(limit, study.seed), of) if study.defaults.random else {}
+    chosen = selection_info(RandomSample(limit, study.seed), of) if study.defaults.random else {}
     samples = {"n0": sampling.n0, "n": sampling.n} if kind == CERTIFY else {"n": sampling.predict_n}
     return {
         **spec.settings,

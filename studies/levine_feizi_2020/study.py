@@ -21,7 +21,7 @@ from pathlib import Path
 from sparsecert import datasets
 from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
-from sparsecert.runs import Drawn, Limit
+from sparsecert.runs import Limit, RandomSample
 from sparsecert.schemes import SchemeSpec
 from sparsecert.schemes.philox import key_of
 from sparsecert.training.recipes import Recipe, recipe_for
@@ -72,7 +72,7 @@ class Study:
     def inputs(self) -> Limit:
         """Which test inputs are certified."""
         limit = self.defaults.limit if self.limit is None else self.limit
-        return Drawn(limit, self.seed) if self.defaults.random and limit is not None else limit
+        return RandomSample(limit, self.seed) if self.defaults.random and limit is not None else limit
 
     @cached_property
     def test(self) -> Dataset:
@@ -99,10 +99,10 @@ class Study:
         default_recipe, default_model = name == self.defaults.recipe, model == recipe_for(self.data, name).model
         return ModelSpec(keep, encoding, None if default_recipe else name, None if default_model else model)
 
-    def fixed_masks_spec(self, choice: SchemeSpec) -> FixedMasksSpec:
+    def fixed_masks_spec(self, scheme_spec: SchemeSpec) -> FixedMasksSpec:
         """The model of this fixed set of masks by the study's recipe."""
         like = self.spec(1)
-        return FixedMasksSpec(encoding=like.encoding, recipe=like.recipe, model=like.model, choice=choice)
+        return FixedMasksSpec(encoding=like.encoding, recipe=like.recipe, model=like.model, scheme_spec=scheme_spec)
 
     def found(self, like: ModelSpec) -> list[ModelSpec]:
         """The models that have a folder and differ from `like` in k alone, sorted by k."""

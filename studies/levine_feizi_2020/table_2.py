@@ -19,9 +19,9 @@ from sparsecert.reports.comparison import (
     shared_items,
 )
 from sparsecert.schemes import from_config
-from studies.levine_feizi_2020.attacked import ATTACKS, FRESH, PUBLISHED, Attacked
+from studies.levine_feizi_2020.attacked import ATTACKS, FRESH, PUBLISHED, AttackStudy
 from studies.levine_feizi_2020.output import Output
-from studies.levine_feizi_2020.plain_classifiers import plain_facts
+from studies.levine_feizi_2020.plain_classifiers import plain_info
 from studies.levine_feizi_2020.published import PublishedAttackedRow
 
 LEAST_MEDIAN, TIMES_THE_BEST_OTHER = 25, 2  # the bars
@@ -33,7 +33,7 @@ MEDIAN_NOTE = (
     "median: of the pixels that the nearest image found changes, over all attacked images; 0 where the model is wrong "
     "or abstains as they are, infinite where nothing was found; an abstention counts as a success, as in the paper"
 )
-SPARED = "images for which nothing was found, infinite in the median"
+NOT_FOUND_NOTE = "images for which nothing was found, infinite in the median"
 CONFIRMED_NOTE = (
     "on our model the search asks the same masks throughout and stops early where a test settles a query; what it "
     "finds is kept only where all copies of fresh masks confirm it"
@@ -44,7 +44,7 @@ ASKED = {FRESH: ", every query answered by all copies of fresh masks, as in the 
 
 
 @dataclass(frozen=True)
-class Row:
+class AttackedRow:
     """One classifier: its published row, the attack's records, and its accuracy on `images` test images."""
 
     printed: PublishedAttackedRow
@@ -54,7 +54,7 @@ class Row:
     images: int
 
 
-def table_2(attacked: Attacked, others: Sequence[str] = ()) -> Output:
+def table_2(attacked: AttackStudy, others: Sequence[str] = ()) -> Output:
     """Trains and attacks what is missing; `others` are further attacks, shown with those that have records.
 
     Where the study has certificates of the smoothed classifier, every attack on it is checked against them.
@@ -67,11 +67,11 @@ def table_2(attacked: Attacked, others: Sequence[str] = ()) -> Output:
     against = {PUBLISHED: ours.findings, **further.get(attacked.ours, {})}
     gaps = {name: _gap(attacked, findings) for name, findings in against.items()}
     medians = {model: row.summary.median for model, row in zip(attacked.rows, rows, strict=True)}
-    watched = [_watched(name, gap) for name, gap in gaps.items()]
-    reached = bars(medians.pop(attacked.ours), medians)
+    checked = [_certificate_note(name, gap) for name, gap in gaps.items()]
+    reached = check_medians(medians.pop(attacked.ours), medians)
     if FRESH in against:
-        reached += bars(summarise_attack(against[FRESH]).median, medians, " by fresh masks for every query")
-    tables = [_table(attacked, rows, [*reached, *watched])]
+        reached += check_medians(summarise_attack(against[FRESH]).median, medians, " by fresh masks for every query")
+    tables = [_table(attacked, rows, [*reached, *checked])]
     if further:
         tables.append(_table_of_others(attacked, rows, further))
     first = gaps[PUBLISHED]
@@ -81,21 +81,21 @@ def table_2(attacked: Attacked, others: Sequence[str] = ()) -> Output:
     return Output(tuple(tables), tuple(drawn), tuple(filter(None, alarms)))
 
 
-def _row(attacked: Attacked, model: str) -> Row:
+def _row(attacked: AttackStudy, model: str) -> AttackedRow:
     findings = attacked.findings(model, PUBLISHED)
     summary = summarise_attack(findings)
     accuracy, images = summary.clean_accuracy, summary.attacked
     if model != attacked.ours:
-        facts = plain_facts(attacked.study, model)
+        facts = plain_info(attacked.study, model)
         accuracy, images = facts.accuracy, facts.images
     elif votes := attacked.predictions(findings):
         scheme = from_config(votes.header.run["scheme"])
         answers = classify(votes, scheme, attacked.known.alpha, str(votes.path))
         accuracy, images = answers.accuracy, answers.inputs
-    return Row(attacked.rows[model], findings, summary, accuracy, images)
+    return AttackedRow(attacked.rows[model], findings, summary, accuracy, images)
 
 
-def _others(attacked: Attacked, asked: Sequence[str]) -> dict[str, dict[str, AttackRecords]]:
+def _others(attacked: AttackStudy, asked: Sequence[str]) -> dict[str, dict[str, AttackRecords]]:
     """For each classifier, the records of further attacks: those asked for, and those that are there."""
     found: dict[str, dict[str, AttackRecords]] = {}
     for model in attacked.rows:
@@ -106,7 +106,7 @@ def _others(attacked: Attacked, asked: Sequence[str]) -> dict[str, dict[str, Att
     return found
 
 
-def _gap(attacked: Attacked, findings: AttackRecords) -> Gap | str:
+def _gap(attacked: AttackStudy, findings: AttackRecords) -> Gap | str:
     """An attack on the smoothed classifier compared with its certificates, or why it cannot be."""
     certificates, reason = attacked.certificates(findings)
     if certificates is None:
@@ -114,7 +114,7 @@ def _gap(attacked: Attacked, findings: AttackRecords) -> Gap | str:
     return compute_gap(certificates, findings, summarise(certificates, bound="two-sided"))
 
 
-def _watched(name: str, gap: Gap | str) -> str:
+def _certificate_note(name: str, gap: Gap | str) -> str:
     """The result of checking an attack against the certificates, in words."""
     if isinstance(gap, str):
         return f"{name} is not checked against certificates: {gap}"
@@ -129,7 +129,7 @@ def _watched(name: str, gap: Gap | str) -> str:
     )
 
 
-def _table(attacked: Attacked, rows: Sequence[Row], more: Sequence[str]) -> Table:
+def _table(attacked: AttackStudy, rows: Sequence[AttackedRow], more: Sequence[str]) -> Table:
     known, by_printed = attacked.known, {row.printed.printed: row for row in rows}
     texts = tuple(_texts(printed, by_printed.get(printed.printed)) for printed in known.rows)
     notes = (
@@ -146,7 +146,7 @@ def _table(attacked: Attacked, rows: Sequence[Row], more: Sequence[str]) -> Tabl
     return Table(HEADERS, texts, caption, notes)
 
 
-def _texts(printed: PublishedAttackedRow, row: Row | None) -> tuple[str, ...]:
+def _texts(printed: PublishedAttackedRow, row: AttackedRow | None) -> tuple[str, ...]:
     published = f"{printed.accuracy:.1f}%", f"{printed.median:g}"
     if row is None:
         unknown = (NOT_APPLICABLE,) * 3
@@ -165,7 +165,7 @@ def _texts(printed: PublishedAttackedRow, row: Row | None) -> tuple[str, ...]:
     )
 
 
-def _on_how_many(rows: Sequence[Row]) -> str:
+def _on_how_many(rows: Sequence[AttackedRow]) -> str:
     """On which images the accuracies were measured."""
     each = {row.printed.printed: f"{row.images:,}" for row in rows}
     if len(set(each.values())) == 1:
@@ -173,7 +173,7 @@ def _on_how_many(rows: Sequence[Row]) -> str:
     return "on these numbers of test images: " + ", ".join(f"{name} {images}" for name, images in each.items())
 
 
-def _without_findings(rows: Sequence[Row]) -> list[str]:
+def _without_findings(rows: Sequence[AttackedRow]) -> list[str]:
     """How many images of which classes the attack failed on, if any: the medians count them as infinite.
 
     A network that takes all noise for one class leaves the attack no start on the images of that class.
@@ -187,10 +187,10 @@ def _without_findings(rows: Sequence[Row]) -> list[str]:
             found = [line.distance for line in lines if line.distance is not None]
             others = f"; median of the others {median_magnitude(found):g}" if found else ""
             each.append(f"{row.printed.printed} {len(spared)} (true class {classes}{others})")
-    return [f"{SPARED}: {', '.join(each)}"] if each else []
+    return [f"{NOT_FOUND_NOTE}: {', '.join(each)}"] if each else []
 
 
-def _settings(attacked: Attacked, rows: Sequence[Row]) -> list[str]:
+def _settings(attacked: AttackStudy, rows: Sequence[AttackedRow]) -> list[str]:
     """The settings in words: those of all rows, those of our model, and how networks were trained."""
     each = [attack_settings(row.summary) for row in rows]
     common = shared_items(each)
@@ -199,7 +199,7 @@ def _settings(attacked: Attacked, rows: Sequence[Row]) -> list[str]:
     ours = next(facts for row, facts in zip(rows, each, strict=True) if row.printed.keep is not None)
     own = {name: text for name, text in ours.items() if name not in common and name != "model"}
     lines = [f"{settings_line(common)}: {images}", f"our model: {settings_line(own)}"]
-    trained = {model: plain_facts(attacked.study, model) for model in attacked.rows if model != attacked.ours}
+    trained = {model: plain_info(attacked.study, model) for model in attacked.rows if model != attacked.ours}
     words = [f"{model} {facts.epochs} epochs" for model, facts in trained.items() if facts.epochs is not None]
     under = [
         f"{model} is right on {format_percent(facts.under_attack)} under the L-infinity ascent that it was trained with"
@@ -209,12 +209,12 @@ def _settings(attacked: Attacked, rows: Sequence[Row]) -> list[str]:
     return [*lines, "; ".join(["networks trained: " + ", ".join(words), *under])]
 
 
-def bars(ours: float, others: dict[str, float], how: str = "") -> list[str]:
+def check_medians(ours: float, others: dict[str, float], how: str = "") -> list[str]:
     """Whether our median reaches its two bars: a fixed one, and one relative to the other classifiers.
 
     `how` says how ours was measured, where not as in the table.
 
-    >>> bars(23.0, {"cnn": 9.0, "binarized": 11.0})[0]
+    >>> check_medians(23.0, {"cnn": 9.0, "binarized": 11.0})[0]
     'bar: our median of 23 is at least 25: MISSED'
     """
     best = max(others, key=others.__getitem__)
@@ -229,7 +229,9 @@ def bars(ours: float, others: dict[str, float], how: str = "") -> list[str]:
     ]
 
 
-def _table_of_others(attacked: Attacked, rows: Sequence[Row], further: dict[str, dict[str, AttackRecords]]) -> Table:
+def _table_of_others(
+    attacked: AttackStudy, rows: Sequence[AttackedRow], further: dict[str, dict[str, AttackRecords]]
+) -> Table:
     """Medians of every attack, and of the best attack on each image."""
     names = [name for name in ATTACKS if name == PUBLISHED or any(name in found for found in further.values())]
     texts, config = [], dict[str, str]()

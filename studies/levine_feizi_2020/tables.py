@@ -19,7 +19,7 @@ from sparsecert.reports.comparison import (
 from studies.levine_feizi_2020 import record_files
 from studies.levine_feizi_2020.defaults import paper_recipe
 from studies.levine_feizi_2020.model_spec import ModelSpec
-from studies.levine_feizi_2020.published import Published, PublishedRow, Sampling, published
+from studies.levine_feizi_2020.published import PublishedRow, PublishedTable, Sampling, published
 from studies.levine_feizi_2020.study import Study
 from studies.levine_feizi_2020.training_log import TrainingLog, duration, trained_by, training_log
 
@@ -48,12 +48,12 @@ class Row:
     training: TrainingLog | None
 
 
-def published_over_k(data: str) -> Published:
+def published_over_k(data: str) -> PublishedTable:
     """The paper's table over k for this data set; for any photographs, ImageNet's."""
     return published(TABLES_OF.get(data, "table-6"))
 
 
-def measured_rows(study: Study, table: Published, keeps: Sequence[int] | None = None) -> list[Row]:
+def measured_rows(study: Study, table: PublishedTable, keeps: Sequence[int] | None = None) -> list[Row]:
     """The table's rows and those of other k measured, or those of `keeps`; missing models and records are made."""
     printed = {study.spec(row.keep, row.encoding): row for row in table.rows}
     sampling = study.sampling(table.sampling)
@@ -67,7 +67,7 @@ def measured_rows(study: Study, table: Published, keeps: Sequence[int] | None = 
     return rows
 
 
-def _specs(study: Study, table: Published, sampling: Sampling) -> list[ModelSpec]:
+def _specs(study: Study, table: PublishedTable, sampling: Sampling) -> list[ModelSpec]:
     """The table's models; in a table over several k also those of other k that have been measured."""
     printed = [study.spec(row.keep, row.encoding) for row in table.rows]
     if len({spec.keep for spec in printed}) == 1:
@@ -78,7 +78,7 @@ def _specs(study: Study, table: Published, sampling: Sampling) -> list[ModelSpec
     return sorted([*printed, *others], key=lambda spec: spec.keep)
 
 
-def _specs_of(study: Study, table: Published, keeps: Sequence[int]) -> list[ModelSpec]:
+def _specs_of(study: Study, table: PublishedTable, keeps: Sequence[int]) -> list[ModelSpec]:
     """The table's models of these k; for other k, in a table over several, the one of null-channels."""
     specs, over = [], sorted({row.keep for row in table.rows})
     for keep in keeps:
@@ -111,7 +111,7 @@ def table(study: Study, name: str, keeps: Sequence[int] | None = None) -> Table:
     return beside_published(rows, known, [*subset_notes(rows), *_recipe_notes(study, rows)])
 
 
-def beside_published(rows: Sequence[Row], known: Published, more: Sequence[str], training: bool = False) -> Table:
+def beside_published(rows: Sequence[Row], known: PublishedTable, more: Sequence[str], training: bool = False) -> Table:
     """The rows beside the published numbers, with `more` notes and, if asked for, the time of `training`."""
     notes = [
         ACCURACY_NOTE,
@@ -186,7 +186,7 @@ def settings(rows: Sequence[Row]) -> str:
     )
 
 
-def same_votes_notes(rows: Sequence[Row], known: Published) -> list[str]:
+def same_votes_notes(rows: Sequence[Row], known: PublishedTable) -> list[str]:
     """Why accuracy from the estimation votes is comparable, where the paper drew copies of their own for it."""
     measured_so = rows[0].two_sided.classification.source == "estimation votes"
     return [SAME_VOTES_NOTE] if measured_so and known.sampling.predict_n is not None else []

@@ -10,7 +10,7 @@ from sparsecert import datasets
 from sparsecert.errors import InputError
 from sparsecert.reports.comparison import Table
 from sparsecert.schemes import SchemeSpec
-from studies.levine_feizi_2020.attacked import Attacked
+from studies.levine_feizi_2020.attacked import AttackStudy
 from studies.levine_feizi_2020.base_tables import base_table
 from studies.levine_feizi_2020.curves import curves
 from studies.levine_feizi_2020.exact import exact
@@ -43,13 +43,13 @@ class Request:
     restarts: int | None = None
     group: int | None = None
 
-    def attacked(self, study: Study) -> Attacked:
+    def attacked(self, study: Study) -> AttackStudy:
         """The study's attacks, as asked for."""
-        return Attacked(study, self.restarts, self.group)
+        return AttackStudy(study, self.restarts, self.group)
 
 
 @dataclass(frozen=True)
-class Target:
+class StudyTarget:
     """One target: its line of help, what makes it, the options it obeys, and its data sets, the default first.
 
     `every`: without --data it is made for each of its data sets, not for the first alone.
@@ -86,103 +86,103 @@ def _curves(study: Study, asked: Request) -> Output:
 
 
 TARGETS = {
-    "table-1": Target(
+    "table-1": StudyTarget(
         "MNIST: accuracy and median robustness for k = 5, 10, ..., 100",
         lambda study, asked: _table(table(study, "table-1", asked.keeps)),
         (*SMALLER, "recipe"),
     ),
-    "table-2": Target(
+    "table-2": StudyTarget(
         "MNIST: the Pointwise attack on k = 45 and on plain classifiers",
         lambda study, asked: table_2(asked.attacked(study), asked.attacks),
         ("limit", "epochs", "n", "attack", "restarts", "group"),
     ),
-    "table-3": Target(
+    "table-3": StudyTarget(
         "CIFAR-10: as table-1, for k = 25, 50, ..., 150",
         lambda study, asked: _table(table(study, "table-3", asked.keeps)),
         (*SMALLER, "recipe"),
         ("cifar10",),
     ),
-    "table-4": Target(
+    "table-4": StudyTarget(
         "CIFAR-10: the base classifier on training and test images, ResNet18",
         lambda study, asked: _table(base_table(study, "table-4", asked.keeps)),
         ("keeps", "limit", "epochs", "n", "recipe"),
         ("cifar10",),
     ),
-    "table-5": Target(
+    "table-5": StudyTarget(
         "CIFAR-10: the same, ResNet50",
         lambda study, asked: _table(base_table(study, "table-5", asked.keeps)),
         ("keeps", "limit", "epochs", "n", "recipe"),
         ("cifar10",),
     ),
-    "table-6": Target(
+    "table-6": StudyTarget(
         "Imagenette (or --data imagenet, a folder): k = 500, 1000, 2000",
         lambda study, asked: _table(table_6(study, asked.keeps)),
         (*SMALLER, "recipe", "data"),
         ("imagenette", "imagenet", PHOTOGRAPHS),
     ),
-    "table-7": Target(
+    "table-7": StudyTarget(
         "MNIST: ablation beside random values (Lee et al. 2019)",
         lambda study, asked: _table(table_7(study, asked.keeps, asked.kappas, asked.values)),
         (*SMALLER, "recipe", "kappas", "values"),
     ),
-    "table-8": Target(
+    "table-8": StudyTarget(
         "MNIST, CIFAR-10 (or --data one): encodings of NULL, the best k",
         lambda study, asked: _table(table(study, f"table-8-{study.data}", asked.keeps)),
         (*SMALLER, "recipe", "data"),
         ("mnist", "cifar10"),
         every=True,
     ),
-    "exact": Target(
+    "exact": StudyTarget(
         "MNIST, CIFAR-10: fixed sets of masks, certified exactly",
         lambda study, asked: exact(study, asked.masks),
         ("masks", "limit", "epochs", "recipe", "data"),
         ("mnist", "cifar10"),
         every=True,
     ),
-    "patches": Target(
+    "patches": StudyTarget(
         "MNIST, CIFAR-10: bands and blocks against a square patch",
         lambda study, asked: patches(study, asked.masks),
         ("masks", "limit", "epochs", "recipe", "data"),
         ("mnist", "cifar10"),
         every=True,
     ),
-    "footnote": Target(
+    "footnote": StudyTarget(
         "MNIST: k = 45 with 100 + 100,000 samples at alpha = 0.001",
         lambda study, asked: _table(table(study, "footnote", asked.keeps)),
         (*SMALLER, "recipe"),
     ),
-    "recipes": Target(
+    "recipes": StudyTarget(
         "CIFAR-10 (or --data imagenette): the paper's recipe and ours",
         lambda study, asked: _table(recipes(study, asked.keeps)),
         (*SMALLER, "data"),
         ("cifar10", "imagenette"),
     ),
-    "figure-1": Target(
+    "figure-1": StudyTarget(
         "MNIST: an image, its ablations, and the base classifiers' labels",
         lambda study, asked: _figure(study, "figure-1", lambda path: figure_1(study, path, asked.keeps)),
         SMALLER,
     ),
-    "figure-2": Target(
+    "figure-2": StudyTarget(
         "delta against rho (no data needed)",
         lambda study, asked: _figure(study, "figure-2", figure_2),
     ),
-    "figure-3": Target(
+    "figure-3": StudyTarget(
         "MNIST: adversarial images of k = 45, the first of each class",
         lambda study, asked: _figure(study, "figure-3", lambda path: figure_3(asked.attacked(study), path)),
         ("limit", "n", "restarts", "group"),
     ),
-    "figure-4": Target(
+    "figure-4": StudyTarget(
         "MNIST sample: an image under the encodings of NULL",
         lambda study, asked: _figure(
             study, "figure-4", lambda path: figure_4(datasets.load("mnist-sample"), path, seed=study.seed)
         ),
     ),
-    "figure-5": Target(
+    "figure-5": StudyTarget(
         "MNIST: more of them",
         lambda study, asked: _figure(study, "figure-5", lambda path: figure_5(asked.attacked(study), path)),
         ("limit", "n", "restarts", "group"),
     ),
-    "curves": Target(
+    "curves": StudyTarget(
         "MNIST (or --data cifar10, ...): certified accuracy, the best k",
         _curves,
         (*SMALLER, "recipe", "data"),

@@ -17,7 +17,7 @@ import torch
 from benchmarks.foolbox_pointwise import by_foolbox, by_us
 from sparsecert.adapters.libraries import import_foolbox
 from sparsecert.adapters.scores import ABSTAIN_SCORE, Scores
-from sparsecert.attacks import CommonMasks, SmoothedDefender
+from sparsecert.attacks import SmoothedDefender, SurrogateDefender
 from sparsecert.encodings import NullChannels
 from sparsecert.errors import InputError
 from sparsecert.schemes import Uniform
@@ -207,7 +207,7 @@ def _judge_again(
 ) -> None:
     """By the same masks where they were common to all queries; and by others, which vote less for the true label."""
     if not fresh:
-        assert (CommonMasks(smoothed, n=100).answers(found).labels != labels).all()
+        assert (SurrogateDefender(smoothed, n=100).answers(found).labels != labels).all()
     other = SmoothedDefender(smoothed, n=400, seed=7)
     after, before = (other.answers(some).scores.gather(1, labels[:, None]).mean() for some in (found, images))
     assert after < before - 0.1

@@ -10,7 +10,7 @@ import torch
 
 from sparsecert.attacks import ATTACKS, AllMasks, Attack, Judge, Pointwise, Saliency, SparseRS, attack_named
 from sparsecert.attacks.all_masks import standings
-from sparsecert.attacks.judge import changed
+from sparsecert.attacks.judge import changed_pixels
 from sparsecert.encodings import PROTECTED, Encoding, Grouped, NullChannels, blocks_of
 from sparsecert.errors import InputError
 from sparsecert.procedures import Exact
@@ -57,7 +57,7 @@ def test_the_largest_standing_is_the_winners(rule: str) -> None:
 def test_lines_of_changes_are_answered_as_by_all_copies(
     scheme: FixedMasks, encoding: Encoding | None, rule: str, digits: Digits
 ) -> None:
-    """Three lines side by side, some attempts taken up and some not, pixels changed and set back; every copy that may
+    """Three searches in parallel, some attempts accepted and some not, pixels changed and reverted; every copy that may
     have changed is counted, and no other.
     """
     smoothed = _means(scheme, encoding)
@@ -76,11 +76,11 @@ def test_lines_of_changes_are_answered_as_by_all_copies(
         assert said.labels.tolist() == sure.labels.tolist()
         if rule == "plurality":
             assert torch.equal((said.scores * len(scheme.table)).round().long(), torch.from_numpy(sure.counts))
-        units = smoothed.encoding.altered(attempts != current).numpy()
+        units = smoothed.encoding.perturbed(attempts != current).numpy()
         met = (scheme.table[None] & units[:, None]).any(axis=2).sum(axis=1)
         assert said.evaluations.tolist() == ([len(scheme.table)] * 3 if step == 0 else met.tolist())
         taken = torch.tensor([row for row in range(3) if (step + row) % 3])
-        defender.went_on(taken)
+        defender.accept(taken)
         current[taken] = attempts[taken]
         answers |= set(said.labels.tolist())
     assert len(answers) > 3
@@ -100,7 +100,7 @@ def test_one_pixel_of_a_partition_costs_one_pass(digits: Digits) -> None:
     assert defender.answers(images).evaluations.tolist() == [8, 8]
     new = defender.answers(pixel, torch.tensor([9, 1]))
     assert new.evaluations.tolist() == [8, 1]
-    assert not defender.wavers
+    assert not defender.is_random
 
 
 def test_copies_without_an_opinion_vote_for_nobody() -> None:
@@ -152,9 +152,9 @@ def test_no_attack_succeeds_within_the_radius_and_what_is_found_changes_the_winn
             found = attack(AllMasks(smoothed, rule), images, winners[chosen])
             hit = found.succeeded
             again = torch.from_numpy(smoothed.certify(found.adversarial, Exact(rule)).labels)
-            assert torch.equal(again, found.said)
+            assert torch.equal(again, found.answers)
             assert torch.equal(again != winners[chosen], hit)
-            assert torch.equal(changed(found.adversarial, images).sum(dim=1)[hit], found.distances[hit])
+            assert torch.equal(changed_pixels(found.adversarial, images).sum(dim=1)[hit], found.distances[hit])
             assert (found.distances >= nearest[chosen])[hit].all()
             hits += int(hit.sum())
     assert hits
@@ -189,8 +189,8 @@ def test_every_attack_finds_what_is_final(name: str, digits: Digits) -> None:
     labels = torch.from_numpy(smoothed.certify(images, Exact()).labels)
     found = attack_named(name, **few.get(name, steps.get(name, {})))(AllMasks(smoothed), images, labels)
     again = smoothed.certify(found.adversarial, Exact())
-    assert found.said.tolist() == again.labels.tolist()
-    assert torch.equal(found.succeeded, found.said != labels)
+    assert found.answers.tolist() == again.labels.tolist()
+    assert torch.equal(found.succeeded, found.answers != labels)
     assert (
         found.distances[found.succeeded].numpy() > smoothed.certify(images, Exact()).radii[found.succeeded.numpy()]
     ).all()
@@ -208,5 +208,5 @@ def test_what_cannot_be_attacked_so_is_refused(digits: Digits) -> None:
         AllMasks(_means(Lattice(8, 8, 8))).answers(digits[0][:2], torch.tensor([1, 1]))
     groups = np.arange(64).reshape(8, 8) - 1
     groups[0, 0] = PROTECTED
-    with pytest.raises(InputError, match="protected: its certificates say nothing of changes there"):
+    with pytest.raises(InputError, match="protected: its certificates do not cover changes there"):
         AllMasks(_means(Partition(63, 7), Grouped(NullChannels(), groups)))

@@ -11,7 +11,7 @@ import torch
 
 from sparsecert.attacks import (
     JSMA,
-    NEVER,
+    NOT_FOUND,
     Answers,
     Attack,
     CarliniWagnerL0,
@@ -23,7 +23,7 @@ from sparsecert.attacks import (
     UniformNoise,
     pointwise,
 )
-from sparsecert.attacks.judge import Judge, changed
+from sparsecert.attacks.judge import Judge, changed_pixels
 from sparsecert.errors import InputError
 from tests.attacks.linear import Linear, made
 
@@ -132,7 +132,7 @@ def test_the_closed_form_is_the_smallest_change_by_enumeration() -> None:
     model, images, labels = made(seed=3, images=15, channels=2, size=3, margin=0.5)
     for image, label, least in zip(images, labels.tolist(), model.least(images).tolist(), strict=True):
         ends = (model.weights > 0).float() if label == 0 else (model.weights <= 0).float()
-        smallest = NEVER
+        smallest = NOT_FOUND
         for count in range(1, 10):
             for pixels in combinations(range(9), count):
                 changed = image.clone().flatten(1)
@@ -140,7 +140,7 @@ def test_the_closed_form_is_the_smallest_change_by_enumeration() -> None:
                 if model(changed.view(1, 2, 3, 3)).argmax() != label:
                     smallest = count
                     break
-            if smallest != NEVER:
+            if smallest != NOT_FOUND:
                 break
         assert smallest == least
 
@@ -168,7 +168,7 @@ def test_attacks_that_need_gradients_say_so(attack: Attack) -> None:
     if isinstance(attack, ASKED_ONLY):
         assert attack(Closed(), images, labels).succeeded.any()
     else:
-        with pytest.raises(InputError, match="Closed has no gradients; use an attack that asks for answers alone"):
+        with pytest.raises(InputError, match="Closed has no gradients; use a black-box attack"):
             attack(Closed(), images, labels)
 
 
@@ -208,7 +208,7 @@ def test_an_image_that_the_model_raises_on_does_not_fail_the_batch(attack: Attac
     found = attack(Network(brittle), images, labels)
     assert found.failed == (None, "RuntimeError: not this one", None)
     assert torch.equal(found.adversarial[1], images[1])
-    assert (found.distances[1], found.queries[1]) == (NEVER, 0)
+    assert (found.distances[1], found.queries[1]) == (NOT_FOUND, 0)
     for row in (0, 2):
         alone = attack(Network(model), images[row : row + 1], labels[row : row + 1])
         assert torch.equal(found.adversarial[row], alone.adversarial[0])
@@ -282,10 +282,10 @@ def test_the_longer_a_start_is_looked_for_the_less_noise_it_has() -> None:
     noise = {}
     for levels in (4, pointwise.FEW_LEVELS, pointwise.LEVELS):
         judge = Judge(Network(model), images, labels, (0.0, 1.0), None)
-        starts, found = pointwise.salted(judge, torch.arange(12), torch.Generator().manual_seed(0), levels)
+        starts, found = pointwise.salt_and_pepper(judge, torch.arange(12), torch.Generator().manual_seed(0), levels)
         assert found.all()
         assert (Network(model).answers(starts).labels != labels).all()
-        counts = changed(starts, images).sum(dim=1)
+        counts = changed_pixels(starts, images).sum(dim=1)
         assert torch.equal(counts, judge.distances)
         assert (judge.queries <= levels * pointwise.REPETITIONS).all()
         noise[levels] = float(counts.double().mean())
@@ -296,7 +296,7 @@ def test_where_no_noise_fools_there_is_no_start() -> None:
     _, images, _ = made(images=3)
     always = Network(lambda copies: torch.tensor([[0.0, 1.0]]).repeat(len(copies), 1))
     judge = Judge(always, images, torch.ones(3).long(), (0.0, 1.0), None)
-    starts, found = pointwise.salted(judge, torch.arange(3), torch.Generator().manual_seed(0), levels=5)
+    starts, found = pointwise.salt_and_pepper(judge, torch.arange(3), torch.Generator().manual_seed(0), levels=5)
     assert not found.any()
     assert torch.equal(starts, images)
     assert judge.queries.tolist() == [5 * pointwise.REPETITIONS] * 3
@@ -311,7 +311,7 @@ def test_a_start_is_never_the_image_itself() -> None:
         return torch.stack((torch.full((len(attempts),), 2.5), attempts.flatten(1).sum(dim=1)), dim=1)
 
     judge = Judge(Network(counting), images, torch.zeros(3).long(), (0.0, 1.0), None)
-    _, found = pointwise.salted(judge, torch.arange(3), torch.Generator().manual_seed(0), pointwise.LEVELS)
+    _, found = pointwise.salt_and_pepper(judge, torch.arange(3), torch.Generator().manual_seed(0), pointwise.LEVELS)
     assert found.all()
     assert torch.cat(shown).min() == 1
     assert int(judge.queries.sum()) == len(torch.cat(shown))

@@ -12,16 +12,16 @@ from sparsecert.attacks import (
     ABSTAINS,
     Answers,
     CarliniWagnerL0,
-    CommonMasks,
     Estimator,
     Judge,
     Network,
     Pointwise,
     Saliency,
     SmoothedDefender,
+    SurrogateDefender,
     UniformNoise,
 )
-from sparsecert.attacks.defenders import leads
+from sparsecert.attacks.defenders import margins
 from sparsecert.errors import InputError
 from sparsecert.smoothed import Smoothed
 from tests.attacks.linear import made
@@ -33,7 +33,7 @@ def test_a_networks_largest_score_wins_and_a_broken_one_is_no_answer() -> None:
     answers = Network(lambda images: scores).answers(torch.zeros(3, 1, 2, 2))
     assert answers.labels.tolist() == [1, ABSTAINS, 0]
     assert answers.evaluations.tolist() == [1, 1, 1]
-    assert leads(answers.scores, torch.tensor([1, 0, 1])).tolist() == [1.0, 3.0, -1.0]
+    assert margins(answers.scores, torch.tensor([1, 0, 1])).tolist() == [1.0, 3.0, -1.0]
     with pytest.raises(InputError, match=r"the model must give scores \(images, classes\), got \(3, 3\)"):
         Network(lambda images: scores).answers(torch.zeros(2, 1, 2, 2))
 
@@ -53,7 +53,7 @@ def test_a_network_answers_in_its_own_dtype_and_in_eval_mode() -> None:
 
 def test_a_model_whose_scores_have_no_gradients_says_so() -> None:
     model, images, labels = made(images=2)
-    with pytest.raises(InputError, match="the model's scores have no gradients; use an attack that asks for answers"):
+    with pytest.raises(InputError, match="the model's scores have no gradients; use a black-box attack"):
         Saliency()(Network(lambda images: model(images.detach())), images, labels)
 
 
@@ -195,7 +195,7 @@ def test_the_gradient_of_a_smoothed_classifier_is_that_of_its_mean_probabilities
     assert (led.evaluations > led.queries).all()
 
 
-@pytest.mark.parametrize("kind", [SmoothedDefender, CommonMasks])
+@pytest.mark.parametrize("kind", [SmoothedDefender, SurrogateDefender])
 def test_doubles_are_taken_as_predict_takes_them(
     kind: type[SmoothedDefender], trained: Path, digits: tuple[torch.Tensor, torch.Tensor]
 ) -> None:
@@ -211,7 +211,7 @@ def test_nothing_found_on_a_smoothed_classifier_is_no_error(
     smoothed, (images, labels) = Smoothed.load(trained), digits
     right = smoothed.predict(images, n=200, seed=1).labels == labels.numpy()
     attack = CarliniWagnerL0(steps=1, raises=0)
-    found = attack(CommonMasks(smoothed, n=200, copies=4), images[right][:2], labels[right][:2])
+    found = attack(SurrogateDefender(smoothed, n=200, copies=4), images[right][:2], labels[right][:2])
     assert not found.succeeded.any()
 
 
@@ -221,7 +221,7 @@ def test_abstaining_is_a_success_of_the_attack() -> None:
             self, images: torch.Tensor, slots: torch.Tensor | None = None, against: torch.Tensor | None = None
         ) -> Answers:
             answers = super().answers(images)
-            shy = leads(answers.scores, answers.labels) < 2
+            shy = margins(answers.scores, answers.labels) < 2
             return Answers(torch.where(shy, ABSTAINS, answers.labels), answers.scores, answers.evaluations)
 
     model, images, labels = made(images=10)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from sparsecert.attacks import ABSTAINS, NEVER, Answers, Attack, Defender, Judge
-from sparsecert.attacks.judge import Backwards
+from sparsecert.attacks import ABSTAINS, NOT_FOUND, Answers, Attack, Defender, Judge
+from sparsecert.attacks.judge import BackwardSearch
 
 
 class Counting(Defender):
@@ -45,9 +45,9 @@ def test_the_final_defender_has_the_last_word(needed: int) -> None:
     found = Brightening()(Counting(3), BLACK, ZERO, final=Counting(needed, ABSTAINS))
     assert found.distances.tolist() == [needed] * 3
     assert found.adversarial.flatten(1).sum(dim=1).tolist() == [needed] * 3
-    assert found.said.tolist() == [ABSTAINS] * 3
+    assert found.answers.tolist() == [ABSTAINS] * 3
     assert (found.queries == found.evaluations).all()
-    assert int(found.queries[0]) <= 1 + 16 + 2 * 9  # the original, the search, and few looks back
+    assert int(found.queries[0]) <= 1 + 16 + 2 * 9  # the original, the search, and few steps back
 
 
 def test_who_answers_at_random_has_to_be_fooled_twice_in_a_row() -> None:
@@ -64,20 +64,20 @@ def test_who_answers_at_random_has_to_be_fooled_twice_in_a_row() -> None:
             return super().answers(images, slots, against)
 
     found = Brightening()(Counting(3), BLACK, ZERO, final=Wavering(1))
-    assert found.distances.tolist() == [NEVER] * 3
+    assert found.distances.tolist() == [NOT_FOUND] * 3
 
 
 def test_nothing_is_found_where_the_final_defender_is_not_fooled() -> None:
     found = Brightening()(Counting(3), BLACK, ZERO, final=Counting(17))
-    assert found.distances.tolist() == [NEVER] * 3
+    assert found.distances.tolist() == [NOT_FOUND] * 3
     assert torch.equal(found.adversarial, BLACK)
-    assert found.said.tolist() == [0] * 3
+    assert found.answers.tolist() == [0] * 3
 
 
 def test_who_is_wrong_about_the_original_is_not_asked_again() -> None:
     found = Brightening()(Counting(3), BLACK, ZERO, final=Counting(0))
     assert found.distances.tolist() == [0] * 3
-    assert found.said.tolist() == [1] * 3
+    assert found.answers.tolist() == [1] * 3
     assert found.queries.tolist() == [1] * 3
 
 
@@ -95,27 +95,27 @@ def test_an_attempt_that_changes_nothing_is_no_finding() -> None:
 
 def test_the_budget_holds_for_what_the_final_defender_confirms() -> None:
     found = Brightening()(Counting(3), BLACK, ZERO, final=Counting(6), budget=5)
-    assert found.distances.tolist() == [NEVER] * 3
+    assert found.distances.tolist() == [NOT_FOUND] * 3
     assert Brightening()(Counting(3), BLACK, ZERO, final=Counting(5), budget=5).distances.tolist() == [5] * 3
 
 
 @pytest.mark.parametrize("places", range(1, 40))
 def test_backwards_finds_the_last_good_place_where_all_before_it_are_good(places: int) -> None:
     for last in range(-1, places):
-        search, asked = Backwards(places), 0
+        search, asked = BackwardSearch(places), 0
         while (place := search.place) is not None:
-            search.answered(place <= last)
+            search.update(place <= last)
             asked += 1
         assert search.good == last
         assert asked <= 2 * (places - 1 - last).bit_length() + 1
 
 
-def test_who_wavers_has_the_last_word_itself() -> None:
+def test_a_random_defender_confirms_its_own_findings() -> None:
     """Once fooled by 3 pixels, by chance, it is asked again; what it was then fooled by twice is kept."""
 
     class Lucky(Counting):
         asked = 0
-        wavers = True
+        is_random = True
 
         def answers(
             self, images: torch.Tensor, slots: torch.Tensor | None = None, against: torch.Tensor | None = None
@@ -130,7 +130,7 @@ def test_who_wavers_has_the_last_word_itself() -> None:
 
 
 @pytest.mark.parametrize("final", [None, Counting(3)])
-def test_trails_are_kept_only_for_who_has_the_last_word(final: Defender | None) -> None:
+def test_candidates_are_kept_only_for_a_final_defender(final: Defender | None) -> None:
     """And rebuild the very attempts, whatever the shape and the memory format."""
     images = torch.rand(2, 3, 4, 4, generator=torch.Generator().manual_seed(0)).to(memory_format=torch.channels_last)
     judge = Judge(Counting(0), images, torch.zeros(2, dtype=torch.int64), (0.0, 1.0), None, final)
@@ -140,4 +140,4 @@ def test_trails_are_kept_only_for_who_has_the_last_word(final: Defender | None) 
         assert judge.fooled(attempts, torch.arange(2)).all()
     assert judge.distances.tolist() == [2, 2]
     assert torch.equal(judge.best, attempts)
-    assert [len(trail) for trail in judge.trails] == [1 if final is None else 3] * 2
+    assert [len(found) for found in judge.candidates] == [1 if final is None else 3] * 2

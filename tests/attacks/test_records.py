@@ -16,21 +16,21 @@ from sparsecert import datasets
 from sparsecert.attacks import ATTACKS, Attack, Judge, Network, Pointwise, SmoothedDefender, SparseRS, UniformNoise
 from sparsecert.attacks import attack_named as named
 from sparsecert.attacks.attack import config_of
-from sparsecert.attacks.judge import NEVER, changed
+from sparsecert.attacks.judge import NOT_FOUND, changed_pixels
 from sparsecert.datasets import ArrayImages, Dataset
 from sparsecert.errors import InputError
 from sparsecert.records import ATTACK, AttackRecord, AttackRecords, Header, Writer, kind_of, read, read_attack
 from sparsecert.reports import summarise_attack
 from sparsecert.runs import (
     AllMasksTarget,
-    Drawn,
     PlainTarget,
+    RandomSample,
     SmoothedTarget,
     adversarial_images,
     attack_dataset,
     load_batch,
 )
-from sparsecert.runs.attacks import group_size, seed_of
+from sparsecert.runs.attacks import group_seed, group_size
 from sparsecert.schemes import Lattice
 from sparsecert.smoothed import Smoothed
 
@@ -106,14 +106,16 @@ def test_records_are_what_the_attack_returns(tmp_path: Path) -> None:
     for number, start in enumerate(range(0, 10, 4)):
         part = indices[start : start + 4]
         images, labels = load_batch(data, part), torch.from_numpy(data.labels[part])
-        outcome = UniformNoise(restarts=3)(target.defender, images, labels, seed=seed_of(3, number))
+        outcome = UniformNoise(restarts=3)(target.defender, images, labels, seed=group_seed(3, number))
         assert torch.equal(rebuilt[start : start + 4].view(torch.int32), outcome.adversarial.view(torch.int32))
         for row, line in enumerate(lines[start : start + 4]):
-            assert (NEVER if line.distance is None else line.distance) == int(outcome.distances[row])
+            assert (NOT_FOUND if line.distance is None else line.distance) == int(outcome.distances[row])
             assert (line.queries, line.evaluations) == (int(outcome.queries[row]), int(outcome.evaluations[row]))
-            assert (line.true, line.answer) == (int(labels[row]), int(outcome.said[row]))
+            assert (line.true, line.answer) == (int(labels[row]), int(outcome.answers[row]))
     assert {line.distance is None for line in lines} == {True, False}
-    assert changed(rebuilt, load_batch(data, indices)).sum(dim=1).tolist() == [line.distance or 0 for line in lines]
+    assert changed_pixels(rebuilt, load_batch(data, indices)).sum(dim=1).tolist() == [
+        line.distance or 0 for line in lines
+    ]
     fooled = target.defender.answers(rebuilt).labels != torch.from_numpy(data.labels[indices])
     assert fooled.tolist() == [line.distance is not None for line in lines]
     run = found.header.run
@@ -158,7 +160,7 @@ def test_a_smoothed_classifier_is_attacked_and_resumed(
         return answers(self, images, *more, **named)
 
     monkeypatch.setattr(SmoothedDefender, "answers", watched)
-    settings: dict[str, Any] = {"target": target, "data": data, "limit": Drawn(5, seed=1), "group": 2}
+    settings: dict[str, Any] = {"target": target, "data": data, "limit": RandomSample(5, seed=1), "group": 2}
     found = _attack(tmp_path / "whole.jsonl", UniformNoise(restarts=1), **settings)
     assert judged
     run = found.header.run
@@ -325,7 +327,7 @@ def test_a_header_without_what_findings_are_held_against_is_damaged(tmp_path: Pa
         read_attack(tmp_path / "a.jsonl")
 
 
-@pytest.mark.parametrize(("group", "remedy"), [(4, "4 images side by side; give a smaller group"), (1, "use the CPU")])
+@pytest.mark.parametrize(("group", "remedy"), [(4, "4 images at once; use a smaller group"), (1, "or the CPU")])
 def test_too_little_memory_is_no_fault_of_an_image(tmp_path: Path, group: int, remedy: str) -> None:
     def large(images: torch.Tensor) -> torch.Tensor:
         if len(images) == 3 * group:

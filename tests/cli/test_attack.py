@@ -175,7 +175,7 @@ MISTAKES = {
     "samples": (["--samples", "0"], "n must be a whole number between 1"),
     "alpha": (["--alpha", "1"], "alpha must be between 0 and 1"),
     "error": (["--error", "0.7"], "error must be"),
-    "error full": (["--error", "0.1", "--full"], "error is of the test by which the search decides early"),
+    "error full": (["--error", "0.1", "--full"], "error is for queries decided early"),
     "limit": (["--limit", "0"], "limit must be at least 1"),
     "other run": (["--attack", "noise", "--out", "{run}/attack-noise.jsonl"], "holds another run: n is 60 there"),
     "certificates": (["--out", "{run}/certify.jsonl"], "holds another run: kind is"),

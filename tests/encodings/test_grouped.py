@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from sparsecert.attacks import CommonMasks, Pointwise, SmoothedDefender
+from sparsecert.attacks import Pointwise, SmoothedDefender, SurrogateDefender
 from sparsecert.encodings import (
     PROTECTED,
     Encoding,
@@ -89,7 +89,7 @@ def test_altered_are_the_groups_with_an_entry_that_differs(groups: Any) -> None:
     entries = differs.reshape(40, -1) if groups.ndim == 3 else differs.any(axis=1).reshape(40, -1)
     flat = groups.reshape(-1)
     wanted = [[bool(row[flat == group].any()) for group in range(encoding.count)] for row in entries]
-    assert encoding.altered(torch.from_numpy(differs)).tolist() == wanted
+    assert encoding.perturbed(torch.from_numpy(differs)).tolist() == wanted
 
 
 def test_blocks_are_numbered_row_by_row() -> None:
@@ -194,9 +194,9 @@ def test_a_grouped_classifier_is_certified_saved_and_attacked(tmp_path: Any) -> 
     smoothed.save(tmp_path / "model.safetensors")
     again = Smoothed.load(tmp_path / "model.safetensors", model=model)
     assert again.certify(images, n0=100, n=2_000).counts.tolist() == certified.counts.tolist()
-    found = Pointwise(restarts=1, rounds=1)(CommonMasks(smoothed, n=100), images, torch.tensor([0]))
+    found = Pointwise(restarts=1, rounds=1)(SurrogateDefender(smoothed, n=100), images, torch.tensor([0]))
     assert found.succeeded.all()
-    altered = smoothed.encoding.altered(found.adversarial != images).sum()
+    altered = smoothed.encoding.perturbed(found.adversarial != images).sum()
     assert certified.radii[0] < altered <= found.distances[0]
 
 

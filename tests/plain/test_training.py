@@ -234,7 +234,7 @@ def test_defenders_answer_and_are_attacked(runs: dict[str, Path], unseen: Datase
         assert torch.equal(defender.answers(images).labels, plain.load(out)[0](images).argmax(dim=1))
         assert Pointwise(restarts=1)(defender, images, labels).succeeded.any()
         if kind == "binarized":
-            with pytest.raises(InputError, match="a binarized network has zero gradients; use an attack that asks"):
+            with pytest.raises(InputError, match="a binarized network has zero gradients; use a black-box attack"):
                 Saliency()(defender, images, labels)
         else:
             assert Saliency()(defender, images, labels).succeeded.any()
@@ -260,7 +260,7 @@ def test_refusals(few: Dataset, tmp_path: Path) -> None:
         ({"rate": 0.0}, "rate must be positive"),
         ({"eps": 1.5}, "eps must be 0, or at most 1"),
         ({"ascent_steps": 0}, "eps must be 0, or at most 1 with steps to take"),
-        ({"binarized": True}, "has no gradient to be trained against"),
+        ({"binarized": True}, "has no gradients for adversarial training"),
         ({"precision": "fp8"}, "precision must be one of fp32, bf16"),
         ({"ramp": 1.0}, r"ramp must be in \[0, 1\)"),
     ):

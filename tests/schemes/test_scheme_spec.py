@@ -58,5 +58,5 @@ def test_other_names_are_refused(name: str) -> None:
 def test_a_choice_is_of_the_kinds_that_an_attack_asks_for() -> None:
     choice = SchemeSpec("blocks", size=3)
     assert choice.one_of(("blocks", "bands"), "patches") is choice
-    with pytest.raises(InputError, match="against altered pixels masks must be lattice or partition, got blocks-3"):
-        choice.one_of(("lattice", "partition"), "altered pixels")
+    with pytest.raises(InputError, match="against perturbed pixels masks must be lattice or partition, got blocks-3"):
+        choice.one_of(("lattice", "partition"), "perturbed pixels")

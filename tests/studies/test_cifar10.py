@@ -22,7 +22,7 @@ from sparsecert.procedures import Fixed, Sequential
 from sparsecert.runs import certify_dataset
 from sparsecert.smoothed import Smoothed
 from studies.levine_feizi_2020 import ModelSpec, Study, models
-from studies.levine_feizi_2020.base_accuracy import base_accuracy, kept_base_accuracy
+from studies.levine_feizi_2020.base_accuracy import base_accuracy, stored_base_accuracy
 from studies.levine_feizi_2020.command import command
 from studies.levine_feizi_2020.progress import Progress
 from studies.levine_feizi_2020.published import published, published_base_accuracy
@@ -270,7 +270,7 @@ def test_base_accuracy_is_the_share_of_right_copies(made: tuple[Path, str]) -> N
             right += int(votes.votes[0, data.labels[example]])
         assert (share.correct, share.images, share.of) == (right, 20, len(data))
     assert base.training_accuracy == base.training.correct / 140
-    assert kept_base_accuracy(study, ModelSpec(100)) == base
+    assert stored_base_accuracy(study, ModelSpec(100)) == base
     for changed, message in (
         ({"n": 8}, "was made with copies 7, not 8"),
         ({"limit": 21}, "was made with training images 20, not 21"),

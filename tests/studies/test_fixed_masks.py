@@ -157,17 +157,17 @@ def test_blocks_are_asked_about_fewer_images(tmp_path: Path, monkeypatch: pytest
 
 
 def test_each_study_has_its_masks(out: Path) -> None:
-    with pytest.raises(InputError, match="against altered pixels masks must be lattice or partition, got bands-3"):
+    with pytest.raises(InputError, match="against perturbed pixels masks must be lattice or partition, got bands-3"):
         exact(Study(out, **SMALL), [SchemeSpec.parse("bands-3")])
-    with pytest.raises(InputError, match="against an altered patch masks must be blocks or bands, got lattice-8x1"):
+    with pytest.raises(InputError, match="against a perturbed patch masks must be blocks or bands, got lattice-8x1"):
         patches(Study(out, **SMALL), CHOICES[:1])
 
 
 def test_every_usual_set_of_masks_can_be_made() -> None:
     for data, side in (("mnist", 28), ("cifar10", 32)):
-        for choice in exacts.choices_of(data):
-            assert 28 <= len(choice.of(side, side).table) <= 200
-        for name in patched.CHOICES[data]:
+        for spec in exacts.default_specs(data):
+            assert 28 <= len(spec.of(side, side).table) <= 200
+        for name in patched.DEFAULT_SCHEMES[data]:
             assert len(SchemeSpec.parse(name).of(side, side).table) in (side, side**2)
 
 

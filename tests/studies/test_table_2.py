@@ -25,11 +25,11 @@ from sparsecert.reports.attack_tables import format_magnitude
 from sparsecert.runs import adversarial_images, certify_dataset, load_batch
 from sparsecert.smoothed import Smoothed
 from studies.levine_feizi_2020 import Study
-from studies.levine_feizi_2020.attacked import BY_GRADIENTS, Attacked, side_by_side
+from studies.levine_feizi_2020.attacked import BY_GRADIENTS, AttackStudy, images_at_once
 from studies.levine_feizi_2020.command import command
 from studies.levine_feizi_2020.figure_3 import first_of_each_class, fooled, the_next
 from studies.levine_feizi_2020.published import ATTACKS, names, published, published_attacks
-from studies.levine_feizi_2020.table_2 import bars, table_2
+from studies.levine_feizi_2020.table_2 import check_medians, table_2
 
 pytestmark = pytest.mark.check
 
@@ -117,9 +117,9 @@ def test_accuracy_is_of_all_test_images(made: tuple[Path, dict[str, Any]], data:
         assert test["images"] == 100
         assert text == f"{100 * test['accuracy']:.2f}%"
     test = datasets.load("mnist", "test", data)
-    labels = NearestNeighbour.of(datasets.load("mnist", "train", data))(load_batch(test, list(range(100)))).argmax(
-        dim=1
-    )
+    labels = NearestNeighbour.from_dataset(datasets.load("mnist", "train", data))(
+        load_batch(test, list(range(100)))
+    ).argmax(dim=1)
     assert measured[2] == f"{100 * float((labels.numpy() == test.labels).mean()):.2f}%" == "100.00%"
     certified = summarise(records.read(out / "mnist" / "k45" / "certify.jsonl"))
     assert measured[4] == f"{100 * certified.accuracy:.2f}%"
@@ -199,7 +199,7 @@ def test_what_is_missing_of_networks_that_are_gone_is_refused(
 ) -> None:
     """Trained anew they would be others; so would those of which nothing is known but records."""
     kept = _without_models(made[0], tmp_path)
-    attacked = Attacked(Study(kept, data_dir=data, limit=LIMIT, n=N), RESTARTS)
+    attacked = AttackStudy(Study(kept, data_dir=data, limit=LIMIT, n=N), RESTARTS)
     with pytest.raises(InputError, match=r"plain.json tells of a model that is not in .*cnn; name another --out"):
         attacked.findings("cnn", "noise")
     (kept / "mnist" / "attacks" / "plain.json").unlink()
@@ -239,19 +239,19 @@ def test_records_of_other_settings_are_refused(
 ) -> None:
     settings = {"limit": LIMIT, "n": N, **changed}
     with pytest.raises(InputError, match=message):
-        table_2(Attacked(Study(made[0], data_dir=data, **settings), RESTARTS))
+        table_2(AttackStudy(Study(made[0], data_dir=data, **settings), RESTARTS))
 
 
 def test_another_number_of_restarts_is_another_attack(made: tuple[Path, dict[str, Any]], data: Path) -> None:
     with pytest.raises(InputError, match=r"cnn-pointwise-6.jsonl was made with attack .*'restarts': 1.*'restarts': 2"):
-        Attacked(Study(made[0], data_dir=data, limit=LIMIT, n=N), 2).findings("cnn", "pointwise")
+        AttackStudy(Study(made[0], data_dir=data, limit=LIMIT, n=N), 2).findings("cnn", "pointwise")
 
 
 def test_another_number_of_images_has_records_of_its_own(made: tuple[Path, dict[str, Any]], data: Path) -> None:
-    two = Attacked(Study(made[0], data_dir=data, limit=2, n=N), RESTARTS).findings("nearest-neighbour", "pointwise")
+    two = AttackStudy(Study(made[0], data_dir=data, limit=2, n=N), RESTARTS).findings("nearest-neighbour", "pointwise")
     assert two.path.name == "nearest-neighbour-pointwise-2.jsonl"
     assert [line.example for line in two.lines] == datasets.load("mnist", "test", data).spaced_indices(2).tolist()
-    usual = Attacked(Study(made[0], data_dir=data, n=N), RESTARTS).findings("nearest-neighbour", "pointwise")
+    usual = AttackStudy(Study(made[0], data_dir=data, n=N), RESTARTS).findings("nearest-neighbour", "pointwise")
     assert usual.path.name == "nearest-neighbour-pointwise.jsonl"
     assert len(usual.lines) == 100  # of the 275 that there would be
 
@@ -260,7 +260,7 @@ def test_other_attacks_are_shown_below(made: tuple[Path, dict[str, Any]], data: 
     """Those asked for on every model, those that have records where they have; then the same from records alone."""
     out = tmp_path / "others"
     shutil.copytree(made[0], out)
-    attacked = Attacked(Study(out, data_dir=data, limit=LIMIT, n=N), RESTARTS)
+    attacked = AttackStudy(Study(out, data_dir=data, limit=LIMIT, n=N), RESTARTS)
     attacked.findings("cnn", "saliency")
     common = [*SMALL, "--out", out, "--data-dir", data, "--format", "json"]
     first, second = _tables(_run("table-2", "--attack", "noise", *common))
@@ -292,11 +292,11 @@ def test_our_model_can_be_asked_as_in_the_paper(made: tuple[Path, dict[str, Any]
     assert any("every query answered by all copies of fresh masks" in note for note in second["notes"])
     shutil.copy(found.path, _found(out, "k45").path)
     with pytest.raises(InputError, match="was made with masks fresh, not common"):
-        Attacked(Study(out, data_dir=data, limit=LIMIT, n=N), RESTARTS).findings("k45", "pointwise")
+        AttackStudy(Study(out, data_dir=data, limit=LIMIT, n=N), RESTARTS).findings("k45", "pointwise")
 
 
 def test_gradients_are_not_asked_of_a_binarized_network() -> None:
-    attacked = Attacked(Study(Path("nowhere")))
+    attacked = AttackStudy(Study(Path("nowhere")))
     assert [name for name in BY_GRADIENTS if attacked.applies("binarized", name)] == []
     assert all(attacked.applies(model, name) for model in MODELS if model != "binarized" for name in BY_GRADIENTS)
     assert attacked.applies("binarized", "sparse-rs")
@@ -305,7 +305,7 @@ def test_gradients_are_not_asked_of_a_binarized_network() -> None:
 def test_the_attacks_are_those_of_their_names() -> None:
     from sparsecert.attacks import Pointwise, SparseRS, UniformNoise
 
-    attacked = Attacked(Study(Path("nowhere")))
+    attacked = AttackStudy(Study(Path("nowhere")))
     assert attacked.attack("pointwise") == Pointwise(restarts=10, rounds=0)
     assert attacked.attack("pointwise-rounds") == Pointwise(restarts=10, rounds=20)
     assert attacked.attack("sparse-rs") == SparseRS()
@@ -355,21 +355,21 @@ def test_without_certificates_of_this_classifier_that_is_said(
 
 def test_all_images_of_the_table_go_side_by_side_on_a_gpu() -> None:
     mnist = 1, 28, 28
-    assert side_by_side(275, copies=10_000, restarts=10, shape=mnist) == 275
-    assert side_by_side(275, copies=1, restarts=10, shape=mnist) == 275
-    most = side_by_side(10_000, copies=10_000, restarts=10, shape=mnist)
+    assert images_at_once(275, copies=10_000, restarts=10, shape=mnist) == 275
+    assert images_at_once(275, copies=1, restarts=10, shape=mnist) == 275
+    most = images_at_once(10_000, copies=10_000, restarts=10, shape=mnist)
     assert 275 < most < 10_000
-    assert side_by_side(10_000, copies=10_000, restarts=5, shape=mnist) in (2 * most, 2 * most + 1)
-    assert side_by_side(275, copies=1 << 40, restarts=10, shape=mnist) == 1
+    assert images_at_once(10_000, copies=10_000, restarts=5, shape=mnist) in (2 * most, 2 * most + 1)
+    assert images_at_once(275, copies=1 << 40, restarts=10, shape=mnist) == 1
 
 
 def test_the_bars() -> None:
     others = {"cnn": 9.0, "binarized": 11.0, "robust": 4.0}
-    assert [line.endswith(": met") for line in bars(31.0, others)] == [True, True]
-    assert "(binarized, 11)" in bars(31.0, others)[1]
-    assert [line.endswith(": met") for line in bars(25.0, {"cnn": 12.5})] == [True, False]
-    assert [line.endswith(": MISSED") for line in bars(24.5, others)] == [True, False]
-    assert [line.endswith(": met") for line in bars(float("inf"), others)] == [True, True]
+    assert [line.endswith(": met") for line in check_medians(31.0, others)] == [True, True]
+    assert "(binarized, 11)" in check_medians(31.0, others)[1]
+    assert [line.endswith(": met") for line in check_medians(25.0, {"cnn": 12.5})] == [True, False]
+    assert [line.endswith(": MISSED") for line in check_medians(24.5, others)] == [True, False]
+    assert [line.endswith(": met") for line in check_medians(float("inf"), others)] == [True, True]
 
 
 def test_the_figures(made: tuple[Path, dict[str, Any]], data: Path) -> None:

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from sparsecert.attacks.defenders import ABSTAINS, SmoothedDefender
-from sparsecert.attacks.surrogate import CommonMasks
+from sparsecert.attacks.surrogate import SurrogateDefender
 from sparsecert.errors import InputError, whole
 from sparsecert.procedures import check_settings
 from sparsecert.smoothed import MOST_ROWS, Smoothed
@@ -47,7 +47,7 @@ class Scores(nn.Module):
         check_settings(smoothed.scheme, seed, alpha, n=n)
         self.smoothed = smoothed
         self.surrogate = SmoothedDefender(smoothed, n, alpha, seed, whole("copies", copies, 1, MOST_ROWS))
-        self.defender = self.surrogate if fresh else CommonMasks(smoothed, n, alpha, seed)
+        self.defender = self.surrogate if fresh else SurrogateDefender(smoothed, n, alpha, seed)
         self.batch, self.abstains = whole("batch", batch, 1, MOST_ROWS), abstains
         self.train(False)  # libraries check this; the base classifier is set to eval mode for each query
 

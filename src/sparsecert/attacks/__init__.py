@@ -1,7 +1,7 @@
-"""Attacks: upper bounds beside the certificates' lower ones.
+"""Attacks: upper bounds on robustness, beside the certificates' lower bounds.
 
-Each is a frozen set of settings, called as attack(defender, images, labels, bounds=..., budget=..., seed=...). It
-reaches the defender only through a judge, which counts, keeps within bounds and budget, and decides.
+Each is a frozen dataclass, called as attack(defender, images, labels, bounds=..., budget=..., seed=...). It reaches the
+defender only through a judge, which counts queries, enforces bounds and budget, and decides success.
 """
 
 from __future__ import annotations
@@ -11,24 +11,23 @@ from sparsecert.attacks.attack import Attack, Outcome, attack_named
 from sparsecert.attacks.carlini_wagner import CarliniWagnerL0
 from sparsecert.attacks.defenders import ABSTAINS, Answers, Defender, Estimator, Network, SmoothedDefender
 from sparsecert.attacks.jsma import JSMA
-from sparsecert.attacks.judge import NEVER, Judge
+from sparsecert.attacks.judge import NOT_FOUND, Judge
 from sparsecert.attacks.noise import UniformNoise
 from sparsecert.attacks.pointwise import Pointwise
 from sparsecert.attacks.saliency import Saliency
 from sparsecert.attacks.sparse_rs import SparseRS
-from sparsecert.attacks.surrogate import CommonMasks
+from sparsecert.attacks.surrogate import SurrogateDefender
 from sparsecert.registry import ATTACKS
 
 __all__ = [
     "ABSTAINS",
     "ATTACKS",
     "JSMA",
-    "NEVER",
+    "NOT_FOUND",
     "AllMasks",
     "Answers",
     "Attack",
     "CarliniWagnerL0",
-    "CommonMasks",
     "Defender",
     "Estimator",
     "Judge",
@@ -38,6 +37,7 @@ __all__ = [
     "Saliency",
     "SmoothedDefender",
     "SparseRS",
+    "SurrogateDefender",
     "UniformNoise",
     "attack_named",
 ]

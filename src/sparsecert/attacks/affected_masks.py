@@ -1,4 +1,4 @@
-"""Lines of attempts: images that are nearly alike, so that few copies of the next one are new."""
+"""Which masks a perturbation affects: the other ablated copies of the image need not be classified again."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import torch
 from sparsecert.encodings import Encoding
 
 
-class Meeting:
-    """Which copies may change with an image: those whose masks show a unit in which it differs."""
+class AffectedMasks:
+    """Finds the masks that show a unit in which two images differ: only their copies may differ."""
 
     def __init__(self, encoding: Encoding, masks: torch.Tensor) -> None:
         self.encoding = encoding
@@ -16,12 +16,12 @@ class Meeting:
         self._shown = shown.half() if shown.is_cuda else shown.float()
 
     def __call__(self, images: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
-        """Bool[b, masks]: the masks whose copies may differ between the two images of a row."""
-        altered = self.encoding.altered(images != others)
-        return altered.to(self._shown) @ self._shown > 0
+        """Bool[b, masks]: the masks whose copies may differ between images[i] and others[i]."""
+        perturbed = self.encoding.perturbed(images != others)
+        return perturbed.to(self._shown) @ self._shown > 0
 
 
 def check_slots(slots: torch.Tensor) -> None:
-    """Refuses a query in which two images belong to the same line."""
+    """Refuses a query in which two images belong to the same search."""
     if len(set(slots.tolist())) != len(slots):
         raise ValueError("two images of one query are in the same slot")

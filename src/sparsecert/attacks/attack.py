@@ -1,4 +1,4 @@
-"""What all attacks share: one signature, one kind of outcome."""
+"""The base class of attacks, and their outcome."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any, ClassVar
 import torch
 
 from sparsecert.attacks.defenders import Defender
-from sparsecert.attacks.judge import NEVER, Judge, changed
+from sparsecert.attacks.judge import NOT_FOUND, Judge, changed_pixels
 from sparsecert.errors import InputError, whole
 from sparsecert.registry import ATTACKS, Option, check_known, check_settings
 from sparsecert.schemes.philox import WHOLE
 
-NOT_OF_AN_IMAGE = InputError, MemoryError, torch.cuda.OutOfMemoryError, OSError  # of the settings or the machine
+FATAL = InputError, MemoryError, torch.cuda.OutOfMemoryError, OSError  # due to settings or machine, not to an image
 RESTARTS = Option("--restarts", int, "Independent starts; the best is kept.", least=1, default=10)
 
 
@@ -25,36 +25,35 @@ RESTARTS = Option("--restarts", int, "Independent starts; the best is kept.", le
 class Outcome:
     """What an attack found for each image.
 
-    adversarial: the images that fool the defender, the original where none was found. distances: int64[b], pixels
-    changed, 0 where the defender was wrong about the original, NEVER where nothing was found. queries, evaluations:
-    int64[b], what that took, the first look at the original included. said: int64[b], what the defender (`final`, where
-    there is one) answers to the adversarial image, ABSTAINS where it gives none; the true label where none was found.
-    failed: for each image why the defender could not be asked about it, None where it could.
+    adversarial: the adversarial images; the original where none was found. distances: int64[b], changed pixels; 0 where
+    the original is misclassified, NOT_FOUND where the attack failed. queries, evaluations: int64[b], including the
+    first query of the original. answers: int64[b], what the defender (`final`, if given) answers to the adversarial
+    image, or ABSTAINS; the true label where none was found. failed: for each image the error of the defender, or None.
     """
 
     adversarial: torch.Tensor
     distances: torch.Tensor
     queries: torch.Tensor
     evaluations: torch.Tensor
-    said: torch.Tensor
+    answers: torch.Tensor
     failed: tuple[str | None, ...]
 
     @property
     def succeeded(self) -> torch.Tensor:
         """Bool[b]: whether the defender was fooled."""
-        return self.distances != NEVER
+        return self.distances != NOT_FOUND
 
     @property
     def median(self) -> float:
-        """The median number of changed pixels over all images; infinitely many where nothing was found."""
+        """The median of changed pixels over all images; infinite where none was found."""
         return float(median(torch.where(self.succeeded, self.distances.double(), torch.inf).tolist()))
 
 
 class Attack(ABC):
-    """Looks for images that differ from given ones in few pixels and fool a defender.
+    """Searches for images that differ from given ones in few pixels and fool a defender.
 
-    An attack is its settings; what it draws depends on the seed alone. A subclass writes `run`, and raises `version`
-    whenever the same settings and seed come to find something else: records begun with another one are not continued.
+    An attack is its settings; its randomness depends on the seed alone. A subclass implements `run`, and increments
+    `version` whenever the same settings and seed give other results: runs of another version are not resumed.
     """
 
     version: ClassVar[int] = 1
@@ -71,71 +70,71 @@ class Attack(ABC):
         seed: int = 0,
         final: Defender | None = None,
     ) -> Outcome:
-        """Attacks each image, whose true label is given, on whatever device; the outcome is on the CPU.
+        """Attacks each image, given its true label; the outcome is on the CPU.
 
-        `budget`: the most pixels that may be changed. `final`: who has the last word, where the defender is a cheaper
-        likeness of whom to fool, such as `CommonMasks`; what is returned fooled that one twice in a row. A defender
-        that wavers has the last word itself: what it was once fooled by in a long search may have been chance.
+        `budget`: the most pixels that may be changed. `final`: the real target where the defender is a cheaper
+        surrogate of it, such as `SurrogateDefender`; whatever is returned fooled it twice in a row. A random defender
+        is its own `final`: in a long search it may have been fooled once by chance.
 
-        Where the defender raises an error, each image is attacked by itself, and those that it fails on are said to
-        have `failed`. If it fails on all of them, the fault is not theirs: the error goes up.
+        If the defender raises an error, the images are attacked one by one, and those it fails on have `failed` set. If
+        it fails on all of them, the error is raised.
         """
         images, labels = images.detach().cpu(), torch.as_tensor(labels).cpu()
         check(images, labels, bounds, budget)
-        final = defender if final is None and defender.wavers else final
+        final = defender if final is None and defender.is_random else final
 
-        def attacked(rows: slice) -> Outcome:
-            return self._attacked(Judge(defender, images[rows], labels[rows].long(), bounds, budget, final), seed)
+        def attack(rows: slice) -> Outcome:
+            return self._attack(Judge(defender, images[rows], labels[rows].long(), bounds, budget, final), seed)
 
         try:
-            return attacked(slice(None))
-        except NOT_OF_AN_IMAGE:
+            return attack(slice(None))
+        except FATAL:
             raise
         except Exception:
-            each = [_or_failed(attacked, images, labels, row) for row in range(len(images))]
+            each = [_attack_one(attack, images, labels, row) for row in range(len(images))]
             if all(outcome.failed[0] is not None for outcome in each):
                 raise
-            return _joined(each)
+            return _concatenate(each)
 
-    def _attacked(self, judge: Judge, seed: int) -> Outcome:
-        right = judge.right()
-        if len(right):
-            self.run(judge, right, torch.Generator().manual_seed(seed))
+    def _attack(self, judge: Judge, seed: int) -> Outcome:
+        correct = judge.query_originals()
+        if len(correct):
+            self.run(judge, correct, torch.Generator().manual_seed(seed))
         judge.confirm()
         failed = (None,) * len(judge.images)
-        return Outcome(judge.best, judge.distances, judge.queries, judge.evaluations, judge.said, failed)
+        return Outcome(judge.best, judge.distances, judge.queries, judge.evaluations, judge.answers, failed)
 
     @abstractmethod
     def run(self, judge: Judge, which: torch.Tensor, generator: torch.Generator) -> None:
-        """Makes attempts on the images `which`, about which the defender is right; the judge keeps what they found."""
+        """Tries perturbations of the images `which`, all classified correctly; the judge keeps the best."""
 
 
-def _or_failed(attacked: Callable[[slice], Outcome], images: torch.Tensor, labels: torch.Tensor, row: int) -> Outcome:
-    """What is found of a single image, or that the defender fails on it."""
+def _attack_one(attack: Callable[[slice], Outcome], images: torch.Tensor, labels: torch.Tensor, row: int) -> Outcome:
+    """The outcome for a single image; `failed` where the defender raises an error."""
     one = slice(row, row + 1)
     try:
-        return attacked(one)
-    except NOT_OF_AN_IMAGE:
+        return attack(one)
+    except FATAL:
         raise
     except Exception as error:
         none = torch.zeros(1, dtype=torch.int64)
-        return Outcome(images[one], torch.full_like(none, NEVER), none, none, labels[one].long(), (reason(error),))
+        return Outcome(images[one], torch.full_like(none, NOT_FOUND), none, none, labels[one].long(), (reason(error),))
 
 
-def _joined(each: list[Outcome]) -> Outcome:
-    """Outcomes of several images as one."""
-    names = "adversarial", "distances", "queries", "evaluations", "said"
+def _concatenate(each: list[Outcome]) -> Outcome:
+    """Outcomes of single images as one."""
+    names = "adversarial", "distances", "queries", "evaluations", "answers"
     parts = {name: torch.cat([getattr(outcome, name) for outcome in each]) for name in names}
     return Outcome(**parts, failed=tuple(outcome.failed[0] for outcome in each))
 
 
 def reason(error: Exception) -> str:
-    """What an error says, in a line."""
+    """An error's type and message in one line."""
     return " ".join(f"{type(error).__name__}: {error}".split())[:200]
 
 
 def check(images: torch.Tensor, labels: torch.Tensor, bounds: tuple[float, float], budget: int | None) -> None:
-    """Refuses what cannot be attacked."""
+    """Refuses invalid arguments of an attack."""
     if images.ndim < 2 or not len(images) or not images.is_floating_point():
         raise InputError(f"images must be a float tensor (images, ...), got {images.dtype} of {tuple(images.shape)}")
     if labels.shape != images.shape[:1] or labels.dtype not in WHOLE:
@@ -148,12 +147,12 @@ def check(images: torch.Tensor, labels: torch.Tensor, bounds: tuple[float, float
     if not ((images >= low) & (images <= high)).all():
         raise InputError(f"images must have values from {low} to {high}, got {images.min():g} to {images.max():g}")
     if budget is not None:
-        pixels = changed(images[:1], images[:1]).shape[1]
+        pixels = changed_pixels(images[:1], images[:1]).shape[1]
         whole("budget", budget, 1, pixels, f"the {pixels} pixels of an image")
 
 
 def attack_named(name: str, **settings: Any) -> Attack:
-    """The attack of that name; settings that are None are left at their default, unknown ones are refused."""
+    """The registered attack of that name; settings that are None keep their default, unknown ones are refused."""
     kind = ATTACKS[name]
     given = check_settings(f"the {name} attack", kind.options, settings)
     check_known(f"the {name} attack", [field.name for field in fields(kind)], given)  # type: ignore[arg-type]
@@ -161,7 +160,7 @@ def attack_named(name: str, **settings: Any) -> Attack:
 
 
 def config_of(attack: Attack) -> dict[str, Any]:
-    """Name and settings, as plain values; an attack that is not registered goes by the name of its class."""
+    """Name and settings as plain values; an unregistered attack goes by its class name."""
     if not hasattr(attack, "__dataclass_fields__"):
         raise InputError(f"{type(attack).__name__} must be a dataclass, so that its settings can be recorded")
     return {"name": ATTACKS.name_of(type(attack)), **asdict(attack)}  # type: ignore[call-overload]

@@ -1,4 +1,4 @@
-"""The Carlini-Wagner attack on the number of changed pixels.
+"""The Carlini-Wagner L0 attack.
 
 Carlini & Wagner, "Towards Evaluating the Robustness of Neural Networks" (IEEE S&P 2017), section VI.B.
 """
@@ -11,29 +11,27 @@ from typing import ClassVar
 import torch
 
 from sparsecert.attacks.attack import Attack
-from sparsecert.attacks.defenders import lead_of, leads
+from sparsecert.attacks.defenders import margin_of, margins
 from sparsecert.attacks.judge import Judge
-from sparsecert.attacks.pointwise import mixed, take_back
+from sparsecert.attacks.pointwise import replace_pixels, revert_pixels
 from sparsecert.registry import ATTACKS, Option
 
-NOT_FINITE = (
-    "the gradients of the model's scores are not finite near the image; use an attack that asks for answers alone"
-)
+NOT_FINITE = "the gradients of the model's scores are not finite near the image; use a black-box attack"
 STEPS = Option("--steps", int, "Gradient steps of each search for a small change.", least=1, default=100)
 
 
 @ATTACKS.register("carlini-wagner")
 @dataclass(frozen=True)
 class CarliniWagnerL0(Attack):
-    """Looks for a small change in the sense of squares among the pixels that are still allowed; where there is one,
-    forbids the pixels that did least for it, and begins again, until none is found.
+    """Runs the L2 attack on the allowed pixels; where it succeeds, removes the pixels that contributed least from the
+    allowed set and repeats, until it fails.
 
-    Changes are minimised by gradients over values bent to stay within the bounds; the `weight` of the lead against the
-    size of the change grows fourfold, up to `raises` times, where nothing fools the defender. `dropped` of the allowed
-    pixels are forbidden at a time, at least one.
+    The L2 attack is gradient descent in tanh space; the `weight` of the margin against the size of the change grows
+    fourfold, up to `raises` times, until the defender is fooled. A share `dropped` of the allowed pixels, at least one,
+    is removed at a time.
 
-    The published attack forbids one at a time, begins each search from what the last one found, and ends there; here
-    every search begins from the image, and of the last finding pixels are set back as in the Pointwise attack.
+    The published attack removes one pixel at a time and warm-starts each search; here every search starts from the
+    image, and the last result is pruned as in the Pointwise attack.
     """
 
     options: ClassVar[tuple[Option, ...]] = (STEPS,)
@@ -54,25 +52,25 @@ class CarliniWagnerL0(Attack):
             if not len(going):
                 break
             best[going], found[going] = reached, True
-            allowed[going] = self._fewer(judge, reached, which[going], allowed[going])
+            allowed[going] = self._drop_pixels(judge, reached, which[going], allowed[going])
             going = going[allowed[going].any(dim=1)]
-        take_back(judge, best[found], which[found], generator)
+        revert_pixels(judge, best[found], which[found], generator)
 
     def _small_change(
         self, judge: Judge, which: torch.Tensor, allowed: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """For each image the smallest change of allowed pixels that was found, and whether any was."""
+        """For each image the smallest perturbation of allowed pixels found, and whether any was."""
         result, found = judge.images[which], torch.zeros(len(which), dtype=torch.bool)
         weight = self.weight
         for _ in range(self.raises + 1):
             left = (~found).nonzero()[:, 0]
             if not len(left):
                 break
-            result[left], found[left] = self._descended(judge, which[left], allowed[left], weight)
+            result[left], found[left] = self._descend(judge, which[left], allowed[left], weight)
             weight *= 4
         return result, found
 
-    def _descended(
+    def _descend(
         self, judge: Judge, which: torch.Tensor, allowed: torch.Tensor, weight: float
     ) -> tuple[torch.Tensor, torch.Tensor]:
         images, labels = judge.images[which], judge.labels[which]
@@ -81,9 +79,9 @@ class CarliniWagnerL0(Attack):
         optimizer = torch.optim.Adam([bent], lr=self.rate)
         result, sizes = images.clone(), torch.full((len(which),), torch.inf, dtype=images.dtype)
         for _ in range(self.steps):
-            moved = mixed(images, low + (high - low) * (bent.tanh() + 1) / 2, allowed).clamp(low, high)
+            moved = replace_pixels(images, low + (high - low) * (bent.tanh() + 1) / 2, allowed).clamp(low, high)
             slopes = judge.gradients(
-                moved.detach(), which, lambda scores: leads(scores, labels).clamp(min=-0.01) * weight
+                moved.detach(), which, lambda scores: margins(scores, labels).clamp(min=-0.01) * weight
             )
             if not slopes.isfinite().all():
                 raise ValueError(NOT_FINITE)
@@ -96,9 +94,11 @@ class CarliniWagnerL0(Attack):
             optimizer.step()
         return result, sizes.isfinite()
 
-    def _fewer(self, judge: Judge, reached: torch.Tensor, which: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
-        """The allowed pixels without those whose change brings the lead down least, to first order."""
-        slopes = judge.gradients(reached, which, lead_of(judge.labels[which]))
+    def _drop_pixels(
+        self, judge: Judge, reached: torch.Tensor, which: torch.Tensor, allowed: torch.Tensor
+    ) -> torch.Tensor:
+        """The allowed pixels without those whose change lowers the margin least, to first order."""
+        slopes = judge.gradients(reached, which, margin_of(judge.labels[which]))
         gains = slopes * (judge.images[which] - reached)
         gains = (gains.sum(dim=1) if gains.ndim > 2 else gains).flatten(1)
         gains = torch.where(allowed, gains, torch.inf)

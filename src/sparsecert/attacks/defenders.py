@@ -1,4 +1,4 @@
-"""Who is attacked: a classifier with the rule by which it answers its users."""
+"""Defenders: classifiers under attack, each with the rule by which it answers."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ ABSTAINS = -1
 
 @dataclass(frozen=True)
 class Answers:
-    """What a defender says to each of some images.
+    """A defender's answers to a batch of images.
 
-    labels: int64[b], ABSTAINS where it gives none. scores: float[b, classes], whatever it can tell besides: larger is
-    more likely. evaluations: int64[b], how many times its base classifier was run for each.
+    labels: int64[b], or ABSTAINS. scores: float[b, classes], larger is more likely. evaluations: int64[b], forward
+    passes of the base classifier for each image.
     """
 
     labels: torch.Tensor
@@ -36,53 +36,52 @@ class Answers:
     evaluations: torch.Tensor
 
 
-def leads(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """float[b]: the score of each label less the largest other one; an attack makes it negative."""
+def margins(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """float[b]: the score of each label minus the largest other score; an attack makes it negative."""
     own = scores.gather(1, labels[:, None])[:, 0]
     return own - scores.scatter(1, labels[:, None], -torch.inf).amax(dim=1)
 
 
-def lead_of(labels: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
-    """`leads` of these labels, as a function of the scores."""
-    return lambda scores: leads(scores, labels)
+def margin_of(labels: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
+    """`margins` of these labels, as a function of the scores."""
+    return lambda scores: margins(scores, labels)
 
 
 class Defender(ABC):
-    """Answers images; one query is one image."""
+    """A classifier under attack; one query is one image."""
 
     @abstractmethod
     def answers(
         self, images: torch.Tensor, slots: torch.Tensor | None = None, against: torch.Tensor | None = None
     ) -> Answers:
-        """Its answers to images [b, channels, *places], or [b, features], on the CPU.
+        """Answers to images [b, channels, *places], or [b, features], on the CPU.
 
-        Two hints by which some defenders save work. `slots`, one number for each image: the line of attempts that it
-        belongs to; images of a line are alike. `against`, one label for each image: the asker wants to know whether
-        that is the answer, and nothing else.
+        Two hints let some defenders save work. `slots`, one number per image: the search that it belongs to; successive
+        images of a search are nearly alike. `against`, one label per image: only whether that is the answer matters.
         """
 
-    def went_on(self, places: torch.Tensor) -> None:  # noqa: B027, most defenders save nothing by it
-        """The attack goes on from the images at these places of the last query, each in its slot."""
+    def accept(self, places: torch.Tensor) -> None:  # noqa: B027, most defenders save nothing by it
+        """Tells that the attack continues from the images at these places of the last query, each in its slot."""
 
     def scores(self, images: torch.Tensor) -> torch.Tensor:
         """float[b, classes] that gradients flow through, for attacks that need them."""
-        raise InputError(f"{type(self).__name__} has no gradients; use an attack that asks for answers alone")
+        raise InputError(f"{type(self).__name__} has no gradients; use a black-box attack")
 
     @property
     def evaluations_of_scores(self) -> int:
-        """How many times the base classifier is run for the scores of one image."""
+        """Forward passes of the base classifier for the `scores` of one image."""
         return 1
 
     @property
-    def wavers(self) -> bool:
-        """Whether it may answer one image differently when asked again, so that a long search meets lucky answers."""
+    def is_random(self) -> bool:
+        """Whether repeated queries of one image may be answered differently."""
         return False
 
 
 class Network(Defender):
     """A plain network, or any function from a batch of images to scores [b, classes]: the largest score wins.
 
-    A module is put into eval mode for each query and given back as it was.
+    A module is in eval mode during each query; its mode is restored afterwards.
     """
 
     def __init__(self, model: Callable[[torch.Tensor], torch.Tensor], device: str | torch.device = "cpu") -> None:
@@ -91,7 +90,7 @@ class Network(Defender):
     def answers(
         self, images: torch.Tensor, slots: torch.Tensor | None = None, against: torch.Tensor | None = None
     ) -> Answers:
-        """Never abstains; a score that is not finite is no answer. The scores are compared in the model's own dtype."""
+        """Abstains only where a score is not finite. Scores are compared in the model's own dtype."""
         with torch.no_grad(), in_eval_mode(self.model):
             scores = self.model(images.to(self.device))
         if not isinstance(scores, torch.Tensor):
@@ -106,7 +105,6 @@ class Network(Defender):
         return Answers(labels, scores.float().nan_to_num(nan=-torch.inf), torch.ones(len(images), dtype=torch.int64))
 
     def scores(self, images: torch.Tensor) -> torch.Tensor:
-        """The model's own."""
         with in_eval_mode(self.model):
             return self.model(images.to(self.device)).float().cpu()
 
@@ -114,7 +112,7 @@ class Network(Defender):
 class Estimator(Defender):
     """A scikit-learn classifier on the flattened images; its classes must be 0, 1, 2, ...
 
-    A label of -1 is no answer, as by scikit-learn's `outlier_label=-1`; any other that is no class is an error.
+    A label of -1 is an abstention, as by scikit-learn's `outlier_label=-1`; any other that is not a class is an error.
     """
 
     def __init__(self, estimator: Any) -> None:
@@ -126,7 +124,7 @@ class Estimator(Defender):
     def answers(
         self, images: torch.Tensor, slots: torch.Tensor | None = None, against: torch.Tensor | None = None
     ) -> Answers:
-        """Scores are probabilities where the estimator has them, else 1 for its answer and 0 for the others."""
+        """Scores are probabilities where the estimator has them, else one-hot labels."""
         rows = images.flatten(1).numpy()
         labels = self._labels(self.estimator.predict(rows.copy()))  # some estimators scale the rows in place
         if hasattr(self.estimator, "predict_proba"):
@@ -137,44 +135,44 @@ class Estimator(Defender):
         return Answers(labels, scores, torch.ones(len(images), dtype=torch.int64))
 
     def _labels(self, predicted: Any) -> torch.Tensor:
-        """int64[b]; a column, as some libraries give, is as good as a row."""
-        said = np.asarray(predicted)
-        said = said[:, 0] if said.ndim == 2 and said.shape[1] == 1 else said
-        strange = ~np.isin(said, np.arange(ABSTAINS, self.classes))
-        if strange.any():
-            raise ValueError(f"the estimator's classes are 0 to {self.classes - 1}, it predicted {said[strange][0]}")
-        return torch.from_numpy(said.astype(np.int64))
+        """int64[b]; some libraries return a column."""
+        predictions = np.asarray(predicted)
+        predictions = predictions[:, 0] if predictions.ndim == 2 and predictions.shape[1] == 1 else predictions
+        unknown = ~np.isin(predictions, np.arange(ABSTAINS, self.classes))
+        if unknown.any():
+            raise ValueError(
+                f"the estimator's classes are 0 to {self.classes - 1}, it predicted {predictions[unknown][0]}"
+            )
+        return torch.from_numpy(predictions.astype(np.int64))
 
 
-def refuse_protected(smoothed: Smoothed) -> None:
-    """Refuses a classifier whose certificates leave out entries that an attack would alter."""
+def check_unprotected(smoothed: Smoothed) -> None:
+    """Refuses a classifier with protected entries: attacks perturb those too."""
     if smoothed.encoding.protected:
         raise InputError(
-            f"attacks alter any entry, and {smoothed.encoding.protected} entries of this classifier's inputs are "
-            "protected: its certificates say nothing of changes there"
+            f"attacks perturb any entry, and {smoothed.encoding.protected} entries of this classifier's inputs are "
+            "protected: its certificates do not cover changes there"
         )
 
 
 class SmoothedDefender(Defender):
-    """A smoothed classifier that predicts with `n` ablated copies of each image and abstains as it does for its users.
+    """A smoothed classifier that predicts, or abstains, as `Smoothed.predict` does, with `n` ablated copies per image.
 
-    Each query draws masks of its own: what it answers is random, as it is for its users, and what an attack found is
-    judged again (see `Attack`). Votes have no gradient; the
-    scores that gradients flow through are the base classifier's probabilities, averaged over `copies` masks that are
-    the same for all images and queries.
+    Each query draws fresh masks: answers are random, and what an attack finds is confirmed (see `Attack`). Votes have
+    no gradient; `scores` are the base classifier's probabilities, averaged over `copies` masks that are the same for
+    all images and queries.
     """
 
     def __init__(
         self, smoothed: Smoothed, n: int = 10_000, alpha: float = 0.05, seed: int = 0, copies: int = 128
     ) -> None:
-        refuse_protected(smoothed)
+        check_unprotected(smoothed)
         self.smoothed, self.n, self.alpha, self.seed, self.copies = smoothed, n, alpha, seed, copies
         self._asked = 0
         self._voter: Voter | None = None
 
     @property
-    def wavers(self) -> bool:
-        """Its masks are fresh."""
+    def is_random(self) -> bool:
         return True
 
     def answers(
@@ -185,13 +183,13 @@ class SmoothedDefender(Defender):
         self._asked += len(images)
         self._voter = self._voter or self.smoothed.voter(images[:1])
         inputs = self.smoothed.check(images)
-        said = finish(Fixed(n=self.n).predict(self._voter, inputs, examples, self.alpha, self.seed, ignore))
-        labels = torch.from_numpy(np.where(said.abstained, ABSTAINS, said.labels))
-        shares = torch.from_numpy(said.counts / self.n).float()
+        predictions = finish(Fixed(n=self.n).predict(self._voter, inputs, examples, self.alpha, self.seed, ignore))
+        labels = torch.from_numpy(np.where(predictions.abstained, ABSTAINS, predictions.labels))
+        shares = torch.from_numpy(predictions.counts / self.n).float()
         return Answers(labels, shares, torch.full((len(images),), self.n))
 
     def scores(self, images: torch.Tensor) -> torch.Tensor:
-        """Mean probabilities of the base classifier over the same masks for all."""
+        """Mean probabilities of the base classifier over `copies` fixed masks."""
         smoothed = self.smoothed
         inputs = images.to(smoothed.device, smoothed.check(images).dtype)
         masks = smoothed.scheme.masks(self.seed, [0], range(ATTACK, ATTACK + self.copies), smoothed.device)[0]
@@ -202,5 +200,4 @@ class SmoothedDefender(Defender):
 
     @property
     def evaluations_of_scores(self) -> int:
-        """One for each of the masks."""
         return self.copies

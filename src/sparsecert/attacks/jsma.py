@@ -11,21 +11,22 @@ from dataclasses import dataclass
 import torch
 
 from sparsecert.attacks.attack import Attack
-from sparsecert.attacks.judge import Judge, changed
-from sparsecert.attacks.pointwise import mixed
-from sparsecert.attacks.saliency import promised
+from sparsecert.attacks.judge import Judge, changed_pixels
+from sparsecert.attacks.pointwise import replace_pixels
+from sparsecert.attacks.saliency import best_extremes
 from sparsecert.registry import ATTACKS
 
 
 @ATTACKS.register("jsma")
 @dataclass(frozen=True)
 class JSMA(Attack):
-    """Towards each other class in turn, sets the pixel to the bounds that raises that class's score and lowers the sum
-    of all others by the largest product of the two, until the defender is fooled or `most` of all pixels are changed.
+    """Targets each other class in turn: sets the pixel with the largest saliency (the rise of the target's score times
+    the fall of the sum of the others) to the bounds, until the defender is fooled or a share `most` of all pixels is
+    changed. The nearest adversarial image over all classes is kept.
 
-    As published, values move to one end only and pixels go in pairs; here each channel goes to the end that helps and
-    pixels go one by one, which finds smaller changes. Where no pixel does both, the published attack gives up; this one
-    takes the pixel that gains most in the two together. The nearest over all classes is kept.
+    As published, values move to one bound only and pixels go in pairs; here each channel moves to the bound that helps
+    and pixels go one by one, which finds smaller perturbations. Where no pixel does both, the published attack gives
+    up; this one takes the pixel with the largest sum of the two gains.
     """
 
     most: float = 0.15
@@ -42,25 +43,25 @@ class JSMA(Attack):
             left = (~done).nonzero()[:, 0]
             if not len(left):
                 break
-            free = ~changed(current[left], images[left])
+            free = ~changed_pixels(current[left], images[left])
             ends, merit = self._merit(judge, current[left], which[left], target[left], free)
             best = torch.zeros_like(merit, dtype=torch.bool)
             best[torch.arange(len(left)), merit.argmax(dim=1)] = True
-            current[left] = mixed(current[left], ends, best)
+            current[left] = replace_pixels(current[left], ends, best)
             done[left] = judge.fooled(current[left], which[left])
 
     @staticmethod
     def _merit(
         judge: Judge, current: torch.Tensor, which: torch.Tensor, target: torch.Tensor, free: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Where each pixel would go, and its saliency: the product where one raises the target and lowers the others,
-        else what it gains in both together. Pixels that are not free have none.
+        """The bounds each pixel would move to, and its saliency: the product where some pixel both raises the target
+        and lowers the others, else the sum of the gains; -inf for pixels that are not free.
         """
         own = judge.gradients(current, which, lambda scores: -scores.gather(1, target[:, None])[:, 0])
         others = judge.gradients(
             current, which, lambda scores: scores.sum(dim=1) - scores.gather(1, target[:, None])[:, 0]
         )
-        ends, raised = promised(own + others, current, judge.bounds)
+        ends, raised = best_extremes(own + others, current, judge.bounds)
         moved = (ends - current).unsqueeze(1) if current.ndim == 2 else ends - current
         rise, fall = ((-slope.view_as(moved) * moved).sum(dim=1).flatten(1) for slope in (own, others))
         both = free & (rise > 0) & (fall > 0)

@@ -1,4 +1,4 @@
-"""Who decides whether an attack succeeded, counts what it asked, and keeps the best it found."""
+"""Decides whether an attack succeeded, counts its queries, and keeps the best it found."""
 
 from __future__ import annotations
 
@@ -10,39 +10,38 @@ import torch
 from sparsecert.attacks.defenders import Answers, Defender
 from sparsecert.errors import InputError
 
-NEVER = -1  # the distance of an image for which nothing was found
+NOT_FOUND = -1  # the distance where no adversarial image was found
 
 
-def changed(images: torch.Tensor, originals: torch.Tensor) -> torch.Tensor:
-    """Bool[b, pixels]: the pixels in which each image differs; all channels of a pixel are one."""
+def changed_pixels(images: torch.Tensor, originals: torch.Tensor) -> torch.Tensor:
+    """Bool[b, pixels]: the pixels in which each image differs, in whichever channel."""
     differs = images != originals
     return (differs if differs.ndim == 2 else differs.any(dim=1)).flatten(1)
 
 
 @dataclass(frozen=True)
-class Found:
-    """An attempt that fooled the defender: the pixels it changes, to which values, and what the defender said.
+class Perturbation:
+    """An adversarial image as the pixels it changes, their values, and the defender's answer.
 
-    An attack finds as many as it takes pixels back, so that whole images would fill the memory.
+    An attack finds one for every pixel it reverts: whole images would fill the memory.
     """
 
     pixels: torch.Tensor  # int64[distance]
     values: torch.Tensor  # [channels, distance]
-    said: int
+    answer: int
 
     @classmethod
-    def of(cls, attempt: torch.Tensor, original: torch.Tensor, said: int) -> Found:
-        """What tells an attempt from the image it was made from."""
-        pixels = changed(attempt[None], original[None])[0].nonzero()[:, 0]
-        return cls(pixels, _by_pixel(attempt)[:, pixels], said)
+    def of(cls, attempt: torch.Tensor, original: torch.Tensor, answer: int) -> Perturbation:
+        pixels = changed_pixels(attempt[None], original[None])[0].nonzero()[:, 0]
+        return cls(pixels, _by_pixel(attempt)[:, pixels], answer)
 
     @property
     def distance(self) -> int:
-        """How many pixels it changes."""
+        """The number of changed pixels."""
         return len(self.pixels)
 
-    def on(self, original: torch.Tensor) -> torch.Tensor:
-        """The attempt again."""
+    def apply(self, original: torch.Tensor) -> torch.Tensor:
+        """The adversarial image."""
         image = original.clone(memory_format=torch.contiguous_format)
         _by_pixel(image)[:, self.pixels] = self.values
         return image
@@ -54,15 +53,15 @@ def _by_pixel(image: torch.Tensor) -> torch.Tensor:
 
 
 class Judge:
-    """The only way for an attack to the defender.
+    """An attack's only access to the defender.
 
-    An attempt succeeds when the defender does not answer the true label: it answers another, or abstains. Of the
-    successful ones within the budget, the one of each image with the fewest changed pixels is kept, and with a `final`
-    those before it. An attempt that changes nothing is no finding: about the original the first look decides. Attempts
-    outside the bounds are refused: they are a mistake of the attack.
+    An attempt succeeds when the defender answers another label than the true one, or abstains. Of each image the
+    successful attempt within the budget with the fewest changed pixels is kept; with a `final`, its predecessors too.
+    An attempt that changes nothing never counts: the first query decides about the original. Attempts outside the
+    bounds are refused as a bug of the attack.
 
-    `final`, where given, has the last word, on the originals and on what was found: an image that it is not fooled by
-    is no finding, and the next best that fools it is.
+    `final`, where given, decides about the originals and about what was found: of each image the nearest candidate that
+    fools it is the result.
     """
 
     def __init__(
@@ -76,39 +75,38 @@ class Judge:
     ) -> None:
         self.defender, self.images, self.labels = defender, images, labels
         self.bounds, self.budget, self.final = bounds, budget, final
-        self.trails: list[list[Found]] = [[] for _ in images]  # of each image, each nearer than the one before
-        self.wrong: set[int] = set()  # the images about which the defender is wrong as they are
-        self.classes = 0  # known from the first look
+        self.candidates: list[list[Perturbation]] = [[] for _ in images]  # of each image, nearest last
+        self.wrong: set[int] = set()  # images that are misclassified as they are
+        self.classes = 0  # known from the first query
         self.queries = torch.zeros(len(images), dtype=torch.int64)
         self.evaluations = torch.zeros(len(images), dtype=torch.int64)
         most = self.pixels if budget is None else min(budget, self.pixels)
-        self._below = torch.full((len(images),), most + 1)  # a finding changes fewer pixels of its image than this
+        self._below = torch.full((len(images),), most + 1)  # a candidate must change fewer pixels than this
 
     @property
     def pixels(self) -> int:
-        """How many an image has."""
-        return changed(self.images[:1], self.images[:1]).shape[1]
+        """Pixels per image."""
+        return changed_pixels(self.images[:1], self.images[:1]).shape[1]
 
     @property
     def distances(self) -> torch.Tensor:
-        """int64[b]: pixels changed in the nearest image found; NEVER where none was."""
-        return torch.tensor([trail[-1].distance if trail else NEVER for trail in self.trails])
+        """int64[b]: changed pixels of the nearest adversarial images; NOT_FOUND where there is none."""
+        return torch.tensor([found[-1].distance if found else NOT_FOUND for found in self.candidates])
 
     @property
     def best(self) -> torch.Tensor:
-        """The nearest images found; the original where none was."""
-        found = [trail[-1].on(image) if trail else image for trail, image in zip(self.trails, self.images, strict=True)]
-        return torch.stack(found)
+        """The nearest adversarial images; the original where there is none."""
+        pairs = zip(self.candidates, self.images, strict=True)
+        return torch.stack([found[-1].apply(image) if found else image for found, image in pairs])
 
     @property
-    def said(self) -> torch.Tensor:
-        """int64[b]: what was answered to the nearest images found; the true label where none was."""
-        return torch.tensor(
-            [trail[-1].said if trail else int(label) for trail, label in zip(self.trails, self.labels, strict=True)]
-        )
+    def answers(self) -> torch.Tensor:
+        """int64[b]: the answers to the nearest adversarial images; the true label where there is none."""
+        pairs = zip(self.candidates, self.labels, strict=True)
+        return torch.tensor([found[-1].answer if found else int(label) for found, label in pairs])
 
-    def right(self) -> torch.Tensor:
-        """int64: the images about which the defender is right; of the others, the original is what fools it."""
+    def query_originals(self) -> torch.Tensor:
+        """int64: the images that are classified correctly; any other is adversarial as it is."""
         everyone = torch.arange(len(self.images))
         answers = self._answers(self.final or self.defender, self.images, everyone)
         self.classes = answers.scores.shape[1]
@@ -116,77 +114,80 @@ class Judge:
             raise InputError(f"labels must be below {self.classes}, the number of classes, got {self.labels.max()}")
         fooled = answers.labels != self.labels
         for image in fooled.nonzero()[:, 0].tolist():
-            self.trails[image] = [Found.of(self.images[image], self.images[image], int(answers.labels[image]))]
+            self.candidates[image] = [
+                Perturbation.of(self.images[image], self.images[image], int(answers.labels[image]))
+            ]
         self.wrong = set(fooled.nonzero()[:, 0].tolist())
         return (~fooled).nonzero()[:, 0]
 
     def fooled(
-        self, attempts: torch.Tensor, which: torch.Tensor, slots: torch.Tensor | None = None, onward: bool = False
+        self, attempts: torch.Tensor, which: torch.Tensor, slots: torch.Tensor | None = None, accept_all: bool = False
     ) -> torch.Tensor:
         """Bool[m]: whether attempts[j], made from image which[j], fools the defender.
 
-        `slots` names the lines of attempts that they belong to. Each goes on from the last that succeeded, or
-        `onward`, from the last one whether or not it did.
+        `slots` numbers the searches they belong to. A search continues from its last successful attempt, or with
+        `accept_all` from its last one, successful or not.
         """
-        fooled, _ = self._asked(attempts, which, slots, self.labels[which])
+        fooled, _ = self._query(attempts, which, slots, self.labels[which])
         if slots is not None:
-            self.defender.went_on(torch.arange(len(attempts)) if onward else fooled.nonzero()[:, 0])
+            self.defender.accept(torch.arange(len(attempts)) if accept_all else fooled.nonzero()[:, 0])
         return fooled
 
-    def asked(
+    def query(
         self, attempts: torch.Tensor, which: torch.Tensor, slots: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, Answers]:
-        """The same, with all that the defender says; no line goes on."""
-        return self._asked(attempts, which, slots, None)
+        """As `fooled`, with the defender's answers; the caller accepts attempts itself."""
+        return self._query(attempts, which, slots, None)
 
     def gradients(
         self, attempts: torch.Tensor, which: torch.Tensor, goal: Callable[[torch.Tensor], torch.Tensor]
     ) -> torch.Tensor:
-        """The gradient at each attempt of goal(scores), where `goal` maps float[m, classes] to float[m].
-
-        One query each, as the answer is.
-        """
+        """The gradient of goal(scores) at each attempt; `goal` maps float[m, classes] to float[m]. One query each."""
         attempts = attempts.detach().clone().requires_grad_()
         with torch.enable_grad():
-            reached = goal(self.defender.scores(attempts.clone())).sum()
-        if not reached.requires_grad:
-            raise InputError("the model's scores have no gradients; use an attack that asks for answers alone")
-        (gradients,) = torch.autograd.grad(reached, attempts)
+            value = goal(self.defender.scores(attempts.clone())).sum()
+        if not value.requires_grad:
+            raise InputError("the model's scores have no gradients; use a black-box attack")
+        (gradients,) = torch.autograd.grad(value, attempts)
         self.queries.index_add_(0, which, torch.ones_like(which))
         self.evaluations.index_add_(0, which, torch.full_like(which, self.defender.evaluations_of_scores))
         return gradients
 
     def confirm(self) -> None:
-        """Leaves, of each image's findings, the nearest that fools `final`, looked for backwards from the nearest.
+        """Keeps, of each image's candidates, the nearest found to fool `final`, twice in a row.
 
-        The steps back double until one fools it, and the gap to the last that did not is then halved: some finding
-        between them may fool it too, but what is left has. It has to be fooled twice in a row: a defender that answers
-        at random would otherwise be asked until it happens to be fooled by an image that seldom does.
+        Galloping search backwards from the nearest: the steps double until one fools it, then the gap is bisected. A
+        nearer candidate may be missed, but the one kept did fool it. Twice, because a random defender would otherwise
+        be asked until it happens to be fooled by an image that seldom does.
         """
         if self.final is None:
             return
         searches = {
-            image: Backwards(len(trail)) for image, trail in enumerate(self.trails) if trail and image not in self.wrong
+            image: BackwardSearch(len(found))
+            for image, found in enumerate(self.candidates)
+            if found and image not in self.wrong
         }
         while asked := {image: search.place for image, search in searches.items() if search.place is not None}:
-            fooled = self._fool(self.final, asked)
-            fooled = self._fool(self.final, {image: asked[image] for image in fooled})
+            fooled = self._fooling(self.final, asked)
+            fooled = self._fooling(self.final, {image: asked[image] for image in fooled})
             for image in asked:
-                searches[image].answered(image in fooled)
+                searches[image].update(image in fooled)
         for image, search in searches.items():
-            self.trails[image] = self.trails[image][: search.good + 1]
+            self.candidates[image] = self.candidates[image][: search.good + 1]
 
-    def _fool(self, final: Defender, places: dict[int, int]) -> set[int]:
-        """Of images and places in their trails, the images whose finding fools it; what it says is noted there."""
+    def _fooling(self, final: Defender, places: dict[int, int]) -> set[int]:
+        """The images whose candidate at the given place fools `final`; records its answers."""
         if not places:
             return set()
-        attempts = torch.stack([self.trails[image][place].on(self.images[image]) for image, place in places.items()])
-        said = self._answers(final, attempts, torch.tensor(list(places))).labels.tolist()
-        for (image, place), label in zip(places.items(), said, strict=True):
-            self.trails[image][place] = replace(self.trails[image][place], said=label)
-        return {image for image, label in zip(places, said, strict=True) if label != int(self.labels[image])}
+        attempts = torch.stack(
+            [self.candidates[image][place].apply(self.images[image]) for image, place in places.items()]
+        )
+        answers = self._answers(final, attempts, torch.tensor(list(places))).labels.tolist()
+        for (image, place), label in zip(places.items(), answers, strict=True):
+            self.candidates[image][place] = replace(self.candidates[image][place], answer=label)
+        return {image for image, label in zip(places, answers, strict=True) if label != int(self.labels[image])}
 
-    def _asked(
+    def _query(
         self, attempts: torch.Tensor, which: torch.Tensor, slots: torch.Tensor | None, against: torch.Tensor | None
     ) -> tuple[torch.Tensor, Answers]:
         low, high = self.bounds
@@ -205,7 +206,7 @@ class Judge:
         slots: torch.Tensor | None = None,
         against: torch.Tensor | None = None,
     ) -> Answers:
-        """What the defender says, counted. It is shown copies: some models write into what they are given."""
+        """Queries the defender and counts. It gets a copy: some models modify their input."""
         answers = defender.answers(attempts.clone(), slots, against)
         self._check(answers, len(attempts))
         self.queries.index_add_(0, which, torch.ones_like(which))
@@ -213,7 +214,7 @@ class Judge:
         return answers
 
     def _check(self, answers: Answers, asked: int) -> None:
-        """Refuses answers of another number than was asked for, which would be compared with the wrong labels."""
+        """Refuses answers of the wrong shape, which would be compared with the wrong labels."""
         shapes = tuple(tuple(part.shape) for part in (answers.labels, answers.scores, answers.evaluations))
         classes = self.classes or (shapes[1][1] if len(shapes[1]) == 2 else 0)
         if shapes != ((asked,), (asked, classes), (asked,)):
@@ -222,33 +223,33 @@ class Judge:
                 f"evaluations ({asked},), got {', '.join(map(str, shapes))}"
             )
 
-    def _keep(self, attempts: torch.Tensor, which: torch.Tensor, fooled: torch.Tensor, said: torch.Tensor) -> None:
-        distances = changed(attempts, self.images[which]).sum(dim=1)
+    def _keep(self, attempts: torch.Tensor, which: torch.Tensor, fooled: torch.Tensor, answers: torch.Tensor) -> None:
+        distances = changed_pixels(attempts, self.images[which]).sum(dim=1)
         good = fooled & (distances > 0) & (distances < self._below[which])
         for place in good.nonzero()[:, 0].tolist():
             image = int(which[place])
             if distances[place] < self._below[image]:
                 if self.final is None:
-                    self.trails[image].clear()
-                self.trails[image].append(Found.of(attempts[place], self.images[image], int(said[place])))
+                    self.candidates[image].clear()
+                self.candidates[image].append(Perturbation.of(attempts[place], self.images[image], int(answers[place])))
                 self._below[image] = distances[place]
 
 
-class Backwards:
-    """Looks for the last good place of a row by asking about few of them, from the end."""
+class BackwardSearch:
+    """Galloping search, from the end, for the last good place of a sequence."""
 
     def __init__(self, places: int) -> None:
         self.good, self.bad, self.step = -1, places, 1
 
     @property
     def place(self) -> int | None:
-        """What to ask about next; None when the search is over."""
+        """The next place to test; None when the search is over."""
         if self.bad - self.good <= 1:
             return None
         return max(0, self.bad - self.step) if self.good < 0 else (self.good + self.bad) // 2
 
-    def answered(self, good: bool) -> None:
-        """What was said about `place`."""
+    def update(self, good: bool) -> None:
+        """Takes the result of the test at `place`."""
         place = self.place
         assert place is not None
         if good:

@@ -1,7 +1,7 @@
-"""Random noise, the floor that every attack must beat.
+"""Uniform random noise: the baseline that every attack must beat.
 
-How far it is from the smallest change: Fawzi, Moosavi-Dezfooli & Frossard, "Robustness of classifiers: from adversarial
-to random noise" (NeurIPS 2016).
+On its distance from the smallest perturbation: Fawzi, Moosavi-Dezfooli & Frossard, "Robustness of classifiers: from
+adversarial to random noise" (NeurIPS 2016).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 
 from sparsecert.attacks.attack import RESTARTS, Attack
 from sparsecert.attacks.judge import Judge
-from sparsecert.attacks.pointwise import mixed
+from sparsecert.attacks.pointwise import replace_pixels
 from sparsecert.registry import ATTACKS, Option
 
 
@@ -22,7 +22,7 @@ from sparsecert.registry import ATTACKS, Option
 class UniformNoise(Attack):
     """Sets more and more random pixels to uniformly random values within the bounds, `restarts` times.
 
-    The numbers of pixels rise by a factor of about 1.2 from 1 to all of them.
+    The number of pixels grows by a factor of about 1.2, from 1 to all.
     """
 
     options: ClassVar[tuple[Option, ...]] = (RESTARTS,)
@@ -37,8 +37,8 @@ class UniformNoise(Attack):
         turn = torch.rand(len(which), judge.pixels, generator=generator).argsort(dim=1).argsort(dim=1)
         left = torch.arange(len(which))
         for count in _counts(judge.pixels):
-            attempts = mixed(images[left], noise[left], turn[left] < count)
-            left = left[~judge.fooled(attempts, which[left], left, onward=True)]
+            attempts = replace_pixels(images[left], noise[left], turn[left] < count)
+            left = left[~judge.fooled(attempts, which[left], left, accept_all=True)]
             if not len(left):
                 break
 

@@ -1,4 +1,4 @@
-"""The Pointwise attack: noise that fools the defender, taken back pixel by pixel.
+"""The Pointwise attack: salt-and-pepper noise that fools the defender, reverted pixel by pixel.
 
 Schott, Rauber, Bethge & Brendel, "Towards the First Adversarially Robust Neural Network Model on MNIST" (ICLR 2019).
 """
@@ -11,25 +11,26 @@ from typing import ClassVar
 import torch
 
 from sparsecert.attacks.attack import RESTARTS, Attack
-from sparsecert.attacks.judge import Judge, changed
+from sparsecert.attacks.judge import Judge, changed_pixels
 from sparsecert.registry import ATTACKS, Option
 
-LEVELS, FEW_LEVELS = 100, 20  # of noise, until one fools the defender
+LEVELS, FEW_LEVELS = 100, 20  # noise levels tried
 REPETITIONS, SLACK = 10, 1.2
 ROUNDS = Option(
-    "--rounds", int, "Times to add noise to what was found and take it back; 0: as published.", least=0, default=20
+    "--rounds", int, "Times to add noise to what was found and revert it; 0: as published.", least=0, default=20
 )
 
 
 @ATTACKS.register("pointwise")
 @dataclass(frozen=True)
 class Pointwise(Attack):
-    """Starts from little salt-and-pepper noise that fools the defender, then sets pixels back one at a time, in random
-    order, wherever that still fools it, in passes until one changes nothing. The best of `restarts` is kept.
+    """Starts from the least salt-and-pepper noise found to fool the defender, then reverts pixels one at a time, in
+    random order, wherever the image stays adversarial, in passes until one changes nothing. The best of `restarts` is
+    kept.
 
-    The published attack ends there (`rounds=0`). This one then adds as much noise again to each, elsewhere, and takes
-    the old noise back before the new; it goes on from the outcome where that has no more pixels, `rounds` times, for
-    which it looks less long for a start. All images and restarts go side by side: a query of each is one batch.
+    The published attack ends there (`rounds=0`). This one then, `rounds` times, adds as much noise again elsewhere and
+    reverts the old noise before the new; it continues from the result unless that has more pixels. It searches for a
+    start with fewer noise levels in exchange. All images and restarts are batched: one query of each is one batch.
     """
 
     options: ClassVar[tuple[Option, ...]] = (RESTARTS, ROUNDS)
@@ -39,37 +40,37 @@ class Pointwise(Attack):
 
     def run(self, judge: Judge, which: torch.Tensor, generator: torch.Generator) -> None:
         which = which.repeat(self.restarts)
-        starts, found = salted(judge, which, generator, FEW_LEVELS if self.rounds else LEVELS)
+        starts, found = salt_and_pepper(judge, which, generator, FEW_LEVELS if self.rounds else LEVELS)
         current, which, slots = starts[found], which[found], found.nonzero()[:, 0]
-        take_back(judge, current, which, generator, slots)
+        revert_pixels(judge, current, which, generator, slots)
         for _ in range(self.rounds if len(which) else 0):
-            renew(judge, current, which, generator, slots)
+            add_and_revert(judge, current, which, generator, slots)
 
 
-def salted(
+def salt_and_pepper(
     judge: Judge, which: torch.Tensor, generator: torch.Generator, levels: int = FEW_LEVELS
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """For each of `which`, its image with the least noise found that fools the defender; and whether any did.
+    """For each of `which`, its image with the least noise found to fool the defender, and whether any did.
 
-    The share of pixels set to one of the bounds, each channel by itself, rises in so many levels, with other noise at
-    each, until that fools the defender; then again from half that share to 1.2 times it, as a larger share may change
-    fewer pixels. Foolbox begins the attack likewise, from the least of a thousand draws.
+    The share of pixels set to one of the bounds, each channel by itself, rises in `levels` steps, with fresh noise at
+    each, until the defender is fooled; then again from 0.5 to 1.2 times that share, as a larger share may change fewer
+    pixels. Foolbox starts likewise, from the least of a thousand draws.
     """
     images, slots = judge.images[which], torch.arange(len(which))
     result, fewest = images.clone(), torch.full((len(which),), judge.pixels + 1)
-    least, most = torch.zeros(len(which)), torch.ones(len(which))  # the shares between which the levels are
+    least, most = torch.zeros(len(which)), torch.ones(len(which))  # the range of shares
     for _ in range(REPETITIONS):
         left = slots
         for level in range(1, levels + 1):
             share = least[left] + (most - least)[left] * level / levels
             chosen = torch.rand(len(left), judge.pixels, generator=generator) < share[:, None]
-            attempts = mixed(images[left], corners(judge, images[left], generator), chosen)
-            count = changed(attempts, images[left]).sum(dim=1)
+            attempts = replace_pixels(images[left], random_extremes(judge, images[left], generator), chosen)
+            count = changed_pixels(attempts, images[left]).sum(dim=1)
             nearer = ((count > 0) & (count < fewest[left])).nonzero()[:, 0]  # little noise may change nothing
             if not len(nearer):
                 continue
             asked = left[nearer]
-            fooled = nearer[judge.fooled(attempts[nearer], which[asked], asked, onward=True)]
+            fooled = nearer[judge.fooled(attempts[nearer], which[asked], asked, accept_all=True)]
             better = left[fooled]
             result[better], fewest[better] = attempts[fooled], count[fooled]
             least[better], most[better] = 0.5 * share[fooled], (SLACK * share[fooled]).clamp(max=1.0)
@@ -77,20 +78,20 @@ def salted(
     return result, fewest <= judge.pixels
 
 
-def corners(judge: Judge, images: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Images of the same shape and dtype, every value at one of the bounds at random."""
+def random_extremes(judge: Judge, images: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Images of the same shape and dtype, every value at a random one of the two bounds."""
     low, high = (torch.tensor(bound, dtype=images.dtype) for bound in judge.bounds)
     return torch.where(torch.rand(images.shape, generator=generator) < 0.5, low, high)
 
 
-def mixed(images: torch.Tensor, others: torch.Tensor, pixels: torch.Tensor) -> torch.Tensor:
+def replace_pixels(images: torch.Tensor, others: torch.Tensor, pixels: torch.Tensor) -> torch.Tensor:
     """`images` with the pixels (Bool[b, pixels]) of `others`."""
     places = images.shape[2:] if images.ndim > 2 else images.shape[1:]
     chosen = pixels.view(len(images), *([1] if images.ndim > 2 else []), *places)
     return torch.where(chosen, others, images)
 
 
-def take_back(
+def revert_pixels(
     judge: Judge,
     current: torch.Tensor,
     which: torch.Tensor,
@@ -98,7 +99,7 @@ def take_back(
     slots: torch.Tensor | None = None,
     last: torch.Tensor | None = None,
 ) -> None:
-    """Sets pixels of each adversarial image back to the original's while it stays adversarial, in passes.
+    """Reverts pixels of each adversarial image to the original while it stays adversarial, in passes.
 
     The pixels `last` (Bool[b, pixels]) are tried after the others.
     """
@@ -110,20 +111,20 @@ def take_back(
         going = going[kept]
 
 
-def renew(
+def add_and_revert(
     judge: Judge, current: torch.Tensor, which: torch.Tensor, generator: torch.Generator, slots: torch.Tensor
 ) -> None:
-    """Doubles the noise of each adversarial image and takes it back, the old first; kept where it is no more."""
+    """Doubles the noise of each adversarial image and reverts it, the old first; kept unless it has more pixels."""
     images = judge.images[which]
-    old, noise = changed(current, images), corners(judge, images, generator)
-    free = changed(noise, images) & ~old
+    old, noise = changed_pixels(current, images), random_extremes(judge, images, generator)
+    free = changed_pixels(noise, images) & ~old
     turn = torch.where(free, torch.rand(free.shape, generator=generator), 2.0).argsort(dim=1).argsort(dim=1)
     added = free & (turn < old.sum(dim=1, keepdim=True))
-    attempts = mixed(current, noise, added)
+    attempts = replace_pixels(current, noise, added)
     fooled = judge.fooled(attempts, which, slots).nonzero()[:, 0]
     attempts = attempts[fooled]
-    take_back(judge, attempts, which[fooled], generator, slots[fooled], added[fooled])
-    fewer = changed(attempts, images[fooled]).sum(dim=1) <= old[fooled].sum(dim=1)
+    revert_pixels(judge, attempts, which[fooled], generator, slots[fooled], added[fooled])
+    fewer = changed_pixels(attempts, images[fooled]).sum(dim=1) <= old[fooled].sum(dim=1)
     current[fooled[fewer]] = attempts[fewer]
 
 
@@ -136,16 +137,16 @@ def _one_pass(
     last: torch.Tensor,
     generator: torch.Generator,
 ) -> torch.Tensor:
-    """Tries every changed pixel of the images `going` once, each in its own order; Bool: whether any was set back."""
+    """Tries to revert each changed pixel of the images `going` once, in random order; Bool: whether any was."""
     originals = judge.images[which[going]]
-    differs = changed(current[going], originals)
+    differs = changed_pixels(current[going], originals)
     order = torch.where(differs, torch.rand(differs.shape, generator=generator) + last, 3.0).argsort(dim=1)
     counts, gained = differs.sum(dim=1), torch.zeros(len(going), dtype=torch.bool)
     for turn in range(int(counts.max())):
         live = (counts > turn).nonzero()[:, 0]
         pixel = torch.zeros(len(live), judge.pixels, dtype=torch.bool)
         pixel[torch.arange(len(live)), order[live, turn]] = True
-        attempts = mixed(current[going[live]], originals[live], pixel)
+        attempts = replace_pixels(current[going[live]], originals[live], pixel)
         fooled = judge.fooled(attempts, which[going[live]], slots[going[live]])
         current[going[live[fooled]]] = attempts[fooled]
         gained[live[fooled]] = True

@@ -1,4 +1,4 @@
-"""A smoothed classifier that is asked about many images that are nearly alike, at a fraction of the cost."""
+"""A surrogate of a smoothed classifier for attacks: common random masks make similar queries cheap."""
 
 from __future__ import annotations
 
@@ -7,48 +7,48 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from sparsecert.attacks.affected_masks import Meeting, check_slots
+from sparsecert.attacks.affected_masks import AffectedMasks, check_slots
 from sparsecert.attacks.defenders import ABSTAINS, Answers, SmoothedDefender
-from sparsecert.attacks.early_stopping import Bool, Int64, least_leads, settled
+from sparsecert.attacks.early_stopping import early_decision, votes_needed
 from sparsecert.bounds import corrected_alpha
+from sparsecert.counts import Bool, Int64
 from sparsecert.errors import InputError, whole
 from sparsecert.schemes import ATTACK
 from sparsecert.smoothed import Smoothed
 from sparsecert.votes.voter import Voter
 
-LOOKS = 256, 64, 16, 8, 4, 2, 1  # after n / 256 copies, n / 64, ...
-TO_BE_FOOLED = 16  # n / 16 copies at least, as an attack goes on from where it succeeded, and would suit few to itself
-MOST_COPIES = 1 << 20  # all their masks are held in memory
+STAGE_DIVISORS = 256, 64, 16, 8, 4, 2, 1  # decisions after n / 256 copies, n / 64, ...
+FOOLED_DIVISOR = 16  # "fooled" takes n / 16 copies or more: the attack goes on from there, and would overfit to few
+MOST_COPIES = 1 << 20  # all masks are kept in memory
 
 
 @dataclass
-class Lines:
-    """Where each line of attempts stands. Copies whose masks met a change since they were classified are not known."""
+class VoteCache:
+    """For each slot (search) the image it has reached, and the votes of those of its copies that are `known`."""
 
-    images: torch.Tensor  # float[lines, ...]
-    votes: torch.Tensor  # int16[lines, n]
-    known: torch.Tensor  # bool[lines, n]
+    images: torch.Tensor  # float[slots, ...]
+    votes: torch.Tensor  # int16[slots, n]
+    known: torch.Tensor  # bool[slots, n]
 
-    def reaching(self, slots: int) -> Lines:
-        """The same with room for so many."""
+    def grow(self, slots: int) -> VoteCache:
+        """The cache, enlarged to at least `slots`."""
         more = slots - len(self.images)
-        return self if more <= 0 else Lines(*(_longer(part, more) for part in (self.images, self.votes, self.known)))
+        return self if more <= 0 else VoteCache(*(_grow(part, more) for part in (self.images, self.votes, self.known)))
 
 
-class CommonMasks(SmoothedDefender):
-    """Predicts as `SmoothedDefender` does, but with the same `n` masks for every query, of which it uses what it needs.
+class SurrogateDefender(SmoothedDefender):
+    """Predicts as `SmoothedDefender` does, but with the same `n` masks for every query, and as few of them as suffice.
 
-    A copy looks the same before and after a change that its mask does not meet. So within a line of attempts (a slot)
-    only the copies whose masks met a pixel that was changed since are classified again: k / d of them for one pixel,
-    5.7% on MNIST at k = 45. With `error` = 0 and no `tie` the answer is exactly the one that all `n` copies give.
+    Within a search (a slot) only copies whose masks show a pixel changed since are classified again: k / d of them for
+    one pixel, 5.7% on MNIST at k = 45. With `error` = 0 and no `tie` the answer is exactly that of all `n` copies.
 
-    Where the asker wants to know of one label only (`against`), it is decided after the first n / 16, n / 8, n / 4 or
-    n / 2 copies if these settle it: see `settled`, a test that is wrong with probability at most `error` at each look.
-    That the label is answered, so that the attempt failed, may be settled after n / 256 or n / 64.
+    Where only one label matters (`against`), the query stops after the first n / 16, n / 8, n / 4 or n / 2 copies if
+    these decide it: see `early_decision`, a test that errs with probability at most `error` at each stage. That the
+    label is answered, so that the attempt failed, may be decided after n / 256 or n / 64.
 
-    What an attack finds is tuned to these masks: it has to be judged again by a `SmoothedDefender`, which draws fresh
-    ones. For that to go well an attack aims further: with `tie`, within a line of attempts or about one label, a class
-    is answered if it leads at all, not only if by enough.
+    What an attack finds is tuned to these masks and must be confirmed by a `SmoothedDefender`, which draws fresh ones.
+    To succeed there, an attack aims further: with `tie`, within a search or about one label, a class is answered if it
+    leads at all.
     """
 
     def __init__(
@@ -66,100 +66,99 @@ class CommonMasks(SmoothedDefender):
         if not 0 <= error < 0.5:
             raise InputError(f"error must be from 0 (all copies, always) to below 0.5, got {error!r}")
         self.error = error
-        self.needs = least_leads(n, corrected_alpha(alpha, smoothed.scheme, n))
-        self.leads = np.arange(n + 1) // 2 + 1 if tie else self.needs
+        self.needs = votes_needed(n, corrected_alpha(alpha, smoothed.scheme, n))
+        self.search_needs = np.arange(n + 1) // 2 + 1 if tie else self.needs
         self.masks = smoothed.scheme.masks(seed, [0], range(ATTACK, ATTACK + n), smoothed.device)[0]
-        self.looks = [-(-n // part) for part in (LOOKS if error else (1,))]
-        self._met = Meeting(smoothed.encoding, self.masks)
-        self._lines: Lines | None = None
-        self._last: tuple[torch.Tensor, Lines] | None = None
+        self.stages = [-(-n // part) for part in (STAGE_DIVISORS if error else (1,))]
+        self._affected = AffectedMasks(smoothed.encoding, self.masks)
+        self._cache: VoteCache | None = None
+        self._last_query: tuple[torch.Tensor, VoteCache] | None = None
 
     def answers(
         self, images: torch.Tensor, slots: torch.Tensor | None = None, against: torch.Tensor | None = None
     ) -> Answers:
-        """Scores are shares of the votes looked at. The first image of a slot is where its line begins."""
+        """Scores are shares of the votes used."""
         inputs = self.smoothed.check(images).to(self.smoothed.device)
         voter = self._voter = self._voter or self.smoothed.voter(inputs[:1])
-        asked, met = self._begun(inputs, slots)
-        before = asked.known.clone()
+        query, affected = self._from_cache(inputs, slots)
+        before = query.known.clone()
         labels, tables = np.empty(len(images), dtype=np.int64), np.empty((len(images), voter.classes))
         left, search = np.arange(len(images)), slots is not None or against is not None
-        for look in self.looks if against is not None else self.looks[-1:]:
+        for stage in self.stages if against is not None else self.stages[-1:]:
             rows = torch.from_numpy(left).to(inputs.device)
-            self._classify(voter, asked, rows, look)
-            table = counted(asked.votes[rows, :look], voter.classes)
+            self._classify(voter, query, rows, stage)
+            table = count_votes(query.votes[rows, :stage], voter.classes)
             own = _leaders(table) if against is None else against.numpy()[left]
-            done, answered = self._decided(table, own, look, self.leads if search else self.needs)
-            done &= answered | (look * TO_BE_FOOLED >= self.n)
+            done, answered = self._decide(table, own, stage, self.search_needs if search else self.needs)
+            done &= answered | (stage * FOOLED_DIVISOR >= self.n)
             places = left[done]
             others = np.where(_leaders(table) == own, ABSTAINS, _leaders(table))
             labels[places] = np.where(answered, own, ABSTAINS if against is None else others)[done]
-            tables[places] = table[done, :-1] / look
+            tables[places] = table[done, :-1] / stage
             left = left[~done]
         if slots is not None:
-            self._learn(slots, asked, met)
-        evaluations = (asked.known & ~before).sum(dim=1).cpu()
+            self._update_cache(slots, query, affected)
+        evaluations = (query.known & ~before).sum(dim=1).cpu()
         return Answers(torch.from_numpy(labels), torch.from_numpy(tables).float(), evaluations)
 
     @property
-    def wavers(self) -> bool:
-        """Its masks are always the same."""
+    def is_random(self) -> bool:
         return False
 
-    def went_on(self, places: torch.Tensor) -> None:
-        if self._last is None:
+    def accept(self, places: torch.Tensor) -> None:
+        if self._last_query is None:
             return
-        slots, asked = self._last
-        assert self._lines is not None
+        slots, query = self._last_query
+        assert self._cache is not None
         places = places.to(slots.device)
         to = slots[places]
-        self._lines.images[to] = asked.images[places]
-        self._lines.votes[to] = asked.votes[places]
-        self._lines.known[to] = asked.known[places]
+        self._cache.images[to] = query.images[places]
+        self._cache.votes[to] = query.votes[places]
+        self._cache.known[to] = query.known[places]
 
-    def _begun(self, inputs: torch.Tensor, slots: torch.Tensor | None) -> tuple[Lines, torch.Tensor]:
-        """The images with what is known of their copies from where their lines stand; Bool[b, n]: which are met."""
+    def _from_cache(self, inputs: torch.Tensor, slots: torch.Tensor | None) -> tuple[VoteCache, torch.Tensor]:
+        """The images with the cached votes that still hold; Bool[b, n]: the copies affected since."""
         shape, device = (len(inputs), len(self.masks)), inputs.device
         if slots is None:
             votes = torch.zeros(shape, dtype=torch.int16, device=device)
-            return Lines(inputs, votes, votes.bool()), ~votes.bool()
-        if self._lines is None:
+            return VoteCache(inputs, votes, votes.bool()), ~votes.bool()
+        if self._cache is None:
             none = torch.zeros(0, shape[1], dtype=torch.int16, device=device)
-            self._lines = Lines(inputs[:0], none, none.bool())
+            self._cache = VoteCache(inputs[:0], none, none.bool())
         check_slots(slots)
-        at, before = slots.to(device), len(self._lines.images)
-        self._lines = self._lines.reaching(int(slots.max()) + 1)
-        self._lines.images[at[at >= before]] = inputs[at >= before]
-        met = self._met(inputs, self._lines.images[at])
-        return Lines(inputs, self._lines.votes[at], self._lines.known[at] & ~met), met
+        at, before = slots.to(device), len(self._cache.images)
+        self._cache = self._cache.grow(int(slots.max()) + 1)
+        self._cache.images[at[at >= before]] = inputs[at >= before]
+        affected = self._affected(inputs, self._cache.images[at])
+        return VoteCache(inputs, self._cache.votes[at], self._cache.known[at] & ~affected), affected
 
-    def _classify(self, voter: Voter, asked: Lines, rows: torch.Tensor, look: int) -> None:
-        """Makes the first `look` votes of these rows known."""
-        pairs = (~asked.known[rows, :look]).nonzero()
+    def _classify(self, voter: Voter, query: VoteCache, rows: torch.Tensor, stage: int) -> None:
+        """Makes the first `stage` votes of these rows known."""
+        pairs = (~query.known[rows, :stage]).nonzero()
         which, mask = rows[pairs[:, 0]], pairs[:, 1]
-        found = voter.labels(asked.images, which, torch.zeros_like(mask), mask + ATTACK, self.seed)
-        asked.votes[which, mask] = found.to(torch.int16)
-        asked.known[which, mask] = True
+        found = voter.labels(query.images, which, torch.zeros_like(mask), mask + ATTACK, self.seed)
+        query.votes[which, mask] = found.to(torch.int16)
+        query.known[which, mask] = True
 
-    def _decided(self, table: Int64, own: Int64, look: int, needs: Int64) -> tuple[Bool, Bool]:
+    def _decide(self, table: Int64, own: Int64, stage: int, needs: Int64) -> tuple[Bool, Bool]:
         rows = np.arange(len(table))
         others = table[:, :-1].copy()
         others[rows, own] = -1
         rival = others.max(axis=1) + table[:, -1]
-        return settled(table[rows, own], rival, look, needs, self.error, rivals=others.shape[1] - 1)
+        return early_decision(table[rows, own], rival, stage, needs, self.error, rivals=others.shape[1] - 1)
 
-    def _learn(self, slots: torch.Tensor, asked: Lines, met: torch.Tensor) -> None:
-        """What was found of copies that do not meet the change holds for where the line stands as well."""
-        assert self._lines is not None
-        at = slots.to(asked.votes.device)
-        holds = asked.known & ~met
-        self._lines.votes[at] = torch.where(holds, asked.votes, self._lines.votes[at])
-        self._lines.known[at] |= holds
-        self._last = at, asked
+    def _update_cache(self, slots: torch.Tensor, query: VoteCache, affected: torch.Tensor) -> None:
+        """Adds the new votes of unaffected copies: they hold for the cached image as well."""
+        assert self._cache is not None
+        at = slots.to(query.votes.device)
+        holds = query.known & ~affected
+        self._cache.votes[at] = torch.where(holds, query.votes, self._cache.votes[at])
+        self._cache.known[at] |= holds
+        self._last_query = at, query
 
 
-def counted(votes: torch.Tensor, classes: int) -> Int64:
-    """int64[b, classes + 1], the last for votes that are not valid."""
+def count_votes(votes: torch.Tensor, classes: int) -> Int64:
+    """int64[b, classes + 1], the last for invalid votes."""
     table = torch.zeros(len(votes), classes + 1, dtype=torch.int64, device=votes.device)
     return table.scatter_add_(1, votes.long(), torch.ones_like(votes, dtype=torch.int64)).cpu().numpy()
 
@@ -169,5 +168,5 @@ def _leaders(table: Int64) -> Int64:
     return leaders
 
 
-def _longer(part: torch.Tensor, more: int) -> torch.Tensor:
+def _grow(part: torch.Tensor, more: int) -> torch.Tensor:
     return torch.cat((part, part.new_zeros(more, *part.shape[1:])))

@@ -11,10 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sparsecert.certificates.lp_dual import SCALE, proposed_prices
-from sparsecert.counts import Int64
+from sparsecert.counts import Bool, Int64
 from sparsecert.errors import InputError
-
-Bool = npt.NDArray[np.bool_]
 
 MOST_COST = 1 << 20
 MOST_TOTAL = 1 << 24  # up to which fp32 holds every integer

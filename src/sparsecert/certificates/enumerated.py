@@ -7,8 +7,8 @@ from math import comb
 import numpy as np
 import numpy.typing as npt
 
-from sparsecert.certificates.adversary import MOST_TOTAL, Bool, PerturbedUnits
-from sparsecert.counts import Int64
+from sparsecert.certificates.adversary import MOST_TOTAL, PerturbedUnits
+from sparsecert.counts import Bool, Int64
 from sparsecert.schemes.all_subsets import subsets_table
 
 MOST_ENTRIES = 1 << 25  # of the table "does the mask meet the set?", 4 bytes each

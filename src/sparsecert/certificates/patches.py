@@ -7,8 +7,8 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from sparsecert.certificates.adversary import MOST_TOTAL, Bool
-from sparsecert.counts import Int64
+from sparsecert.certificates.adversary import MOST_TOTAL
+from sparsecert.counts import Bool, Int64
 from sparsecert.errors import InputError
 
 

@@ -98,7 +98,7 @@ def attack(
     target = target_of(
         model, data, device, data_dir,
         precision=precision, rows=rows, n=samples, alpha=alpha, error=error, full=full, rule=rule,
-    ).as_begun(out)  # fmt: skip
+    ).with_recorded_precision(out)  # fmt: skip
     with attack_bar(options.inputs(data, which, None), options.computing("attacking", target)) as on_progress:
         attack_dataset(
             target, chosen, data, out, budget=budget, seed=seed, limit=which, group=group, on_progress=on_progress

@@ -199,11 +199,11 @@ def report_non_images(data: Dataset) -> None:
 
 def chosen(limit: int | None, drawn: bool, seed: int) -> Limit:
     """The inputs to use: evenly spaced, or a random subset."""
-    from sparsecert.runs import Drawn
+    from sparsecert.runs import RandomSample
 
     if drawn and limit is None:
         raise InputError("--random needs --limit, the number of inputs")
-    return Drawn(limit, seed) if drawn and limit is not None else limit
+    return RandomSample(limit, seed) if drawn and limit is not None else limit
 
 
 def inputs(data: Inputs, limit: Limit, shard: Shard | None) -> int:
@@ -262,12 +262,12 @@ def load_model(
 ) -> Smoothed:
     """The classifier of a model file, on its device, in the precision of the run in `out`, if there is one."""
     from sparsecert.devices import device_named
-    from sparsecert.runs.header import as_begun
+    from sparsecert.runs.header import with_recorded_precision
     from sparsecert.smoothed import Smoothed
 
     place = device_named(device if cluster is None else "cpu")
     smoothed = Smoothed.load(path, device=place, precision=precision, rows=rows)
-    return smoothed if out is None else as_begun(smoothed, out)
+    return smoothed if out is None else with_recorded_precision(smoothed, out)
 
 
 def computing(verb: str, model: Smoothed | Target, cluster: Cluster | None = None) -> str:

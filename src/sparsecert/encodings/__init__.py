@@ -1,4 +1,4 @@
-"""Encodings: where a mask meets a tensor, and NULL becomes visible to the model; each file registers its own."""
+"""Encodings: apply a mask to a tensor and make NULL visible to the model; each file registers its own."""
 
 from __future__ import annotations
 

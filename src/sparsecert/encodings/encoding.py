@@ -1,4 +1,4 @@
-"""What every encoding promises: where a mask meets a tensor."""
+"""The base class of encodings."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 
 
 class Encoding(ABC):
-    """Turns inputs and masks into what the model sees, with NULL made visible to it.
+    """Turns inputs and masks into what the model sees, with NULL visible to it.
 
-    Promise: the result depends on the retained units and on the mask alone. Not even the sign of an ablated value gets
-    through (a product with zero would keep it, as -0.0), so encodings select, they do not multiply.
+    Guarantee: the result depends on the retained units and the mask alone. Encodings select, they do not multiply: a
+    product with zero would keep the sign of an ablated value, as -0.0.
 
     Inputs are Float[rows, channels, *places], or Float[rows, places] for one channel; the places, in row-major order,
     are the units. A pixel is one unit whatever its channels.
 
-    One encoding promises something else, because its scheme ablates nothing: `ReplacedValues`.
+    `ReplacedValues` has another guarantee, because its scheme ablates nothing.
     """
 
     options: ClassVar[tuple[Option, ...]] = ()  # of `sparsecert train --encoding`
 
     protected: int = 0  # entries that are never ablated
     values: int | None = None  # of a unit, for an encoding of `RandomValues`
-    takes_missing = False  # whether NaN in an input is a value that is missing; else it is refused
+    takes_missing = False  # whether NaN in an input is a missing value; otherwise it is refused
 
     def __call__(self, inputs: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
         """The ablated inputs; `masks` is Bool[rows, units], True = retained, or Bool[1, units] for one mask for all."""
@@ -43,34 +43,34 @@ class Encoding(ABC):
 
     @abstractmethod
     def encode(self, inputs: torch.Tensor, retained: torch.Tensor) -> torch.Tensor:
-        """As __call__, with `retained` already in the shape of the inputs; one channel, or as many as they have."""
+        """As __call__, with `retained` in the shape of the inputs, of one channel or as many as they have."""
 
     @abstractmethod
     def channels(self, channels: int) -> int:
-        """How many channels the model sees when the input has `channels`."""
+        """The model's input channels, for inputs with `channels`."""
 
     @abstractmethod
     def config(self) -> dict[str, Any]:
-        """What `encodings.from_config` needs to build this encoding again: plain JSON values."""
+        """What `encodings.from_config` needs to rebuild this encoding: plain JSON values."""
 
     @classmethod
     def for_training(cls, data: Dataset, recipe: Recipe, scheme: Scheme | None = None, **settings: Any) -> Encoding:
-        """The encoding for such data, with the data set's own constants where it has any."""
+        """The encoding for such data, with the data set's constants where it needs any."""
         return cls(**settings)
 
     def affine(self, channels: int) -> list[tuple[int, float, float, float]] | None:
-        """Per encoded channel: (channel it comes from, scale, shift, NULL), where encoded = scale * value + shift.
+        """Per encoded channel: (input channel, scale, shift, NULL), where encoded = scale * value + shift.
 
-        None, as here, for an encoding that is not of this form.
+        None for an encoding that is not of this form.
         """
         return None
 
-    def altered(self, differs: torch.Tensor) -> torch.Tensor:
-        """Bool[rows, units]: the units of which an entry differs; `differs` has the shape of the inputs."""
+    def perturbed(self, differs: torch.Tensor) -> torch.Tensor:
+        """Bool[rows, units]: the units with an entry that differs; `differs` has the shape of the inputs."""
         return (differs if differs.ndim == 2 else differs.any(dim=1)).flatten(1)
 
     def check_scheme(self, scheme: Scheme) -> None:
-        """Refuses a scheme whose masks mean something else to this encoding: its certificates would be false."""
+        """Refuses a scheme that does not fit this encoding: its certificates would be false."""
         if scheme.values != self.values:
             fitting = ENCODINGS[scheme.encoding].__name__
             fitting = (
@@ -82,18 +82,18 @@ class Encoding(ABC):
         """Warns of inputs that were probably meant otherwise."""
 
     def seen(self, masks: torch.Tensor) -> torch.Tensor:
-        """Bool[rows, units]: the units whose values may make a difference to the copy of each mask."""
+        """Bool[rows, units]: the units whose values may affect the copy of each mask."""
         return masks
 
     def sides(self, shape: Sequence[int]) -> tuple[int, int] | None:
         """Height and width of the image that the units form, row by row; None where they form none.
 
-        Any m x m pixels of the input then lie within m x m of its units, which is what patches ask.
+        Any m x m pixels of the input lie within m x m of its units, as patch certificates require.
         """
         return (shape[1], shape[2]) if len(shape) == 3 else None
 
     def units(self, shape: Sequence[int]) -> int:
-        """How many units an input of this shape (without the batch dimension) has."""
+        """The number of units of an input of this shape (without the batch dimension)."""
         places = 1
         for size in shape[1:] if len(shape) > 1 else shape:
             places *= size
@@ -111,7 +111,7 @@ def per_channel(name: str, values: Any) -> tuple[float, ...]:
     return tuple(flat.tolist())
 
 
-def beside(values: tuple[float, ...], name: str, inputs: torch.Tensor) -> torch.Tensor:
+def broadcast_channels(values: tuple[float, ...], name: str, inputs: torch.Tensor) -> torch.Tensor:
     """The per-channel values as a tensor that broadcasts against inputs[rows, channels, *places]."""
     if len(values) not in (1, inputs.shape[1]):
         raise InputError(f"{name} has {len(values)} values but the input has {inputs.shape[1]} channels")
@@ -120,11 +120,11 @@ def beside(values: tuple[float, ...], name: str, inputs: torch.Tensor) -> torch.
 
 @lru_cache(maxsize=64)
 def _constant(values: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    """Put onto the device once, not at every use: a captured graph may not copy from the host."""
+    """Copied to the device once, not at every use: a captured CUDA graph may not copy from the host."""
     with torch.inference_mode(False):
         return torch.tensor(values, dtype=dtype, device=device)
 
 
-def one_each(values: tuple[float, ...], channels: int) -> tuple[float, ...]:
-    """The per-channel values, one for each of `channels`; a single one stands for all."""
+def repeat_channels(values: tuple[float, ...], channels: int) -> tuple[float, ...]:
+    """The per-channel values, a single one repeated for all `channels`."""
     return values * channels if len(values) == 1 else values

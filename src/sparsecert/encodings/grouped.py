@@ -1,4 +1,4 @@
-"""Units of any kind: groups of the input's entries that are retained or ablated together, and entries that stay."""
+"""Units of any kind: groups of entries that are ablated together, and protected entries."""
 
 from __future__ import annotations
 
@@ -23,19 +23,18 @@ PROTECTED = -1
 
 @ENCODINGS.register("grouped")
 class Grouped(Encoding):
-    """An encoding in which a unit is a group of entries, so that every certificate counts altered groups.
+    """An encoding in which a unit is a group of entries, so that certificates count perturbed groups.
 
         patches = Grouped(NullChannels(), blocks_of(28, 28, 2))            # 196 units of 2 x 2 pixels
         columns = Grouped(NullChannels(), [0, 0, 1, 2, PROTECTED])         # three units of a table with five columns
         values = Grouped(NullChannels(), np.arange(3 * 32 * 32).reshape(3, 32, 32))   # each colour apart
 
     `groups` has the shape of the places (all channels of a place together) or of the whole input (each channel apart);
-    it holds the number of the group that each entry belongs to, 0, 1, ..., or PROTECTED for one that is never ablated.
+    it holds the group of each entry, 0, 1, ..., or PROTECTED for one that is never ablated.
 
-    Guarantee: a mask of units that meets no altered group shows the model the same copy as before, since a copy depends
-    on the entries of the retained groups, on the protected ones and on the mask alone. So whatever is certified holds
-    against every change of up to `radius` groups, however many entries of each, as long as the protected entries are as
-    they were: nothing is promised against an attacker who can alter those.
+    Guarantee: a mask that retains no perturbed group gives the same copy as before, since a copy depends on the
+    retained groups, the protected entries and the mask alone. So certificates hold against every change of up to
+    `radius` groups, however many entries of each, but not against changes of protected entries.
     """
 
     def __init__(self, encoding: Encoding | dict[str, Any], groups: Any) -> None:
@@ -49,7 +48,6 @@ class Grouped(Encoding):
 
     @classmethod
     def for_training(cls, data: Dataset, recipe: Recipe, scheme: Scheme | None = None, **settings: Any) -> Encoding:
-        """Refused: what the groups are, no name says."""
         raise InputError(
             "encoding grouped needs groups; for blocks of pixels use another encoding and --unit, such as 2x2"
         )
@@ -61,19 +59,18 @@ class Grouped(Encoding):
         return self.encode(inputs, self._spread(masks, inputs.ndim - 1))
 
     def encode(self, inputs: torch.Tensor, retained: torch.Tensor) -> torch.Tensor:
-        """As the encoding within, which selects entry by entry."""
         return self.encoding.encode(inputs, retained)
 
     def channels(self, channels: int) -> int:
         return self.encoding.channels(channels)
 
     def units(self, shape: Sequence[int]) -> int:
-        """How many groups there are; refused for inputs of another shape than the groups'."""
+        """The number of groups; inputs of another shape than the groups' are refused."""
         self._check(shape if len(shape) > 1 else (1, *shape))
         return self.count
 
     def sides(self, shape: Sequence[int]) -> tuple[int, int] | None:
-        """Those of blocks that are numbered row by row, as by `blocks_of`; other groups form no image."""
+        """Height and width in blocks that are numbered row by row, as by `blocks_of`; None for other groups."""
         if len(shape) != 3 or self.groups.ndim != 2 or self.protected:
             return None
         y, x = np.divmod(self.groups, self.groups[0].max() + 1)
@@ -91,8 +88,8 @@ class Grouped(Encoding):
         """Entries that are never ablated."""
         return int((self.groups == PROTECTED).sum())
 
-    def altered(self, differs: torch.Tensor) -> torch.Tensor:
-        """Bool[rows, groups]: the groups of which an entry differs; protected entries are in none."""
+    def perturbed(self, differs: torch.Tensor) -> torch.Tensor:
+        """Bool[rows, groups]: the groups with an entry that differs; protected entries are in none."""
         differs = differs if differs.ndim > 2 else differs[:, None]
         self._check(differs.shape[1:])
         entries = differs.flatten(1) if self.groups.ndim == differs.ndim - 1 else differs.any(dim=1).flatten(1)
@@ -115,7 +112,7 @@ class Grouped(Encoding):
         return shown.view(len(masks), *channels, *self.groups.shape)
 
     def _on(self, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-        """The flat groups, 0 for a protected entry, and which entries those are; put onto the device once."""
+        """The flat groups, 0 for a protected entry, and which entries are protected; copied to the device once."""
         if device not in self._tables:
             flat = torch.tensor(self.groups.reshape(-1))
             self._tables[device] = flat.clamp(min=0).to(device), (flat == PROTECTED).to(device)
@@ -127,9 +124,9 @@ class Grouped(Encoding):
 
 
 def blocks_of(height: int, width: int, rows: int, columns: int | None = None) -> npt.NDArray[np.int64]:
-    """int64[height, width]: groups of rows x columns pixels (square, if only rows are said), smaller at the far edges.
+    """int64[height, width]: groups of rows x columns pixels (default: square), smaller at the far edges.
 
-    They are numbered row by row, so that they form an image of their own: a Lattice or Bands of its size fits them.
+    They are numbered row by row and so form an image: a Lattice or Bands of its size fits them.
     """
     columns = rows if columns is None else columns
     if min(height, width, rows, columns) < 1:
@@ -142,7 +139,7 @@ def blocks_of(height: int, width: int, rows: int, columns: int | None = None) ->
 
 
 def _checked(groups: Any) -> npt.NDArray[np.int64]:
-    """The groups as int64[...], every number from 0 to the largest in use."""
+    """The groups as int64[...]; refuses gaps in their numbers."""
     try:
         found = np.asarray(groups)
     except ValueError:  # rows of different lengths

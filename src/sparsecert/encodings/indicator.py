@@ -1,4 +1,4 @@
-"""NULL is a fill value beside an indicator: for models that take no NaN."""
+"""NULL is a fill value with an indicator channel: for models that take no NaN."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 @ENCODINGS.register("indicator")
 class Indicator(Encoding):
-    """What is ablated is the fill value of its place, and a second channel says 1 there, 0 elsewhere.
+    """Ablated entries show the fill value of their place, and 1 in a second channel that is 0 elsewhere.
 
-    A value that is missing in the input (NaN) looks like NULL. `fill` has one number for each place, such as the mean
-    of each column of a table in training.
+    A missing value (NaN) looks like NULL. `fill` has one number per place, such as the column means of a training
+    table.
     """
 
     takes_missing = True

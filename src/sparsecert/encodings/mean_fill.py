@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from sparsecert.encodings.encoding import Encoding, beside, one_each, per_channel
+from sparsecert.encodings.encoding import Encoding, broadcast_channels, per_channel, repeat_channels
 from sparsecert.registry import ENCODINGS
 
 if TYPE_CHECKING:
@@ -20,9 +20,8 @@ class MeanFill(Encoding):
     """Retained units as they are, NULL = `mean`, one number per channel: the training set's mean pixel.
 
     Sound like any encoding (the mean is a constant, not a statistic of the input), but a retained unit whose value
-    happens to be the mean cannot be told from NULL. `centred` counts all values from the mean, so that NULL is 0: the
-    same to a network in exact arithmetic but for its borders, and better in bf16, where a large constant under every
-    value costs digits.
+    equals the mean cannot be told from NULL. `centred` subtracts the mean from all values, so that NULL is 0:
+    equivalent for a network in exact arithmetic, except for zero padding, and more accurate in bf16.
     """
 
     def __init__(self, mean: Any, centred: bool = False) -> None:
@@ -35,12 +34,11 @@ class MeanFill(Encoding):
 
     def encode(self, inputs: torch.Tensor, retained: torch.Tensor) -> torch.Tensor:
         """Float[rows, channels, *places]."""
-        mean = beside(self.mean, "mean", inputs)
+        mean = broadcast_channels(self.mean, "mean", inputs)
         return torch.where(retained, inputs - mean, 0) if self.centred else torch.where(retained, inputs, mean)
 
     def affine(self, channels: int) -> list[tuple[int, float, float, float]]:
-        """The channels as they are, NULL the mean; or counted from it, NULL 0."""
-        means = one_each(self.mean, channels)
+        means = repeat_channels(self.mean, channels)
         return [(c, 1.0, -mean, 0.0) if self.centred else (c, 1.0, 0.0, mean) for c, mean in enumerate(means)]
 
     def channels(self, channels: int) -> int:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 
 class _NaN(Encoding):
-    """What is ablated is NaN."""
-
     takes_missing = True
 
     def encode(self, inputs: torch.Tensor, retained: torch.Tensor) -> torch.Tensor:
@@ -34,10 +32,9 @@ class _NaN(Encoding):
 
 @ENCODINGS.register("nan")
 class NotANumber(Grouped):
-    """What is ablated is NaN; `units` has the unit of each column, or PROTECTED, as in `Grouped`.
+    """Ablated entries are NaN; `units` has the unit of each column, or PROTECTED, as in `Grouped`.
 
-    A value that is missing in a row is NaN too, so that it looks like NULL. That is sound: a missing value is a value
-    like any other, and whoever deletes one has perturbed its unit.
+    A missing value is NaN too and looks like NULL. That is sound: deleting a value perturbs its unit.
     """
 
     def __init__(self, units: Any) -> None:

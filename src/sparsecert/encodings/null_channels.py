@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from sparsecert.encodings.encoding import Encoding, beside, one_each, per_channel
+from sparsecert.encodings.encoding import Encoding, broadcast_channels, per_channel, repeat_channels
 from sparsecert.errors import InputError
 from sparsecert.registry import ENCODINGS
 
@@ -22,8 +22,8 @@ class NullChannels(Encoding):
     """s -> (s, 1 - s) and NULL -> (0, 0): one channel becomes two, three become six (r, g, b, 1-r, 1-g, 1-b).
 
     For values in [0, 1] NULL differs from every colour and favours none. With `mean` and `std` (one number per channel,
-    of the training set) each channel is standardised first, as the paper does for ImageNet; these are constants of the
-    data set, never statistics of the input at hand, which would tell the model about ablated units.
+    of the training set) each channel is standardised first, as the paper does for ImageNet; these are constants, never
+    statistics of the input, which would leak ablated units to the model.
     """
 
     def __init__(self, mean: Any = None, std: Any = None) -> None:
@@ -42,14 +42,15 @@ class NullChannels(Encoding):
     def encode(self, inputs: torch.Tensor, retained: torch.Tensor) -> torch.Tensor:
         """Float[rows, 2 * channels, *places]."""
         if self.mean is not None and self.std is not None:
-            inputs = (inputs - beside(self.mean, "mean", inputs)) / beside(self.std, "std", inputs)
+            inputs = (inputs - broadcast_channels(self.mean, "mean", inputs)) / broadcast_channels(
+                self.std, "std", inputs
+            )
         if retained.shape[1] > 1:  # each channel apart
             retained = torch.cat((retained, retained), dim=1)
         return torch.where(retained, torch.cat((inputs, 1 - inputs), dim=1), 0)
 
     def affine(self, channels: int) -> list[tuple[int, float, float, float]]:
-        """The channels as they are (standardised), then 1 minus each; NULL is 0."""
-        mean, std = (one_each(values, channels) for values in (self.mean or (0.0,), self.std or (1.0,)))
+        mean, std = (repeat_channels(values, channels) for values in (self.mean or (0.0,), self.std or (1.0,)))
         shown = [(c, 1 / std[c], -mean[c] / std[c], 0.0) for c in range(channels)]
         return [*shown, *((c, -scale, 1 - shift, 0.0) for c, scale, shift, _ in shown)]
 

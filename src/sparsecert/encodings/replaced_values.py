@@ -1,4 +1,4 @@
-"""The encoding of random values: a unit shows its own value, or another one that was drawn for it."""
+"""The encoding of random values: a unit shows its own value or a random other one."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 class ReplacedValues(Encoding):
     """Each entry of the input is a unit and has one of `values` values, 0, 1 / (values - 1), ..., 1: the nearest one.
 
-    Masks are those of `RandomValues`: 0 shows the value as it is; j shows the j-th, in rising order, of the others. As
-    j is equally likely to be 1, ..., values - 1, so is every other value to be shown.
+    Masks are those of `RandomValues`: 0 shows the value itself; j shows the j-th of the others, in rising order. As j
+    is uniform on 1, ..., values - 1, every other value is equally likely.
 
-    Promise: what a copy shows of a unit depends on that unit and on its entry of the mask alone. So copies of x follow
-    the law that `RandomValues` assumes, of x rounded to the values. Rounding (half to even; below 0 and above 1 to the
-    nearest value) is a function of each unit by itself: inputs that differ in rho units differ in at most rho rounded
-    ones, and a certificate holds for every x' that differs in so few, of whatever numbers. Images of 8 bits have
-    exactly the values of `values=256`.
+    Guarantee: what a copy shows of a unit depends on that unit and its entry of the mask alone. So copies of x follow
+    the distribution that `RandomValues` assumes, of x rounded to the values. Rounding (half to even; below 0 and above
+    1 to the nearest value) acts on each unit by itself: inputs that differ in rho units differ in at most rho rounded
+    ones, and a certificate holds for every such x', whatever its values. 8-bit images have exactly the values of
+    `values=256`.
 
-    Gradients flow through the units that are kept, as if these were not rounded, and through no others.
+    Gradients flow through the kept units alone, as if these were not rounded.
     """
 
     def __init__(self, values: int = 256) -> None:
@@ -56,25 +56,26 @@ class ReplacedValues(Encoding):
         most = self.values - 1
         own = (inputs.detach().float() * most).round_().clamp_(0, most)
         other = (retained - 1).to(own.dtype)
-        divisor = torch.full((), float(most), device=own.device)  # by a number, a GPU multiplies by its reciprocal
+        divisor = torch.full(
+            (), float(most), device=own.device
+        )  # a GPU divides by a Python number as a product with its reciprocal
         shown = torch.where(retained == 0, own, other + (other >= own)) / divisor
         shown = shown.to(inputs.dtype)
         return shown + torch.where(retained == 0, inputs - inputs.detach(), 0) if inputs.requires_grad else shown
 
     def seen(self, masks: torch.Tensor) -> torch.Tensor:
-        """All: a replaced unit shows another value than its own, so that its own makes a difference too."""
+        """All: even a replaced unit reveals a value that is not its own."""
         return torch.ones_like(masks, dtype=torch.bool)
 
-    def altered(self, differs: torch.Tensor) -> torch.Tensor:
+    def perturbed(self, differs: torch.Tensor) -> torch.Tensor:
         """Bool[rows, units]: each entry is a unit."""
         return differs.flatten(1)
 
     def sides(self, shape: Sequence[int]) -> tuple[int, int] | None:
-        """Those of a grey image; the entries of another form none."""
+        """Height and width of a grey image; None for others."""
         return super().sides(shape) if shape[0] == 1 else None
 
     def units(self, shape: Sequence[int]) -> int:
-        """One for each entry."""
         return prod(shape)
 
     def channels(self, channels: int) -> int:

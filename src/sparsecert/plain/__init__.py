@@ -1,6 +1,6 @@
-"""Plain classifiers to train and to attack beside smoothed ones: no smoothing, nothing certified.
+"""Plain classifiers, without smoothing or certificates, as baselines for attacks.
 
-A CNN, the same on binarized images, one trained against L-infinity changes, and the nearest neighbour.
+A CNN, the same on binarized images, an adversarially trained one (PGD, L-infinity), and the nearest neighbour.
 """
 
 from __future__ import annotations

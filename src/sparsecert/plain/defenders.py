@@ -1,4 +1,4 @@
-"""Plain classifiers as attacks see them."""
+"""Plain classifiers as defenders."""
 
 from __future__ import annotations
 
@@ -22,25 +22,21 @@ TRAINED_ON = {"mnist-sample": "mnist"}  # where a data set has no training image
 
 
 class PlainNetwork(Network):
-    """A network of `sparsecert.plain`, asked about at most 4,096 images at a time.
-
-    A binarized one has no gradient to follow, and says so.
-    """
+    """A network of `sparsecert.plain`, in batches of at most 4,096 images; gradients of a binarized one are refused."""
 
     def __init__(self, model: torch.nn.Module, device: str | torch.device = "cpu") -> None:
         model = model.eval().to(device).requires_grad_(False)
         self.binarized = isinstance(model, Binarized)
-        super().__init__(_in_pieces(model), device)
+        super().__init__(_in_batches(model), device)
 
     def scores(self, images: torch.Tensor) -> torch.Tensor:
-        """The network's own."""
         if self.binarized:
-            raise InputError("a binarized network has zero gradients; use an attack that asks for answers alone")
+            raise InputError("a binarized network has zero gradients; use a black-box attack")
         return super().scores(images)
 
 
-def _in_pieces(model: torch.nn.Module) -> Callable[[torch.Tensor], torch.Tensor]:
-    """The model for any number of images; the GPU, which prepares anew for every number, meets few different ones."""
+def _in_batches(model: torch.nn.Module) -> Callable[[torch.Tensor], torch.Tensor]:
+    """The model for any number of images, in few different batch sizes: a GPU prepares anew for each."""
 
     def scores(images: torch.Tensor) -> torch.Tensor:
         parts, done = [], 0
@@ -57,12 +53,12 @@ def _in_pieces(model: torch.nn.Module) -> Callable[[torch.Tensor], torch.Tensor]
 def defender_for(
     model: str | Path, data: Dataset, device: str | torch.device = "cpu", data_dir: str | Path | None = None
 ) -> Network:
-    """Who defends the images of `data`: the plain network of a file or run folder, or, by the name
-    `nearest-neighbour`, the training images of that data set, which are looked for in `data_dir`.
+    """The defender of the images of `data`: the plain network of a file or run folder, or, by the name
+    `nearest-neighbour`, the training images of that data set, loaded from `data_dir`.
     """
     if str(model) == NEAREST_NEIGHBOUR:
         training = datasets.load(TRAINED_ON.get(data.name, data.name), "train", data_dir)
-        return Network(NearestNeighbour.of(training, device), device)
+        return Network(NearestNeighbour.from_dataset(training, device), device)
     network, facts = load(model)
     for name, found, wanted in (
         ("images", facts.get("shape"), list(data.images.shape)),

@@ -1,4 +1,4 @@
-"""How often a plain network is right: on images as they are, and on their worst neighbours."""
+"""The accuracy of a plain network, clean and under PGD."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ ROWS = 1000
 ATTACKED = 1000
 
 
-def tested(model: nn.Module, data: Dataset, recipe: PlainRecipe, device: torch.device, seed: int) -> dict[str, Any]:
-    """The accuracy on `data`; of an adversarially trained network also under the ascent that it was trained with, on
-    1,000 images evenly spaced over `data`.
+def evaluate(model: nn.Module, data: Dataset, recipe: PlainRecipe, device: torch.device, seed: int) -> dict[str, Any]:
+    """The accuracy on `data`; of an adversarially trained network also under the PGD it was trained with, on 1,000
+    evenly spaced images.
     """
     found: dict[str, Any] = {"split": data.split, "images": len(data), "accuracy": accuracy(model, data, device)}
     if recipe.adversarial:
@@ -37,7 +37,7 @@ def accuracy(
     attack: PlainRecipe | None = None,
     seed: int = 0,
 ) -> float:
-    """The share of the chosen images (default: all) that are classified right, under the recipe's ascent if given."""
+    """The accuracy on the chosen images (default: all), under the recipe's PGD if given."""
     chosen = np.arange(len(data)) if chosen is None else chosen
     right = 0
     with in_eval_mode(model):

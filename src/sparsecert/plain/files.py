@@ -1,4 +1,4 @@
-"""Files of plain networks: safetensors as those of smoothed classifiers are, of a kind of their own."""
+"""Files of plain networks: safetensors like those of smoothed classifiers, of another kind."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from sparsecert.plain.networks import build
 
 
 def save(path: str | Path, model: nn.Module, architecture: dict[str, Any], facts: dict[str, Any]) -> None:
-    """Writes a network that `plain.networks.build(**architecture)` makes, and what is to be known of it."""
+    """Writes a network that `plain.networks.build(**architecture)` makes, with its metadata."""
     header = {"kind": modelfile.PLAIN, "architecture": architecture, "facts": facts}
     modelfile.write(path, model.state_dict(), header)
 
 
 def load(path: str | Path) -> tuple[nn.Module, dict[str, Any]]:
-    """The network in eval mode, on the CPU, and the facts; from its file or run folder."""
+    """The network in eval mode, on the CPU, and its metadata; from its file or run folder."""
     tensors, header = modelfile.read(path)
     if header.get("kind") != modelfile.PLAIN:
         raise InputError(f"{path} is not the file of a plain network; train one: sparsecert train --plain cnn")
@@ -32,5 +32,5 @@ def load(path: str | Path) -> tuple[nn.Module, dict[str, Any]]:
 
 
 def is_plain(path: str | Path) -> bool:
-    """Whether this is the file (or run folder) of a plain network, not of a smoothed classifier."""
+    """Whether this is the file or run folder of a plain network, not of a smoothed classifier."""
     return modelfile.read_header(path).get("kind") == modelfile.PLAIN

@@ -1,4 +1,4 @@
-"""The nearest neighbour: no network, but the training set itself."""
+"""The nearest-neighbour classifier."""
 
 from __future__ import annotations
 
@@ -12,30 +12,27 @@ IMAGES_AT_ONCE, TRAINING_AT_ONCE = 1024, 8192  # a block of distances takes 64 M
 
 
 class NearestNeighbour:
-    """Gives an image the class of the training image that is nearest to it in L2, over all of them.
+    """Classifies an image as its nearest training image in L2, by exhaustive search.
 
-    The score of a class is minus the distance to its nearest training image. The search is exhaustive, by matrix
-    products in float64 (in float32 on MPS, which lacks it). Classes at the same distance are a tie, which the first of
-    them wins where the largest score is taken.
-
-    Gradients flow through the scores: they are the distances to the images that were found.
+    The score of a class is minus the distance to its nearest training image, in float64 (float32 on MPS, which lacks
+    it); the first class wins a tie. The scores have gradients: those of the distances to the images found.
     """
 
     def __init__(self, images: torch.Tensor, labels: torch.Tensor, classes: int) -> None:
-        """`images` in [0, 1] of any shape [n, ...], `labels` int64[n], on the device on which to compute."""
+        """`images` in [0, 1] of any shape [n, ...], `labels` int64[n], on the device to compute on."""
         if len(images) != len(labels) or not len(images):
             raise InputError(f"labels must be one per training image, got {len(labels)} for {len(images)}")
         self.dtype = torch.float32 if images.device.type == "mps" else torch.float64
         self.shape, self.device = images.shape[1:], images.device
         rows = images.flatten(1).to(self.dtype)
-        self.of_class = [rows[labels == number] for number in range(classes)]
-        if missing := [number for number, part in enumerate(self.of_class) if not len(part)]:
+        self.by_class = [rows[labels == number] for number in range(classes)]
+        if missing := [number for number, part in enumerate(self.by_class) if not len(part)]:
             raise InputError(f"every class must have a training image, class {missing[0]} of {classes} has none")
-        self.squares = [part.square().sum(dim=1) for part in self.of_class]
+        self.squares = [part.square().sum(dim=1) for part in self.by_class]
 
     @classmethod
-    def of(cls, data: Dataset, device: str | torch.device = "cpu") -> NearestNeighbour:
-        """That of a data set in memory."""
+    def from_dataset(cls, data: Dataset, device: str | torch.device = "cpu") -> NearestNeighbour:
+        """The classifier by the images of a data set in memory."""
         if not isinstance(data.images, ArrayImages):
             raise InputError(f"the nearest neighbour needs a data set in memory, {data.name} is an image folder")
         images = torch.from_numpy(data.images.pixels).to(device).float() / 255
@@ -49,17 +46,17 @@ class NearestNeighbour:
         return torch.cat([self._scores(part) for part in torch.split(rows, IMAGES_AT_ONCE)])
 
     def _scores(self, rows: torch.Tensor) -> torch.Tensor:
-        return torch.stack([-self._distances(rows, number) for number in range(len(self.of_class))], dim=1)
+        return torch.stack([-self._distances(rows, number) for number in range(len(self.by_class))], dim=1)
 
     def _distances(self, rows: torch.Tensor, number: int) -> torch.Tensor:
-        """To each row's nearest training image of the class."""
-        apart = rows - self.of_class[number][self._nearest(rows.detach(), number)]
+        """The distance of each row to its nearest training image of the class."""
+        apart = rows - self.by_class[number][self._nearest(rows.detach(), number)]
         distances: torch.Tensor = torch.linalg.vector_norm(apart, dim=1)
         return distances
 
     def _nearest(self, rows: torch.Tensor, number: int) -> torch.Tensor:
-        """int64[b]: which image of the class is nearest; the first of several."""
-        known, squares = self.of_class[number], self.squares[number]
+        """int64[b]: the nearest image of the class, the first on a tie."""
+        known, squares = self.by_class[number], self.squares[number]
         least = torch.full((len(rows),), torch.inf, dtype=self.dtype, device=self.device)
         nearest = torch.zeros(len(rows), dtype=torch.int64, device=self.device)
         for first in range(0, len(known), TRAINING_AT_ONCE):

@@ -1,4 +1,4 @@
-"""The plain networks that are attacked beside smoothed classifiers, and a threshold to put before one."""
+"""The architectures of plain networks, and a binarized one."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ THRESHOLD = 0.5
 def four_convolutions(channels: int, classes: int) -> nn.Module:
     """Four convolutions for 28 x 28 images, the first three with batch norm and ELU; 0.25 M weights.
 
-    Kernels 5, 4, 3, 5, strides 1, 2, 2, 1, no padding: output shapes 20x24x24, 70x11x11, 256x5x5, classes x1x1. A
-    network of this package's: Schott et al. (2019) describe one of four convolutions too, whose details it need not
-    share.
+    Kernels 5, 4, 3, 5, strides 1, 2, 2, 1, no padding: output shapes 20x24x24, 70x11x11, 256x5x5, classes x1x1. It is
+    modelled on Schott et al. (2019), who also use four convolutions; details may differ.
     """
     return nn.Sequential(
         *_convolution(channels, 20, kernel_size=5),
@@ -38,7 +37,7 @@ def _convolution(channels: int, filters: int, kernel_size: int, stride: int = 1)
 def two_convolutions(channels: int, classes: int) -> nn.Module:
     """The MNIST network of Madry et al. (2018), for 28 x 28 images; 3.3 M weights, no batch norm.
 
-    Two 5x5 convolutions of 32 and 64 channels, each with ReLU and a 2x2 maximum, a linear layer of 1,024 units with
+    Two 5x5 convolutions of 32 and 64 channels, each with ReLU and 2x2 max pooling, a linear layer of 1,024 units with
     ReLU, and one to the classes.
     """
     return nn.Sequential(
@@ -56,18 +55,13 @@ def two_convolutions(channels: int, classes: int) -> nn.Module:
 
 
 class Binarized(nn.Module):
-    """A network that sees 1 where a value is above 0.5, and else 0.
-
-    So its answer does not move with small changes: its gradient is zero wherever there is one, and attacks that follow
-    gradients do not apply to it.
-    """
+    """A network on images binarized at 0.5. Its gradients are zero, so gradient attacks do not apply to it."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
         self.network = network
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Scores of the binarized images."""
         scores: torch.Tensor = self.network((images > THRESHOLD).to(images.dtype))
         return scores
 
@@ -80,7 +74,7 @@ NETWORKS: dict[str, Callable[[int, int], nn.Module]] = {
 
 
 def build(network: str, channels: int, classes: int, binarized: bool = False, seed: int = 0) -> nn.Module:
-    """A freshly initialised network, the same for the same seed."""
+    """A network initialised by `seed`."""
     if network not in NETWORKS:
         raise InputError(f"network must be one of {', '.join(NETWORKS)}, got {network!r}")
     with torch.random.fork_rng(devices=[]):
@@ -98,4 +92,4 @@ def check_fit(model: nn.Module, name: str, shape: tuple[int, ...], classes: int)
     except RuntimeError:
         fits = False
     if not fits:
-        raise InputError(f"the network {name} does not take images of shape {shape}; it is made for another data set")
+        raise InputError(f"the network {name} does not take images of shape {shape}; it is for another data set")

@@ -1,4 +1,4 @@
-"""Projected gradient ascent: nearly the worst images within a distance of given ones in L-infinity.
+"""Projected gradient descent (PGD): adversarial images within an L-infinity ball.
 
 Madry, Makelov, Schmidt, Tsipras & Vladu, "Towards Deep Learning Models Resistant to Adversarial Attacks" (ICLR 2018).
 """
@@ -27,21 +27,21 @@ def projected_gradient(
     steps: int,
     precision: str = "fp32",
 ) -> torch.Tensor:
-    """Images that differ from the given ones by at most `eps` in each value, stay within [0, 1], and at which the
-    cross-entropy is as large as `steps` steps of size `step` along its gradient's signs make it.
+    """Images within `eps` of the given ones in L-infinity and within [0, 1], after `steps` signed-gradient steps of
+    size `step` that increase the cross-entropy.
 
-    starts: in [-1, 1], where in the ball the ascent begins. `eps` and `step` may be tensors, so that a captured graph
-    can follow them. precision: of the network's products here.
+    starts: in [-1, 1], the relative start within the ball. `eps` and `step` may be tensors, which a captured CUDA graph
+    can follow. precision: of the forward and backward passes.
     """
     low, high = (images - eps).clamp(min=0), (images + eps).clamp(max=1)
     moved = (images + eps * starts).clamp(low, high)
     for _ in range(steps):
-        slopes = _slopes(model, moved, labels, PRECISIONS[precision])
-        moved = (moved + step * slopes.sign()).clamp(low, high)
+        gradient = _gradient(model, moved, labels, PRECISIONS[precision])
+        moved = (moved + step * gradient.sign()).clamp(low, high)
     return moved
 
 
-def _slopes(model: Scores, images: torch.Tensor, labels: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
+def _gradient(model: Scores, images: torch.Tensor, labels: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
     images = images.detach().requires_grad_()
     with torch.enable_grad(), torch.autocast(images.device.type, dtype=dtype, enabled=dtype is not None):
         loss = cross_entropy(model(images).float(), labels, reduction="sum")
@@ -51,7 +51,7 @@ def _slopes(model: Scores, images: torch.Tensor, labels: torch.Tensor, dtype: to
 def random_starts(seed: int, examples: torch.Tensor, epoch: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
     """Float[b, *shape], uniform in [-1, 1): a pure function of seed, image and epoch, the same on every device.
 
-    They are drawn as augmentations are, of which plain training has no other.
+    They use the random words of augmentations, which plain training has none of.
     """
     values = torch.Size(shape).numel()
     halves = words(seed, examples, (AUGMENTATION + epoch).expand(len(examples)), (values + 1) // 2)

@@ -1,4 +1,4 @@
-"""Recipes of plain networks: how each is trained."""
+"""Training recipes of plain networks."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ KINDS = "cnn", "binarized", "robust"
 
 @dataclass(frozen=True)
 class PlainRecipe:
-    """Adam on whole images, or on their worst neighbours within `eps` in L-infinity.
+    """Adam on clean images, or on adversarial ones within `eps` in L-infinity.
 
     The learning rate rises linearly to `rate` over the share `warm_up` of all steps and falls linearly to zero.
-    binarized: values are compared with 0.5 first. eps: 0 trains on the images themselves; otherwise each is replaced by
-    what `ascent_steps` steps of size `ascent_step` of projected gradient ascent, from a random start, make of it, and
-    `eps` and `ascent_step` rise linearly from 0 over the share `ramp` of all steps. precision: of the products of that
-    ascent; the step on the weights is always in fp32 (on a GPU in TF32).
+    binarized: values are thresholded at 0.5. eps: 0 trains on clean images; otherwise each is replaced by PGD with
+    `ascent_steps` steps of size `ascent_step` from a random start, and `eps` and `ascent_step` rise linearly from 0
+    over the share `ramp` of all steps. precision: of PGD; the weights are always updated in fp32 (TF32 on a GPU).
     """
 
     name: str
@@ -50,19 +49,19 @@ class PlainRecipe:
         if not 0 <= self.eps <= 1 or (self.eps and not (self.ascent_step > 0 and self.ascent_steps > 0)):
             raise InputError(f"eps must be 0, or at most 1 with steps to take, got {self.eps}")
         if self.eps and self.binarized:
-            raise InputError("a binarized network has no gradient to be trained against; set eps to 0")
+            raise InputError("a binarized network has no gradients for adversarial training; set eps to 0")
 
     @property
     def adversarial(self) -> bool:
-        """Whether it trains on changed images."""
+        """Whether it is adversarial training."""
         return self.eps > 0
 
     def rate_at(self, done: float) -> float:
-        """The learning rate when this share of all steps is done."""
+        """The learning rate after this share of all steps."""
         return self.rate * (done / self.warm_up if done < self.warm_up else (1 - done) / (1 - self.warm_up))
 
     def eps_at(self, done: float) -> float:
-        """How far an image may be moved when this share of all steps is done."""
+        """The radius of PGD after this share of all steps."""
         return self.eps * (min(1.0, done / self.ramp) if self.ramp else 1.0)
 
     def to_dict(self) -> dict[str, Any]:
@@ -103,7 +102,7 @@ PLAIN_RECIPES = {
 
 
 def plain_recipe(data: str, kind: str) -> PlainRecipe:
-    """How the network of that kind is trained on the data set."""
+    """The recipe of that kind for the data set."""
     if data not in PLAIN_RECIPES:
         raise InputError(f"plain networks are trained on {' or '.join(PLAIN_RECIPES)}, got {data!r}")
     if kind not in KINDS:

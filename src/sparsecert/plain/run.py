@@ -1,4 +1,4 @@
-"""One training run of a plain network: its settings, its state, and what a step does."""
+"""One training run of a plain network: settings, state and step."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ ADAM_STATE = "exp_avg", "exp_avg_sq", "step"
 
 @dataclass(eq=False)
 class PlainRun(StepSchedule):
-    """A training run of a plain network, and the state that a checkpoint holds.
+    """A training run of a plain network, and the state of its checkpoint.
 
-    The order of an epoch and where each ascent starts depend on seed and epoch alone. As in `TrainingRun`,
-    `prepare` is the host's part of a step; `train_step` is the device's, and reads the step index, rate and eps from
-    the device, so that a GPU can capture it once, ascent and all, and replay it.
+    The order of an epoch and the starts of PGD depend on seed and epoch alone. As in `TrainingRun`, `prepare` is the
+    host's part of a step; `train_step` is the device's, and reads step index, rate and eps from the device, so that it
+    can be captured as a CUDA graph, PGD included.
     """
 
     data: Dataset
@@ -57,7 +57,7 @@ class PlainRun(StepSchedule):
         cuda = self.device.type == "cuda"
         if cuda:
             self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.rate = torch.zeros((), device=self.device)  # on the device, a captured step can follow it
+        self.rate = torch.zeros((), device=self.device)  # on the device, for captured steps
         self.eps = torch.zeros((), device=self.device)
         self.optimizer = torch.optim.Adam(
             self.model.parameters(), lr=self.rate if cuda else 0.0, fused=cuda, capturable=cuda
@@ -66,18 +66,18 @@ class PlainRun(StepSchedule):
         self.pixels = torch.from_numpy(self.data.images.pixels).to(self.device)
         self.labels = torch.from_numpy(self.data.labels).to(self.device)
         self.order = torch.zeros(len(self.data), dtype=torch.int64, device=self.device)  # of this epoch
-        self.device_step = torch.zeros(1, dtype=torch.int64, device=self.device)  # the step's number, on the device
+        self.device_step = torch.zeros(1, dtype=torch.int64, device=self.device)  # `step` on the device
         self.sums = torch.zeros(3, device=self.device)  # loss, correct, inputs of this epoch
         self.epoch_steps = -(-len(self.data) // self.recipe.batch)
         self._ordered: int | None = None  # the epoch of the order
 
     def settings(self) -> dict[str, Any]:
-        """What decides the weights."""
+        """Everything that decides the weights."""
         data = {"name": self.data.name, "split": self.data.split, "fingerprint": self.data.fingerprint()}
         return {"kind": modelfile.PLAIN, "recipe": self.recipe.to_dict(), "seed": self.seed, "data": data}
 
     def prepare(self) -> None:
-        """Puts onto the device what the next step reads there: order, rate, eps."""
+        """Copies order, rate and eps of the next step to the device."""
         if self._ordered != self.epoch:
             order = torch.randperm(len(self.data), generator=generator(self.seed, "order", self.epoch))
             self.order.copy_(order)
@@ -95,7 +95,7 @@ class PlainRun(StepSchedule):
         first = self.device_step % self.epoch_steps * self.recipe.batch
         chosen = self.order[first + torch.arange(batch, device=self.device)]
         labels = self.labels[chosen]
-        scores = self.model(self._shown(chosen, labels))
+        scores = self.model(self._training_images(chosen, labels))
         loss = cross_entropy(scores, labels, reduction="sum")
         self.optimizer.zero_grad(set_to_none=True)
         (loss / batch).backward()  # type: ignore[no-untyped-call]
@@ -104,8 +104,8 @@ class PlainRun(StepSchedule):
         self.sums += torch.stack((loss.detach(), correct, torch.full_like(loss, batch)))
         self.device_step += 1
 
-    def _shown(self, chosen: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        """The images that the step trains on."""
+    def _training_images(self, chosen: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """The images to train on, adversarial where the recipe says so."""
         images = self.pixels[chosen].float() / 255
         if self.device.type == "cuda":
             images = images.to(memory_format=torch.channels_last)
@@ -118,14 +118,14 @@ class PlainRun(StepSchedule):
         )
 
     def metrics(self) -> tuple[float, float]:
-        """Mean loss and accuracy of this epoch so far, on the images trained on; waits for the device."""
+        """Mean training loss and accuracy of this epoch so far; waits for the device."""
         loss, correct, inputs = self.sums.tolist()
         if not math.isfinite(loss):
             raise InputError(f"training diverged in epoch {self.epoch + 1}: the loss is {loss}; lower the rate")
         return loss / inputs, correct / inputs
 
     def save_checkpoint(self, path: Path) -> None:
-        """Writes everything `resume` needs, whole or not at all."""
+        """Writes everything `resume` needs, atomically."""
         tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
         for number, parameter in enumerate(self.model.parameters()):
             for name, tensor in self.optimizer.state[parameter].items():
@@ -133,7 +133,7 @@ class PlainRun(StepSchedule):
         modelfile.write(path, {**tensors, "sums": self.sums}, {"settings": self.settings(), "step": self.step})
 
     def resume(self, path: Path) -> None:
-        """Takes up the state of a checkpoint, if there is one; refuses that of another run."""
+        """Restores a checkpoint, if there is one; refuses that of another run."""
         if not path.exists():
             return
         tensors, header = modelfile.read(path)
@@ -145,15 +145,15 @@ class PlainRun(StepSchedule):
             state = {name: tensors.get(f"adam.{number}.{name}") for name in ADAM_STATE}
             for name, tensor in state.items():
                 if tensor is not None:
-                    self.optimizer.state[parameter][name] = self._placed(name, tensor, parameter)
+                    self.optimizer.state[parameter][name] = self._restore_state(name, tensor, parameter)
         self.step = header["step"]
         self.device_step.fill_(self.step)
-        if self.step % self.epoch_steps:  # in the middle of an epoch, of which the rest is as it would have been
+        if self.step % self.epoch_steps:  # in the middle of an epoch
             self.prepare()
             self.sums.copy_(tensors["sums"])
 
-    def _placed(self, name: str, tensor: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
-        """Adam's state as Adam would have made it: in the parameter's memory format, counts on the CPU but on a GPU."""
+    def _restore_state(self, name: str, tensor: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
+        """Adam's state where Adam keeps it: in the parameter's memory format, step counts on a GPU or the CPU."""
         if name == "step":
             return tensor.to(self.device) if self.device.type == "cuda" else tensor
         return torch.empty_like(parameter).copy_(tensor)

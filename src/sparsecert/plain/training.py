@@ -1,4 +1,4 @@
-"""Training a plain network from start to end, in a folder of its own."""
+"""Trains a plain network in a run folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
 from sparsecert.files import sole_writer
 from sparsecert.modelfile import MODEL_NAME
-from sparsecert.plain.evaluation import tested
+from sparsecert.plain.evaluation import evaluate
 from sparsecert.plain.files import save
 from sparsecert.plain.recipes import PlainRecipe
 from sparsecert.plain.run import PlainRun
@@ -37,9 +37,8 @@ def train_plain(
 ) -> Path:
     """Trains a plain network on `data` and writes OUT/model.safetensors; returns its path.
 
-    The file says how often the network is right on `test`, which has no part in the training. A run that was stopped
-    resumes from its checkpoint, on the CPU to the same weights; a finished one is left as it is; a folder that holds
-    another run is refused.
+    The file records the accuracy on `test`. A stopped run resumes from its checkpoint, on the CPU to the same weights;
+    a finished one is left as it is; a folder with another run is refused.
     """
     check_checkpoint_seconds(checkpoint_seconds)
     if data.images.shape != test.images.shape or data.classes != test.classes:
@@ -59,7 +58,7 @@ def _save(run: PlainRun, test: Dataset, path: Path) -> None:
         "data": run.data.name,
         "shape": list(run.data.images.shape),
         "class_names": list(run.data.classes),
-        "test": tested(run.model, test, run.recipe, run.device, run.seed),
+        "test": evaluate(run.model, test, run.recipe, run.device, run.seed),
         "training": {"settings": run.settings()},
     }
     save(path, run.model, run.architecture, facts)
@@ -82,25 +81,24 @@ def _take_all_steps(
 
 
 def _steps(run: PlainRun) -> Iterator[TrainingProgress]:
-    """Takes every remaining step; yields now and then, and at the end of each epoch."""
+    """Takes every remaining step; yields progress periodically and after each epoch."""
     take_step = Stepper(run.device)
     run.model.train()
-    on_progress = time.monotonic()
+    reported = time.monotonic()
     while run.step < run.steps:
         take_step(run)
-        if run.step % run.epoch_steps == 0 or time.monotonic() - on_progress >= PROGRESS_SECONDS:
+        if run.step % run.epoch_steps == 0 or time.monotonic() - reported >= PROGRESS_SECONDS:
             yield TrainingProgress(run.step, run.steps, (run.step - 1) // run.epoch_steps + 1, *run.metrics())
-            on_progress = time.monotonic()
+            reported = time.monotonic()
 
 
 class Stepper:
-    """Takes the steps of a run: on a GPU as a captured graph, elsewhere, and where that fails, one kernel at a time."""
+    """Takes the steps of a run: on a GPU as a CUDA graph, elsewhere, and where capture fails, eagerly."""
 
     def __init__(self, device: torch.device) -> None:
         self.captured = GraphedSteps(device) if device.type == "cuda" else None
 
     def __call__(self, run: PlainRun) -> None:
-        """One step."""
         if self.captured is not None:
             try:
                 self.captured([run])
@@ -109,6 +107,6 @@ class Stepper:
                 raise
             except RuntimeError as error:
                 reason = (str(error).splitlines() or [""])[0]
-                warnings.warn(f"a step cannot be captured here ({reason}); training goes on slower", stacklevel=2)
+                warnings.warn(f"a step cannot be captured here ({reason}); training is slower", stacklevel=2)
                 self.captured = None
         step_each([run])

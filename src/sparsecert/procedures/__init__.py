@@ -1,4 +1,4 @@
-"""How a certificate is obtained: a fixed number of samples, as many as it takes, or all masks of a fixed set."""
+"""How a certificate is obtained: by a fixed number of samples, sequentially, or by all masks of a fixed set."""
 
 from sparsecert.procedures.exact import Exact
 from sparsecert.procedures.fixed import Fixed

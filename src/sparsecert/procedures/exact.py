@@ -1,4 +1,4 @@
-"""All masks of a fixed set vote: nothing is sampled, and what is certified holds always."""
+"""All masks of a fixed set vote: certificates are deterministic."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ MOST_SECONDS = 3_600.0
 
 @dataclass(frozen=True)
 class Exact(Procedure):
-    """g is the vote of exactly the masks of a fixed set, so that its certificate is deterministic: there is no alpha.
+    """g is the vote of all masks of a fixed set, so its certificate is deterministic: there is no alpha.
 
     `rule` elects the class: "plurality", or "run-off" between the two leading ones. The radius is a number of perturbed
-    units, or `against` "patches" the side of a square patch; None is what the scheme is for. Where masks overlap,
-    `seconds` is the time for a linear program that may enlarge each radius. One thing is assumed beyond what is proved:
-    that the model gives a copy the same scores whatever batch it is in. A record's votes depend on none of the three.
+    units, or, `against` "patches", the side of a square patch; None: what the scheme is for. Where masks overlap,
+    `seconds` limits a linear program per input that may enlarge its radius. The proof assumes that the model scores a
+    copy the same in every batch. A record's votes depend on none of the three.
     """
 
     rule: str = "run-off"
@@ -55,11 +55,11 @@ class Exact(Procedure):
             raise InputError(f"seconds must be between 0 and {MOST_SECONDS:g}, got {self.seconds}")
 
     def perturbs(self, scheme: FixedMasks) -> str:
-        """What an attacker perturbs: units anywhere, or a patch."""
+        """What the adversary perturbs: units anywhere, or a patch."""
         return self.against or scheme.against
 
     def adversary(self, scheme: FixedMasks) -> Adversary:
-        """What an attack costs at most; refuses patches where it is not known what is beside what."""
+        """The bound on what an adversary can do to the votes; refuses patches where the units form no image."""
         if self.perturbs(scheme) != PATCHES:
             return EnumeratedUnits(scheme.table) if scheme.few_units else PerturbedUnits(scheme.table, self.seconds)
         if self.seconds:
@@ -120,7 +120,7 @@ class Exact(Procedure):
 
 @lru_cache(maxsize=4)
 def _adversary(procedure: Exact, scheme: FixedMasks) -> Adversary:
-    """Made once for all inputs: it remembers what it computes of the masks."""
+    """Shared by all inputs: it caches what it computes of the masks."""
     return procedure.adversary(scheme)
 
 
@@ -134,13 +134,13 @@ def _ranks(voter: Voter, inputs: torch.Tensor, on_progress: OnProgress) -> Steps
 
 
 def first_choices(ranks: npt.NDArray[np.int16]) -> Counts:
-    """The votes of the first round, those without an opinion counted as invalid."""
+    """The first-choice votes; copies without an opinion count as invalid."""
     votes = np.stack([tallied(firsts(one), ranks.shape[2]) for one in ranks])
     return Counts(votes, ranks.shape[1] - votes.sum(axis=1))
 
 
 def check_geometry(adversary: Adversary, sides: tuple[int, int] | None) -> None:
-    """Refuses patches of an image that is not the inputs'; `sides` are the height and width that their units form."""
+    """Refuses patches of an image of another size than `sides`, the height and width that the inputs' units form."""
     if isinstance(adversary, PerturbedPatch) and (adversary.height, adversary.width) != sides:
         found = "form no image" if sides is None else f"form an image of {sides[0]} x {sides[1]}"
         raise InputError(
@@ -150,13 +150,13 @@ def check_geometry(adversary: Adversary, sides: tuple[int, int] | None) -> None:
 
 
 def certified(ranks: npt.NDArray[np.int16], rule: str, adversary: Adversary) -> tuple[ExactCertificate, ...]:
-    """The certificate of each input from how its copies rank the classes; no model needed."""
+    """The certificate of each input, from its copies' rankings alone."""
     certify = rule_named(rule)
     return tuple(certify(one, adversary) for one in ranks)
 
 
 def rule_named(name: str) -> Callable[[Ranks, Adversary], ExactCertificate]:
-    """How the votes of a set of masks elect a class, with the certificate of that."""
+    """The function that certifies the winner by this rule."""
     return RULES[name].certify
 
 

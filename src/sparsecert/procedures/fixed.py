@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Fixed(Procedure):
-    """n0 copies choose the class; n fresh ones bound its probability and, for the two-sided bound, its rivals'.
+    """n0 copies select the class; n fresh ones bound its probability and, for the two-sided bound, its rivals'.
 
-    With probability at least 1 - alpha the certified answer is g's within the radius. To predict, n copies vote, and
-    an exact binomial test at alpha decides whether the leader is g's answer.
+    With probability at least 1 - alpha the certified class is g's answer everywhere within the radius. To predict, n
+    copies vote, and an exact binomial test at alpha decides whether the leader is g's answer.
     """
 
     n0: int = 1_000
@@ -96,7 +96,7 @@ class Fixed(Procedure):
 
 
 def sampled_facts(alpha: float | None, seed: int, bound: str) -> dict[str, Any]:
-    """What a header says of certificates from masks drawn at random."""
+    """The header's fields for certificates from random masks."""
     assert alpha is not None
     theorem = method_named(bound).theorem_name
     return {"alpha": float(alpha), "seed": int(seed), "bound": bound, "certificate": theorem}

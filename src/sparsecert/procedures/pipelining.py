@@ -1,4 +1,4 @@
-"""Work in steps, so that a device is busy with one group of inputs while the host thinks about another."""
+"""Pipelining: the device works on one group of inputs while the host works on another."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-Steps = Generator[None, None, T]  # yields when it has queued work on the device that it has to wait for; returns a T
+Steps = Generator[None, None, T]  # yields when it has queued work on the device and must wait for it
 
 
 def finish(work: Steps[T]) -> T:
-    """What the work returns, all its steps taken one after the other."""
+    """Runs all steps and returns the result."""
     while True:
         try:
             next(work)
@@ -21,9 +21,9 @@ def finish(work: Steps[T]) -> T:
 
 
 def interleave(works: Iterable[Steps[T]], at_once: int) -> Iterator[T]:
-    """The results as they come, with `at_once` works under way that take their steps in turn; begun in order.
+    """The results as they come, with `at_once` generators in flight, round-robin; started in order.
 
-    The order of steps is a function of the works alone, not of time.
+    The order of steps depends on the generators alone, not on timing.
     """
     waiting = iter(works)
     under_way: deque[Steps[T]] = deque()

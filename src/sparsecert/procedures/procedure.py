@@ -1,4 +1,4 @@
-"""What every procedure promises."""
+"""The base class of procedures."""
 
 from __future__ import annotations
 
@@ -19,42 +19,42 @@ if TYPE_CHECKING:
 
     from sparsecert.votes.voter import Voter
 
-ALPHA = 0.05  # unless another is given
+ALPHA = 0.05  # the default
 
 
 class Procedure(ABC):
-    """How a certificate is obtained: its settings, their checks, the votes it asks for, and what it draws from them.
+    """How a certificate is obtained: the settings, their checks, and which votes to take and certify.
 
-    Small and frozen, so that the library, the command line, the service and a cluster pass the same object. `certify`
-    and `predict` are generators that yield whenever votes are queued on the device (see `pipelining`).
+    Frozen, so that the library, the command line, the service and a cluster pass the same object. `certify` and
+    `predict` are generators that yield whenever votes are queued on the device (see `pipelining`).
     """
 
-    most_inputs: ClassVar[int] = 64  # of a group in a run
-    in_flight: ClassVar[int] = 4  # groups under way on a GPU
+    most_inputs: ClassVar[int] = 64  # per group of a run
+    in_flight: ClassVar[int] = 4  # groups at a time on a GPU
 
     def level(self, alpha: float | None) -> float | None:
-        """The level at which certificates hold; None where they hold always."""
+        """The error probability of certificates; None where they are deterministic."""
         return ALPHA if alpha is None else alpha
 
     @abstractmethod
     def check(self, scheme: Scheme, alpha: float | None, seed: int) -> None:
-        """Refuses settings that cannot be used, before any work is done or file written."""
+        """Refuses invalid settings before any work is done or file written."""
 
     @abstractmethod
     def first_votes(self, scheme: Scheme) -> int:
-        """The copies of each input in the first votes that it asks for."""
+        """The copies of each input in the first vote."""
 
     @abstractmethod
     def most_votes(self, scheme: Scheme) -> int:
-        """The most copies of each input that a certificate takes."""
+        """The most copies per certificate."""
 
     @abstractmethod
     def facts(self, scheme: Scheme, alpha: float | None, seed: int) -> dict[str, Any]:
-        """What a header says of a run that certifies: plain JSON values that decide votes and certificates."""
+        """The header's fields for a run that certifies: plain JSON values that decide votes and certificates."""
 
     @abstractmethod
     def prediction_facts(self, scheme: Scheme, alpha: float | None, seed: int) -> dict[str, Any]:
-        """What a header says of a run that predicts."""
+        """The header's fields for a run that predicts."""
 
     @abstractmethod
     def certify(
@@ -66,7 +66,7 @@ class Procedure(ABC):
         seed: int,
         on_progress: OnProgress,
     ) -> Steps[Certifications]:
-        """A certificate for each input; `examples` number the inputs for their masks."""
+        """A certificate for each input; `examples` are the inputs' indices, which decide their masks."""
 
     @abstractmethod
     def predict(
@@ -84,10 +84,7 @@ class Procedure(ABC):
 def procedure_for(
     scheme: Scheme, procedure: Procedure | None = None, n0: int | None = None, n: int | None = None
 ) -> Procedure:
-    """The procedure that was given, or meant: n0 and n are those of `Fixed`; else what suits the scheme.
-
-    That is `Exact` for a fixed set of masks, and `Fixed` for masks drawn at random.
-    """
+    """The procedure given; else `Exact` for a fixed set of masks without n0 and n, `Fixed(n0, n)` otherwise."""
     from sparsecert.procedures.exact import Exact
     from sparsecert.procedures.fixed import Fixed
 
@@ -104,7 +101,7 @@ def procedure_for(
 
 
 def check_settings(scheme: Scheme, seed: int, alpha: float | None = None, **draws: int) -> None:
-    """Refuses numbers of draws, a seed or an alpha that cannot be used."""
+    """Refuses invalid numbers of draws, seeds and alphas."""
     from sparsecert.schemes.philox import key_of
 
     for name, number in draws.items():
@@ -115,7 +112,7 @@ def check_settings(scheme: Scheme, seed: int, alpha: float | None = None, **draw
 
 
 def warn_of_invalid(invalid: int, copies: int) -> None:
-    """Says how many copies voted for nobody."""
+    """Warns how many copies gave no valid vote."""
     if invalid:
         share = f"{invalid} of {copies} ablated copies"
         warnings.warn(f"{share} gave scores that are not finite; they count against the leader", stacklevel=5)

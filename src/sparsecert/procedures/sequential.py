@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 
     from sparsecert.votes.voter import Voter
 
-MOST_SAMPLES = 17_000, 6_000  # by default, to settle a radius and to answer a question
+MOST_SAMPLES = 17_000, 6_000  # by default: for a radius, and for `at_least`
 NOT_FOR_PREDICTION = "a prediction takes a fixed number of samples; use Fixed(n=...)"
 
 
 @dataclass(frozen=True)
 class Sequential(Procedure):
-    """How many ablated copies an input gets: as many as its radius needs, at most `max_samples` in all.
+    """Takes as many ablated copies of an input as its radius needs, at most `max_samples` in all.
 
-    Up to `n0` of them choose the class, fewer where it is clear. The others are looked at again and again. Without
-    `at_least` they end when the radius cannot grow, or when going on is expected to gain less than `tolerance` of
-    radius per 1,000 copies. With `at_least` R they end when the radius is R or more ("yes"), or when the lead is proved
+    Up to `n0` of them select the class, fewer where it is clear. The others are taken in stages. Without `at_least`
+    sampling stops when the radius cannot grow, or when more samples are expected to gain less than `tolerance` of
+    radius per 1,000 copies. With `at_least` R it stops when the radius is R or more ("yes"), or when the lead is proved
     to be too small for that ("no", wrong with probability at most alpha), otherwise at the budget ("undecided").
     """
 
@@ -65,7 +65,7 @@ class Sequential(Procedure):
 
     @property
     def most(self) -> int:
-        """The most votes that a certificate is drawn from."""
+        """The most estimation votes."""
         assert self.max_samples is not None
         return self.max_samples - self.n0
 
@@ -85,7 +85,7 @@ class Sequential(Procedure):
         return self.n0 + self.most
 
     def config(self) -> dict[str, Any]:
-        """Plain JSON values for the header; the bound stands beside them there."""
+        """Plain JSON values for the header, without the bound, which it names separately."""
         return {name: value for name, value in asdict(self).items() if name != "bound"}
 
     def facts(self, scheme: Scheme, alpha: float | None, seed: int) -> dict[str, Any]:
@@ -105,10 +105,9 @@ class Sequential(Procedure):
         seed: int,
         on_progress: OnProgress,
     ) -> Steps[Certifications]:
-        """Class and rival are chosen by the selection votes; the estimation votes have masks of their own.
+        """Class and rival are selected by the selection votes; the estimation votes use other masks.
 
-        Which inputs share a batch depends on this group alone, so the same group gives the same counts whatever else
-        is under way.
+        Batches depend on this group alone, so the same group gives the same counts whatever else is in flight.
         """
         assert alpha is not None
         from sparsecert.votes.batches import to_device
@@ -158,7 +157,7 @@ class Sequential(Procedure):
 
 
 class StagedVotes:
-    """The votes of a group for one purpose, which grow from stage to stage."""
+    """The votes of a group for one purpose, extended stage by stage."""
 
     def __init__(
         self,
@@ -175,7 +174,7 @@ class StagedVotes:
         self.counts = Counts(np.zeros((len(inputs), voter.classes), dtype=np.int64), self.taken.copy())
 
     def extend(self, rows: Int64, total: int) -> Steps[None]:
-        """Brings the votes of these inputs, which have the same number, to `total`; yields once they are queued."""
+        """Extends the votes of these inputs, which have equally many, to `total`; yields once they are queued."""
         import torch
 
         from sparsecert.votes.batches import to_device
@@ -192,7 +191,7 @@ class StagedVotes:
 
 
 def first_two(votes: Int64) -> tuple[Int64, Int64]:
-    """The class with most votes of each row and the one that came second; the lower-numbered one on a tie."""
+    """The two classes with the most votes of each row; the lower-numbered one first on a tie."""
     first = votes.argmax(axis=1)
     others = votes.copy()
     others[np.arange(len(votes)), first] = -1
@@ -202,11 +201,11 @@ def first_two(votes: Int64) -> tuple[Int64, Int64]:
 def _standings(
     counts: Counts, rows: Int64, label: Int64, second: Int64, total: int, bound: str
 ) -> tuple[Int64, Int64, Int64]:
-    """Votes for the label, for the largest rival with every invalid one, and for the class second in the selection."""
+    """Votes for the label, for the largest rival plus all invalid ones, and for the runner-up of the selection."""
     votes, each = counts.votes[rows], np.arange(len(rows))
     leader = votes[each, label[rows]]
     if bound == "one-sided":
         return leader, total - leader, total - leader
     runner_up = votes[each, second[rows]]
-    votes[each, label[rows]] = -1  # a copy: it was picked by an array of rows
+    votes[each, label[rows]] = -1  # a copy, by fancy indexing
     return leader, votes.max(axis=1) + counts.invalid[rows], runner_up

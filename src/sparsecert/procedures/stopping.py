@@ -1,8 +1,8 @@
-"""When an input has had votes enough. No torch here, and nothing that a certificate rests on.
+"""The stopping rule of sequential sampling. No torch here, and nothing that a certificate rests on.
 
-The certificate (`certificates.anytime`) holds at whatever moment the votes are stopped, so the rules here may guess,
-round and be wrong: that costs samples or radius, never soundness. The answer "no" alone is given here; it is held back
-by more than floating point can be off.
+The certificate (`certificates.anytime`) is valid at any stopping time, so the rules here may guess, round and be wrong:
+that costs samples or radius, never soundness. Only the answer "no" is decided here, with a margin that exceeds any
+floating-point error.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from sparsecert.schemes import DELTA_BITS, Scheme
 if TYPE_CHECKING:
     from sparsecert.procedures.sequential import Sequential
 
-FIRST_STAGE, GROWTH = 96, 1.1  # votes in the first stage; how much they grow from stage to stage
-FIRST_SELECTION, CLEAR = 32, 3.0  # selection votes at first; standard deviations by which a clear leader leads
-RADII_AHEAD, HORIZONS = 3, 6  # how far the rule looks ahead, in radii and in moments to stop at
-ROUNDING = 1e-14  # per vote, more than the logarithm of the wealth behind a "no" is off by: its factors are 1/2 or more
+FIRST_STAGE, GROWTH = 96, 1.1  # votes in the first stage, and their growth per stage
+FIRST_SELECTION, CLEAR = 32, 3.0  # selection votes in the first stage; standard deviations of a clear lead
+RADII_AHEAD, HORIZONS = 3, 6  # how far the rule looks ahead, in radii and in stopping times
+ROUNDING = 1e-14  # per vote: bounds the error of the log wealth behind a "no", whose factors are 1/2 or more
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 
 def selection_stages(most: int) -> list[int]:
-    """How many selection votes there are each time the leader is looked at: twice as many as before."""
+    """The number of selection votes at each stage: twice as many as before."""
     looks = [min(FIRST_SELECTION, most)]
     while looks[-1] < most:
         looks.append(min(2 * looks[-1], most))
@@ -41,7 +41,7 @@ def selection_stages(most: int) -> list[int]:
 
 
 def clear(selection: Counts, rows: Int64) -> Bools:
-    """For which of these inputs more selection votes are unlikely to choose another class."""
+    """The inputs for which more selection votes are unlikely to change the class."""
     first_two = np.sort(selection.votes[rows], axis=1)[:, -2:]
     leader, rival = first_two[:, 1], first_two[:, 0] + selection.invalid[rows]
     result: Bools = (leader > rival) & ((leader - rival) ** 2 >= CLEAR**2 * (leader + rival))
@@ -49,7 +49,7 @@ def clear(selection: Counts, rows: Int64) -> Bools:
 
 
 def estimation_stages(most: int) -> list[int]:
-    """How many votes there are at each look, a tenth more than before."""
+    """The number of estimation votes at each stage: a tenth more than before."""
     looks = [min(FIRST_STAGE, most)]
     while looks[-1] < most:
         looks.append(min(int(np.ceil(GROWTH * looks[-1])), most))
@@ -57,10 +57,9 @@ def estimation_stages(most: int) -> list[int]:
 
 
 class StoppingRule:
-    """Follows a group of inputs from stage to stage, and says which need more votes.
+    """Decides after each stage which inputs of a group need more votes.
 
-    `best` is the largest radius seen for each, as far as floating point tells, -1 for none; `at` the number of votes at
-    the stage that showed it.
+    `best` is the largest radius of each so far, in floating point, -1 for none; `at` the number of votes at that stage.
     """
 
     def __init__(
@@ -76,10 +75,10 @@ class StoppingRule:
         self.refuted: Bools = np.zeros(len(selections), dtype=np.bool_)
 
     def update(self, rows: Int64, leader: Int64, rival: Int64, second: Int64, total: int) -> Bools:
-        """Which of the inputs `rows` are to go on, given their votes among `total`.
+        """Which of the inputs `rows` need more votes, given their votes among `total`.
 
-        `leader` for the chosen class, `rival` for the largest other one, `second` for the class that came second in the
-        selection, which is fixed and so can be tested against a claim that the lead is small.
+        `leader`: for the selected class, `rival`: for the largest other one, `second`: for the runner-up of the
+        selection, a fixed class, so that a small lead over it can be tested.
         """
         found = self._radii(rows, leader, rival, total)
         improved = (found > self.best[rows]) | (self.at[rows] == 0) | ((self.best[rows] < 0) & (found < 0))
@@ -94,7 +93,7 @@ class StoppingRule:
         return going
 
     def answer(self, row: int, radius: int | None) -> str | None:
-        """The answer to `at_least`, given the radius that was proved; None where nothing was asked."""
+        """The answer to `at_least`, given the certified radius; None without `at_least`."""
         asked = self.sampling.at_least
         if asked is None:
             return None
@@ -115,15 +114,15 @@ class StoppingRule:
         return low
 
     def _refutes(self, rows: Int64, leader: Int64, second: Int64, total: int, radius: Int64) -> Bools:
-        """Whether the opposite bet, that the lead over one fixed class is below the gap, has made 1 / alpha."""
+        """Whether the opposite bet, that the lead over one fixed class is below the gap, has reached 1 / alpha."""
         wealth = _log_wealth(self.stakes[rows], -self.gaps[radius], second, leader, total)
         return wealth >= self.enough + ROUNDING * (total + 100)
 
     def _pays(self, rows: Int64, leader: Int64, rival: Int64, total: int) -> Bools:
-        """Whether some later moment to stop at is expected to gain enough radius for the votes until then.
+        """Whether some later stopping time is expected to gain enough radius for its votes.
 
-        The logarithm of the wealth after more votes is taken to be normal: its drift and variance are those of the
-        shares seen so far, and that these are estimates themselves widens it.
+        The log wealth after more votes is taken to be normal, with drift and variance estimated from the votes so far;
+        the variance is widened for the error of these estimates.
         """
         seen = np.stack((leader, rival, total - leader - rival)) + 0.5
         shares = seen / seen.sum(axis=0)
@@ -144,7 +143,7 @@ class StoppingRule:
 
 
 def _factors(stake: Floats, gap: Floats) -> tuple[Floats, Floats, Floats]:
-    """Logarithms of what a vote for the leader, the rival or another class multiplies the wealth by."""
+    """The logarithms of the factors by which a vote for leader, rival or another class multiplies the wealth."""
     return np.log1p(stake * (1 - gap)), np.log1p(-stake * (1 + gap)), np.log1p(-stake * gap)
 
 

@@ -1,4 +1,4 @@
-"""A data set through a smoothed classifier into records: what `sparsecert predict`, `certify` and `attack` do."""
+"""Runs over a data set, written to records: what `sparsecert predict`, `certify` and `attack` do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sparsecert.progress import OnProgress, ignore
 from sparsecert.records import CERTIFY, PREDICT
 from sparsecert.runs.attacks import adversarial_images, attack_dataset
 from sparsecert.runs.cluster import Cluster, record_on_cluster
-from sparsecert.runs.inputs import Drawn, Limit, Shard, load_batch
+from sparsecert.runs.inputs import Limit, RandomSample, Shard, load_batch
 from sparsecert.runs.local import record_all
 from sparsecert.runs.questions import Question
 from sparsecert.runs.targets import AllMasksTarget, PlainTarget, SmoothedTarget, Target, target_of
@@ -20,11 +20,10 @@ from sparsecert.smoothed import Smoothed
 __all__ = [
     "AllMasksTarget",
     "Cluster",
-    "Drawn",
-    "Exactly",
     "Limit",
     "PlainTarget",
     "Question",
+    "RandomSample",
     "Shard",
     "SmoothedTarget",
     "Target",
@@ -57,10 +56,9 @@ def certify_dataset(
 ) -> None:
     """Certifies `limit` evenly spaced inputs (all by default) and records each as it is done; resumes a killed run.
 
-    `procedure`, n0, n, alpha and seed are as in `Smoothed.certify`. `limit` may be `Drawn(400, seed)`, for 400 inputs
-    drawn at random. `model` is the file that `smoothed` was loaded from: the records name the model by its hash. Of a
-    `shard` only its part of the inputs is certified. With a `cluster` its workers load the model from that file and
-    compute on their devices, and nothing is computed here.
+    `procedure`, n0, n, alpha and seed are as in `Smoothed.certify`. `limit` may be `RandomSample(400, seed)`. `model`
+    is the file that `smoothed` was loaded from: the records name the model by its hash. `shard` restricts the run to a
+    part of the inputs. With a `cluster` its workers load that file and compute; this process only writes.
     """
     procedure = procedure_for(smoothed.scheme, procedure, n0, n)
     question = Question(CERTIFY, procedure, procedure.level(alpha), seed)

@@ -1,9 +1,9 @@
-"""A data set attacked, with what was found recorded: what `sparsecert attack` does.
+"""Attacks a data set and records the results: what `sparsecert attack` does.
 
-Images are attacked side by side, in groups. Group g are the inputs at positions g * group, g * group + 1, ... of the
-run's selection; all that is left to chance in it, the attack's draws and the defender's masks, comes from the seed and
-g alone. So what is found does not depend on when a run was interrupted: a group that is not wholly recorded is attacked
-again as a whole. It does depend on the size of the groups, which is therefore a fact of the run.
+Images are attacked in groups, batched. Group g holds the inputs at positions g * group, g * group + 1, ... of the run's
+selection; its randomness, the attack's and the defender's masks, depends on the seed and g alone. So results do not
+depend on when a run was interrupted: a group that is not completely recorded is attacked again as a whole. They do
+depend on the group size, which the header therefore names.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from pathlib import Path
 import torch
 
 from sparsecert.attacks import ABSTAINS, Attack, Outcome
-from sparsecert.attacks.attack import NOT_OF_AN_IMAGE, config_of, reason
+from sparsecert.attacks.attack import FATAL, config_of, reason
 from sparsecert.attacks.counting import CountingDefender
-from sparsecert.attacks.judge import NEVER, changed
+from sparsecert.attacks.judge import NOT_FOUND, changed_pixels
 from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError, whole
 from sparsecert.progress import OnProgress, ignore
 from sparsecert.records import ATTACK, AttackRecord, AttackRecords, Header, Writer
-from sparsecert.runs.header import check_inputs, data_facts, environment
-from sparsecert.runs.inputs import Limit, choice, group_of, groups, indices_of, load_batch
+from sparsecert.runs.header import check_inputs, data_info, environment
+from sparsecert.runs.inputs import Limit, groups, indices_of, load_batch, load_group, selection_info
 from sparsecert.runs.questions import Group
 from sparsecert.runs.targets import Target
 from sparsecert.schemes.philox import key_of
 
 BOUNDS = (0.0, 1.0)  # of every data set's values
 MOST_GROUP = 1 << 16
-MOST_BYTES = 1 << 30  # of a group's lines of attempts, about
+MOST_BYTES = 1 << 30  # of a group's cached votes, about
 BYTES_PER_COPY, BYTES_PER_VALUE = 48, 256
-PLAIN_GROUP, CPU_GROUP, GPU_GROUP = 64, 4, 32  # enough to fill forward passes, little to lose in a kill
-FEW_COPIES, FEW_COPIES_GROUP = 64, 16  # of a fixed set of masks: a query takes one or two, so more images fill a pass
-TOO_LARGE = "the device has too little memory for {} images side by side; give a smaller group, to another file"
-TOO_LARGE_ALONE = "the device has too little memory to attack one image; give fewer restarts or samples, or use the CPU"
+PLAIN_GROUP, CPU_GROUP, GPU_GROUP = 64, 4, 32  # fills forward passes, loses little when killed
+FEW_COPIES, FEW_COPIES_GROUP = 64, 16  # fixed masks: a query takes one or two, so more images fill a pass
+TOO_LARGE = "the device has too little memory for {} images at once; use a smaller group and another file"
+TOO_LARGE_ALONE = "the device has too little memory to attack one image; use fewer restarts or samples, or the CPU"
 
 
 @dataclass(frozen=True)
 class GroupAttack:
-    """An attack with all that decides what it finds of a group, but for the images and their number."""
+    """An attack with everything that decides its results but the images."""
 
     attack: Attack
     target: Target
@@ -51,18 +51,18 @@ class GroupAttack:
     seed: int
     on_progress: Callable[[int], None] = lambda evaluations: None
 
-    def on(self, group: Group, number: int) -> list[AttackRecord]:
-        """What was found of each image.
+    def run(self, group: Group, number: int) -> list[AttackRecord]:
+        """The records of a group.
 
-        Those that the model fails on are recorded as such. If it fails on all of several, or of a single one on a black
-        image too, the fault is not theirs: the error goes up.
+        Images that the model fails on are recorded as failed. If it fails on all of several images, or on a single one
+        and on a black image too, the error is raised.
         """
         images = len(group.examples)
         try:
-            return self._side_by_side(group, seed_of(self.seed, number))
+            return self._attack(group, group_seed(self.seed, number))
         except torch.cuda.OutOfMemoryError as error:
             raise InputError(TOO_LARGE_ALONE if images == 1 else TOO_LARGE.format(images)) from error
-        except NOT_OF_AN_IMAGE:
+        except FATAL:
             raise
         except Exception as error:
             if images == 1 and self._answers_black(group):
@@ -70,14 +70,14 @@ class GroupAttack:
             raise
 
     def _answers_black(self, group: Group) -> bool:
-        """Whether the model answers at all."""
+        """Whether the model answers at all, on a black image."""
         try:
             self.target.defenders(self.seed)[0].answers(torch.zeros_like(group.inputs))
         except Exception:
             return False
         return True
 
-    def _side_by_side(self, group: Group, seed: int) -> list[AttackRecord]:
+    def _attack(self, group: Group, seed: int) -> list[AttackRecord]:
         defender, final = self.target.defenders(seed)
         outcome = self.attack(
             CountingDefender(defender, self.on_progress),
@@ -88,7 +88,7 @@ class GroupAttack:
             seed=seed,
             final=None if final is None else CountingDefender(final, self.on_progress),
         )
-        return [_checked(finding, self.target) for finding in findings_of(outcome, group)]
+        return [_checked(record, self.target) for record in records_of(outcome, group)]
 
 
 def attack_dataset(
@@ -105,11 +105,11 @@ def attack_dataset(
 ) -> None:
     """Attacks `limit` evenly spaced inputs (all by default) and records each group as it is done; resumes a killed run.
 
-    `budget`: the most pixels that may be changed. `limit` may be `Drawn(400, seed)`. `group`: images attacked side by
-    side; the default keeps memory bounded. `on_progress` hears of (images, evaluations) done since it was told last.
+    `budget`: the most pixels that may be changed. `limit` may be `RandomSample(400, seed)`. `group`: images attacked at
+    once; the default keeps memory bounded. `on_progress(images, evaluations)` gets what was done since its last call.
     """
     key_of(seed)
-    target = target.as_begun(out)
+    target = target.with_recorded_precision(out)
     shape, config = data.images.shape, config_of(attack)
     if budget is not None:
         budget = whole("budget", budget, 1, math.prod(shape[1:]), f"the {math.prod(shape[1:])} pixels of an image")
@@ -118,31 +118,31 @@ def attack_dataset(
     )
     indices = indices_of(data, limit)
     run = {
-        **target.facts(data),
+        **target.run_info(data),
         "attack": config,
         "bounds": list(BOUNDS),
         "budget": budget,
         "seed": int(seed),
         "group": size,
-        "data": {**data_facts(data, limit), "shape": list(shape)},
-        **choice(limit, len(data)),
+        "data": {**data_info(data, limit), "shape": list(shape)},
+        **selection_info(limit, len(data)),
     }
     rows = target.rows(data)
-    target.defenders(seed_of(seed, 0))  # unusable settings are refused before a file is written
+    target.defenders(group_seed(seed, 0))  # refuses invalid settings before a file is written
     made_by = {**environment(target.device, target.model, rows), "attack_version": attack.version}
     with Writer(out, Header(ATTACK, run, made_by)) as writer:
         check_inputs(writer, indices)
         if len(writer.done) < len(indices):
             _check_version(writer, config["name"], attack.version)
         each = GroupAttack(
-            attack, target.resumed(writer), budget, seed, lambda evaluations: on_progress(0, evaluations)
+            attack, target.with_recorded_rows(writer), budget, seed, lambda evaluations: on_progress(0, evaluations)
         )
         on_progress(len(writer.done), 0)
         for number, examples in enumerate(groups(indices, size)):
             if writer.done.issuperset(examples):
                 continue
             before = time.perf_counter()
-            found = each.on(group_of(data, examples), number)
+            found = each.run(load_group(data, examples), number)
             seconds = (time.perf_counter() - before) / len(found)
             fresh = [replace(one, seconds=seconds) for one in found if one.example not in writer.done]
             writer.append(fresh)
@@ -150,28 +150,28 @@ def attack_dataset(
 
 
 def _check_version(writer: Writer, name: str, version: int) -> None:
-    """Refuses to mix what two versions of an attack find. Records of before attacks had versions name none."""
-    begun = writer.header.environment.get("attack_version")
-    if begun != version:
-        there = "a version before 1" if begun is None else f"version {begun}"
+    """Refuses to mix results of two versions of an attack; the oldest records name none."""
+    recorded = writer.header.environment.get("attack_version")
+    if recorded != version:
+        there = "a version before 1" if recorded is None else f"version {recorded}"
         raise InputError(
             f"{writer.path} was begun with {there} of the {name} attack, this is version {version}, and what two "
             "versions find is not mixed; name another file, or finish it with the sparsecert that began it"
         )
 
 
-def seed_of(seed: int, group: int) -> int:
+def group_seed(seed: int, group: int) -> int:
     """The 64-bit seed of a group: the beginning of the SHA-256 of "seed/attack/group".
 
-    Nothing else in a run draws from it, nor does a run of predict or certify with the same seed.
+    Nothing else uses it, not even predict or certify with the same seed.
     """
     return int.from_bytes(hashlib.sha256(f"{int(seed)}/attack/{group}".encode()).digest()[:8], "little")
 
 
 def group_size(target: Target, restarts: int, shape: tuple[int, ...]) -> int:
-    """Images to attack side by side: enough for full forward passes, as few as memory allows; a power of two.
+    """Images to attack at once, a power of two: enough for full forward passes, within memory.
 
-    It depends on the run's facts alone, so that the same command gives the same groups on every machine of a kind.
+    It depends on the header alone, so that the same command gives the same groups on every machine of a kind.
     """
     on_cpu = FEW_COPIES_GROUP if target.copies <= FEW_COPIES else CPU_GROUP
     suited = PLAIN_GROUP if target.copies == 1 else on_cpu if target.device.type == "cpu" else GPU_GROUP
@@ -180,9 +180,9 @@ def group_size(target: Target, restarts: int, shape: tuple[int, ...]) -> int:
     return 1 << (fitting.bit_length() - 1)
 
 
-def findings_of(outcome: Outcome, group: Group) -> list[AttackRecord]:
-    """What an attack found, as records; the seconds are not known here."""
-    differs = changed(outcome.adversarial, group.inputs)
+def records_of(outcome: Outcome, group: Group) -> list[AttackRecord]:
+    """An outcome as records, without the seconds."""
+    differs = changed_pixels(outcome.adversarial, group.inputs)
     found = []
     for row, (example, true) in enumerate(zip(group.examples, group.labels, strict=True)):
         why = outcome.failed[row]
@@ -190,13 +190,13 @@ def findings_of(outcome: Outcome, group: Group) -> list[AttackRecord]:
             found.append(_failed(example, true, why))
             continue
         places = differs[row].nonzero()[:, 0]
-        distance, said = int(outcome.distances[row]), int(outcome.said[row])
+        distance, answer = int(outcome.distances[row]), int(outcome.answers[row])
         found.append(
             AttackRecord(
                 example=example,
                 true=true,
-                distance=None if distance == NEVER else distance,
-                answer=None if said == ABSTAINS else said,
+                distance=None if distance == NOT_FOUND else distance,
+                answer=None if answer == ABSTAINS else answer,
                 queries=int(outcome.queries[row]),
                 evaluations=int(outcome.evaluations[row]),
                 seconds=0.0,
@@ -211,23 +211,22 @@ def _failed(example: int, true: int, why: str) -> AttackRecord:
     return AttackRecord(example, true, None, None, queries=0, evaluations=0, seconds=0.0, failed=why)
 
 
-def _checked(finding: AttackRecord, target: Target) -> AttackRecord:
-    """The finding, or a failure where the model gives no answer to the image as it is."""
-    if finding.distance == 0 and finding.answer is None and not target.abstains:
-        return _failed(finding.example, finding.true, "the model's scores for the image are not finite")
-    return finding
+def _checked(record: AttackRecord, target: Target) -> AttackRecord:
+    """The record, or a failure where a model that never abstains gives no answer to the original image."""
+    if record.distance == 0 and record.answer is None and not target.abstains:
+        return _failed(record.example, record.true, "the model's scores for the image are not finite")
+    return record
 
 
-def adversarial_images(findings: AttackRecords, data: Dataset) -> torch.Tensor:
-    """Float[lines, c, h, w]: the images of the records' lines as the attack left them, bit for bit.
+def adversarial_images(found: AttackRecords, data: Dataset) -> torch.Tensor:
+    """Float[records, c, h, w]: the adversarial images, bit for bit; the original where none was found.
 
-    Where nothing was found, the original. `data` has to be the data set that was attacked.
+    `data` must be the data set that was attacked.
     """
-    facts = findings.header.run["data"]
-    if facts["fingerprint"] != data.fingerprint():
-        raise InputError(f"{findings.path} is of other data than {data.name} {data.split}; load what was attacked")
-    images = load_batch(data, [line.example for line in findings.lines])
-    for image, line in zip(images, findings.lines, strict=True):
+    if found.header.run["data"]["fingerprint"] != data.fingerprint():
+        raise InputError(f"{found.path} is of other data than {data.name} {data.split}; load what was attacked")
+    images = load_batch(data, [line.example for line in found.lines])
+    for image, line in zip(images, found.lines, strict=True):
         if line.pixels:
             image.view(len(image), -1)[:, list(line.pixels)] = torch.tensor(line.values).T
     return images

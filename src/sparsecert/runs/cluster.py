@@ -1,4 +1,4 @@
-"""A run over many machines: the workers of a Ray cluster compute, this process alone writes."""
+"""A run on a Ray cluster: the workers compute, this process alone writes."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from sparsecert.inputs import Inputs
 from sparsecert.models import architecture_of
 from sparsecert.progress import OnProgress, ignore
 from sparsecert.records import Header, Writer
-from sparsecert.runs.connection import connected, described, room
-from sparsecert.runs.header import as_begun, check_inputs, facts, rows_of
+from sparsecert.runs.connection import capacity, describe_resources, ray_connection
+from sparsecert.runs.header import check_inputs, recorded_rows, run_info, with_recorded_precision
 from sparsecert.runs.inputs import Limit, Shard, indices_of, unfinished
-from sparsecert.runs.questions import Question, inputs_at_once
+from sparsecert.runs.questions import Question, inputs_per_group
 from sparsecert.runs.ray_pool import RayPool
-from sparsecert.runs.worker import Packed, Ready, WorkerJob
+from sparsecert.runs.worker import PackedGroup, WorkerInfo, WorkerJob
 from sparsecert.smoothed import Smoothed
 
-ROUNDING = "torch", "device_name", "threads"  # facts of the environment that rounding may depend on
-GROUPS_A_CALL = 4  # on a GPU, times the groups that take turns there
+ROUNDING = "torch", "device_name", "threads"  # parts of the environment that rounding may depend on
+GROUPS_A_CALL = 4  # on a GPU, times the groups in flight
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """`workers` processes of a Ray cluster, each with so many CPUs and GPUs to itself.
+    """`workers` processes on a Ray cluster, and the CPUs and GPUs reserved for each.
 
-    `address` is that of the cluster; `auto` takes RAY_ADDRESS, else the one that runs on this machine, else starts one
-    here. Without `workers` there are as many as the cluster has room for. Without `gpus_per_worker` it is one GPU where
-    the cluster has any and `device` allows it. `device` is the kind that workers compute on: auto, cpu, cuda or mps.
-    Every machine needs this version of sparsecert; model and inputs are sent to it.
+    `address` of the cluster; `auto` uses RAY_ADDRESS, else a cluster on this machine, else starts one. `workers`
+    defaults to as many as the cluster has room for, `gpus_per_worker` to one where the cluster has GPUs and `device`
+    allows it. `device` of the workers: auto, cpu, cuda or mps. Every machine needs this version of sparsecert; model
+    and inputs are sent to it.
     """
 
     address: str = "auto"
@@ -62,7 +62,7 @@ class Cluster:
             raise InputError(f"device {self.device} and {gpus:g} gpus_per_worker do not go together; leave one out")
 
     def need(self, resources: Mapping[str, float]) -> dict[str, float]:
-        """What each worker takes of a cluster that has these resources."""
+        """The resources each worker reserves on a cluster that has these."""
         gpus = self.gpus_per_worker
         if gpus is None:
             gpus = float(self.device == "cuda" or (self.device == "auto" and resources.get("GPU", 0) >= 1))
@@ -80,19 +80,19 @@ def record_on_cluster(
     shard: Shard | None = None,
     on_progress: OnProgress = ignore,
 ) -> None:
-    """`record_all`, by the workers of a cluster: the same groups, the same copies in the same batches.
+    """`record_all` on a cluster: the same groups, the same copies in the same batches.
 
-    So a run may be begun on one and continued on the other, and its counts are the same to the last vote where the
-    kind of device and the number of threads are: a worker has as many threads as whole CPUs, at least one. Lines are
-    written as they arrive, and `seconds` are those of the worker. The environment is the first worker's.
+    So a run may be started on one and resumed on the other, and its counts are identical where the kind of device and
+    the number of threads are: a worker has as many threads as whole CPUs, at least one. Records are written as they
+    arrive; `seconds` are the worker's. The environment is the first worker's.
     """
     question.check(smoothed.scheme)
-    smoothed = as_begun(smoothed, out)
-    run = facts(smoothed, model, data, limit, shard, question.facts(smoothed.scheme))
+    smoothed = with_recorded_precision(smoothed, out)
+    run = run_info(smoothed, model, data, limit, shard, question.settings(smoothed.scheme))
     indices = indices_of(data, limit, shard)
-    with connected(cluster.address) as ray:
+    with ray_connection(cluster.address) as ray:
         need = cluster.need(ray.cluster_resources())
-        workers = _size(cluster.workers, len(indices), need, room(ray.nodes(), need))
+        workers = _worker_count(cluster.workers, len(indices), need, capacity(ray.nodes(), need))
         job = _job(cluster, need, question, smoothed, model, data, run["model"]["sha256"])
         with RayPool(ray, need, workers, job) as pool:
             first = pool.first()
@@ -103,24 +103,24 @@ def record_on_cluster(
             )
             with Writer(out, header) as writer:
                 check_inputs(writer, indices)
-                rows = rows_of(writer, smoothed.rows)
+                rows = recorded_rows(writer, smoothed.rows)
                 check = partial(check_worker, writer.header)
                 check(first)
                 on_progress(len(writer.done), 0)
-                size = inputs_at_once(question, smoothed.scheme, rows, math.prod(data.shape))
+                size = inputs_per_group(question, smoothed.scheme, rows, math.prod(data.shape))
                 left = unfinished(indices, size, writer.done)
                 most = GROUPS_A_CALL * question.procedure.in_flight if first.device == "cuda" else 1
-                for answer in pool.answers(left, rows, most, partial(Packed.of, data), check):
+                for answer in pool.answers(left, rows, most, partial(PackedGroup.of, data), check):
                     fresh = [record for record in answer.records if record.example not in writer.done]
                     writer.append(fresh)
                     on_progress(len(fresh), sum(record.copies for record in answer.records))
 
 
-def _size(asked: int | None, inputs: int, need: Mapping[str, float], there_is_room_for: int) -> int:
-    """How many workers to start; says where not all of them find room."""
-    size = min(inputs, max(1, there_is_room_for) if asked is None else asked)
-    if there_is_room_for < size:
-        room_for = f"the cluster has room for {there_is_room_for} of {size} workers, each of {described(need)}"
+def _worker_count(asked: int | None, inputs: int, need: Mapping[str, float], capacity: int) -> int:
+    """How many workers to start; warns where the cluster has no room for all of them."""
+    size = min(inputs, max(1, capacity) if asked is None else asked)
+    if capacity < size:
+        room_for = f"the cluster has room for {capacity} of {size} workers, each of {describe_resources(need)}"
         warnings.warn(f"{room_for}; the others start if it grows", stacklevel=4)
     return size
 
@@ -134,14 +134,14 @@ def _job(
     data: Inputs,
     fingerprint: str,
 ) -> WorkerJob:
-    """What the workers are told; the model is the file that the records will name."""
+    """What the workers are sent; the model is the file that the records will name."""
     if not isinstance(smoothed.model, torch.nn.Module):
         raise InputError(f"a cluster takes a torch.nn.Module, the model is a {type(smoothed.model).__name__}")
     header = modelfile.read_header(model)
     for name, part in (("scheme", smoothed.scheme), ("encoding", smoothed.encoding)):
         if header.get(name) != part.config():
             raise InputError(
-                f"{model} was saved with another {name} than {part}; save this classifier, and name that file"
+                f"{model} was saved with another {name} than {part}; save this classifier and use that file"
             )
     file = modelfile.read_bytes(model)
     if hashlib.sha256(file).hexdigest() != fingerprint:
@@ -163,16 +163,15 @@ def _job(
     )
 
 
-def check_worker(header: Header, worker: Ready) -> None:
-    """Refuses a worker that computes something else than the run; says where its rounding may differ."""
+def check_worker(header: Header, worker: WorkerInfo) -> None:
+    """Refuses a worker whose device, precision or version is not the run's; warns where its rounding may differ."""
     if worker.device != header.run["device"]:
         raise InputError(
-            f"a worker computes on {worker.device}, the run on {header.run['device']}; say which device all are to use"
+            f"a worker computes on {worker.device}, the run on {header.run['device']}; set one device for all"
         )
     if worker.precision != header.run["precision"]:
         raise InputError(
-            f"a worker computes in {worker.precision}, the run in {header.run['precision']}; say which precision all "
-            "are to use"
+            f"a worker computes in {worker.precision}, the run in {header.run['precision']}; set one precision for all"
         )
     version = worker.environment["sparsecert"]
     if version != sparsecert.__version__:
@@ -181,6 +180,6 @@ def check_worker(header: Header, worker: Ready) -> None:
     differing = [f"{key} {here[key]}, not {there.get(key)}" for key in ROUNDING if here[key] != there.get(key)]
     if differing:
         warnings.warn(
-            f"a worker has {'; '.join(differing)} as the run was begun with: its votes may differ by rounding",
+            f"a worker has {'; '.join(differing)} as the run was started with: its votes may differ by rounding",
             stacklevel=4,
         )

@@ -1,4 +1,4 @@
-"""The connection to a Ray cluster: begun, ended, and asked for room."""
+"""The connection to a Ray cluster, and its capacity."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 
 from sparsecert.errors import InputError
 
-KEPT = "what was finished is kept, and the same command continues from there"
-REACHED_WITHIN = 10  # seconds for a plain connection; Ray itself would try for minutes
+RESUME_HINT = "finished inputs are kept; rerun the same command to resume"
+CONNECT_SECONDS = 10  # Ray itself would try for minutes
 
 
 def import_ray() -> Any:
-    """Ray, which only a run over many machines needs."""
+    """Ray, an optional dependency."""
     try:
         import ray
     except ImportError as error:
@@ -25,10 +25,10 @@ def import_ray() -> Any:
 
 
 @contextmanager
-def connected(address: str) -> Iterator[Any]:
-    """Ray, connected to `address`; `auto` is RAY_ADDRESS, else the cluster that runs here, else a new one started here.
+def ray_connection(address: str) -> Iterator[Any]:
+    """Ray, connected to `address`; `auto` is RAY_ADDRESS, else a cluster on this machine, else a new one.
 
-    A program that has called `ray.init` itself keeps its own connection, whatever the address.
+    A program that has called `ray.init` itself keeps its connection, whatever the address.
     """
     ray = import_ray()
     ours = not ray.is_initialized()
@@ -37,7 +37,7 @@ def connected(address: str) -> Iterator[Any]:
     try:
         yield ray
     except ray.exceptions.RayError as error:
-        raise InputError(f"Ray failed: {' '.join(str(error).split())[:300]}; {KEPT}") from error
+        raise InputError(f"Ray failed: {' '.join(str(error).split())[:300]}; {RESUME_HINT}") from error
     finally:
         if ours:
             ray.shutdown()
@@ -52,24 +52,24 @@ def _connect(ray: Any, address: str) -> None:
 
 
 def _check_reachable(address: str) -> None:
-    """Refuses HOST:PORT where nobody answers; other forms of address are left to Ray."""
+    """Refuses HOST:PORT where nothing listens; other forms of address are left to Ray."""
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdecimal() or "/" in host:
         return
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=REACHED_WITHIN).close()
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS).close()
     except (OSError, OverflowError) as error:
         raise InputError(
             f"ray {address!r} cannot be reached: {error}; start Ray there with `ray start --head`, or name another"
         ) from error
 
 
-def room(nodes: Iterable[Mapping[str, Any]], need: Mapping[str, float]) -> int:
-    """How many workers, each of which takes `need`, these nodes of a cluster could hold if they did nothing else."""
+def capacity(nodes: Iterable[Mapping[str, Any]], need: Mapping[str, float]) -> int:
+    """How many workers that each reserve `need` fit on these nodes when idle."""
     living = [node["Resources"] for node in nodes if node["Alive"]]
     return sum(min(int(has.get(name, 0) / amount + 1e-9) for name, amount in need.items()) for has in living)
 
 
-def described(need: Mapping[str, float]) -> str:
-    """What a worker takes, in words."""
+def describe_resources(need: Mapping[str, float]) -> str:
+    """Such as "1 CPU and 1 GPU"."""
     return " and ".join(f"{amount:g} {name}" for name, amount in need.items())

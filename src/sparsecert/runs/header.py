@@ -1,4 +1,4 @@
-"""The header of a run's records: what decides its votes, and where they were computed."""
+"""The header of a run's records: everything that decides its votes, and the environment."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ import torch
 import sparsecert
 from sparsecert import modelfile, records
 from sparsecert.certificates import METHODS, theorem_name
+from sparsecert.counts import Int64
 from sparsecert.errors import InputError
 from sparsecert.inputs import Inputs
 from sparsecert.procedures.exact import PIXELS
 from sparsecert.records import Writer
-from sparsecert.runs.inputs import Indices, Limit, Shard, choice, indices_of
+from sparsecert.runs.inputs import Limit, Shard, indices_of, selection_info
 from sparsecert.schemes import Scheme
 from sparsecert.smoothed import AUTO, Smoothed
 from sparsecert.votes.precision import PRECISIONS
 
 
-def facts(
+def run_info(
     smoothed: Smoothed,
     model: str | Path,
     data: Inputs,
@@ -33,27 +34,27 @@ def facts(
     shard: Shard | None,
     settings: dict[str, Any],
 ) -> dict[str, Any]:
-    """What decides the votes, but for the rounding of another torch or number of threads (see the environment)."""
+    """Everything that decides the votes but rounding, which may depend on the environment."""
     check_classes(smoothed, data)
     part = {} if shard is None else {"shard": {**asdict(shard), "inputs": len(indices_of(data, limit, shard))}}
     return {
-        **model_facts(smoothed, model, data),
+        **model_info(smoothed, model, data),
         **settings,
-        **theorem_facts(smoothed.scheme, settings),
+        **theorem_info(smoothed.scheme, settings),
         **({"against": data.unit} if settings.get("against") == PIXELS else {}),
-        **image_facts(smoothed, data, settings),
-        "data": data_facts(data, limit),
-        **choice(limit, len(data)),
+        **image_info(smoothed, data, settings),
+        "data": data_info(data, limit),
+        **selection_info(limit, len(data)),
         **part,
     }
 
 
-def as_begun(smoothed: Smoothed, out: str | Path) -> Smoothed:
-    """The classifier in the precision of the run that the file holds, where it holds one and `auto` leaves it open."""
+def with_recorded_precision(smoothed: Smoothed, out: str | Path) -> Smoothed:
+    """The classifier in the precision recorded in `out`, if that file exists and the precision asked for is `auto`."""
     if smoothed.requested_precision != AUTO or not Path(out).is_file():
         return smoothed
-    begun = records.read_header(out)
-    precision = None if begun is None else begun[0].run.get("precision")
+    found = records.read_header(out)
+    precision = None if found is None else found[0].run.get("precision")
     if precision not in PRECISIONS:
         return smoothed
     resumed = copy.copy(smoothed)
@@ -61,17 +62,17 @@ def as_begun(smoothed: Smoothed, out: str | Path) -> Smoothed:
     return resumed
 
 
-def theorem_facts(scheme: Scheme, settings: dict[str, Any]) -> dict[str, Any]:
-    """Which theorem turns the bound's intervals into radii, where there is a bound: that depends on the scheme."""
+def theorem_info(scheme: Scheme, settings: dict[str, Any]) -> dict[str, Any]:
+    """The theorem that turns the bound's intervals into radii; it depends on the scheme."""
     if settings.get("bound") not in METHODS:
         return {}
     return {"certificate": theorem_name(settings["bound"], scheme.config(), settings.get("sampling"))}
 
 
-def image_facts(smoothed: Smoothed, data: Inputs, settings: dict[str, Any]) -> dict[str, Any]:
+def image_info(smoothed: Smoothed, data: Inputs, settings: dict[str, Any]) -> dict[str, Any]:
     """The height and width of the image that the units form (None: none), where masks were made for another one.
 
-    What is certified of altered pixels holds all the same; but no report may take the masks' patches for the image's.
+    Certificates for perturbed pixels hold all the same, but the masks' patches are not the image's.
     """
     scheme = smoothed.scheme
     if "against" not in settings or scheme.sides is None:
@@ -81,18 +82,16 @@ def image_facts(smoothed: Smoothed, data: Inputs, settings: dict[str, Any]) -> d
 
 
 def check_classes(smoothed: Smoothed, data: Inputs) -> None:
-    """Refuses a model of other classes than the data set's."""
+    """Refuses a model whose classes are not the data set's."""
     if smoothed.classes is not None and smoothed.classes != len(data.classes):
         raise InputError(f"the model has {smoothed.classes} classes, {data.name} has {len(data.classes)}")
     names = smoothed.facts.get("class_names")
     if names is not None and names != list(data.classes):
-        raise InputError(
-            f"the model was trained on other classes than {data.name} has, or on the same in another order"
-        )
+        raise InputError(f"the model was trained on other classes than {data.name} has, or in another order")
 
 
-def model_facts(smoothed: Smoothed, model: str | Path, data: Inputs) -> dict[str, Any]:
-    """Which classifier it is, and how it is computed."""
+def model_info(smoothed: Smoothed, model: str | Path, data: Inputs) -> dict[str, Any]:
+    """The classifier, its precision and device."""
     return {
         "model": {"sha256": modelfile.fingerprint(model)},
         "scheme": smoothed.scheme.config(),
@@ -103,8 +102,8 @@ def model_facts(smoothed: Smoothed, model: str | Path, data: Inputs) -> dict[str
     }
 
 
-def data_facts(data: Inputs, limit: Limit) -> dict[str, Any]:
-    """Which inputs a run has."""
+def data_info(data: Inputs, limit: Limit) -> dict[str, Any]:
+    """The data set and the number of inputs selected."""
     return {
         "name": data.name,
         "split": data.split,
@@ -116,7 +115,7 @@ def data_facts(data: Inputs, limit: Limit) -> dict[str, Any]:
 
 
 def environment(device: torch.device, model: str | Path, rows: int | None) -> dict[str, Any]:
-    """Where and with what the run is computed; `rows` where ablated copies are."""
+    """Versions and hardware of the run; `rows`: ablated copies per forward pass."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
     return {
         "model": Path(model).name,
@@ -131,17 +130,17 @@ def environment(device: torch.device, model: str | Path, rows: int | None) -> di
     }
 
 
-def check_inputs(writer: Writer, indices: Indices) -> None:
-    """Refuses a file that holds inputs which are not of this run."""
+def check_inputs(writer: Writer, indices: Int64) -> None:
+    """Refuses a file with inputs that do not belong to this run."""
     if not writer.done <= set(indices.tolist()):
         raise InputError(f"{writer.path} holds inputs that are not of this run; name another file")
 
 
-def rows_of(writer: Writer, asked: int | None) -> int:
-    """The rows that the run was begun with; another number is refused, since rounding may depend on it."""
-    begun = writer.header.environment.get("rows")
-    if type(begun) is not int or begun < 1:
+def recorded_rows(writer: Writer, asked: int | None) -> int:
+    """The rows of the run's header; another number is refused, since rounding may depend on it."""
+    rows = writer.header.environment.get("rows")
+    if type(rows) is not int or rows < 1:
         raise InputError(f"{writer.path} has a damaged header; name another file")
-    if asked not in (None, begun):
-        raise InputError(f"{writer.path} was begun with rows {begun}, not {asked}; leave rows out or name another file")
-    return begun
+    if asked not in (None, rows):
+        raise InputError(f"{writer.path} was begun with rows {rows}, not {asked}; leave rows out or name another file")
+    return rows

@@ -8,9 +8,9 @@ from pathlib import Path
 from sparsecert.inputs import Inputs
 from sparsecert.progress import OnProgress, ignore
 from sparsecert.records import Header, Writer
-from sparsecert.runs.header import as_begun, check_inputs, environment, facts, rows_of
-from sparsecert.runs.inputs import Limit, Shard, group_of, indices_of, load_batch, one_ahead, unfinished
-from sparsecert.runs.questions import Question, answer, inputs_at_once
+from sparsecert.runs.header import check_inputs, environment, recorded_rows, run_info, with_recorded_precision
+from sparsecert.runs.inputs import Limit, Shard, indices_of, load_batch, load_group, prefetch, unfinished
+from sparsecert.runs.questions import Question, answer, inputs_per_group
 from sparsecert.smoothed import Smoothed
 
 
@@ -24,23 +24,23 @@ def record_all(
     shard: Shard | None = None,
     on_progress: OnProgress = ignore,
 ) -> None:
-    """The groups that are not wholly recorded, each computed whole.
+    """Computes and records the groups that are not completely recorded, each as a whole.
 
-    The rows per forward pass and the inputs per group are those of the header, so a resumed run puts the same copies
-    into the same batches as an uninterrupted one and ends with the same counts, floating point included.
+    Rows per forward pass and inputs per group are those of the header, so a resumed run puts the same copies into the
+    same batches as an uninterrupted one and ends with the same counts, floating point included.
     """
     question.check(smoothed.scheme)
-    smoothed = as_begun(smoothed, out)
-    run = facts(smoothed, model, data, limit, shard, question.facts(smoothed.scheme))
+    smoothed = with_recorded_precision(smoothed, out)
+    run = run_info(smoothed, model, data, limit, shard, question.settings(smoothed.scheme))
     indices = indices_of(data, limit, shard)
     voter = smoothed.voter(load_batch(data, [0]), len(data.classes))
     with Writer(out, Header(question.kind, run, environment(smoothed.device, model, voter.rows))) as writer:
         check_inputs(writer, indices)
-        voter.rows = rows_of(writer, smoothed.rows)
+        voter.rows = recorded_rows(writer, smoothed.rows)
         on_progress(len(writer.done), 0)
-        size = inputs_at_once(question, smoothed.scheme, voter.rows, math.prod(data.shape))
+        size = inputs_per_group(question, smoothed.scheme, voter.rows, math.prod(data.shape))
         left = unfinished(indices, size, writer.done)
-        groups = one_ahead(group_of(data, examples) for examples in left)
+        groups = prefetch(load_group(data, examples) for examples in left)
         for records in answer(question, voter, groups, on_progress):
             fresh = [record for record in records if record.example not in writer.done]
             writer.append(fresh)

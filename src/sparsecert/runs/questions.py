@@ -1,4 +1,4 @@
-"""What a run asks of every input, and the records of a group's answers."""
+"""What a run asks of every input, and the records of the answers."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from sparsecert.results import Certifications, Predictions
 from sparsecert.schemes import Scheme
 from sparsecert.votes.voter import Voter
 
-MOST_VALUES = 1 << 24  # of the inputs in a group: 64 MiB
-PASSES_AT_ONCE = 8  # forward passes of a group's first votes: enough to keep a GPU busy, little to lose in a kill
+MOST_VALUES = 1 << 24  # per group: 64 MiB
+PASSES_AT_ONCE = 8  # forward passes of a group's first votes: keeps a GPU busy, loses little when killed
 
 
 @dataclass(frozen=True)
 class Group:
-    """Some inputs of a data set: Float[b, c, h, w], and the numbers and true labels of each."""
+    """Some inputs of a data set: Float[b, c, h, w], with their indices and true labels."""
 
     inputs: torch.Tensor
     examples: list[int]
@@ -34,7 +34,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Question:
-    """Everything about a run but its model and its inputs: "certify" or "predict", by which procedure, and chance."""
+    """A run but for its model and inputs: "certify" or "predict", the procedure, alpha and seed."""
 
     kind: str
     procedure: Procedure
@@ -42,25 +42,25 @@ class Question:
     seed: int
 
     def check(self, scheme: Scheme) -> None:
-        """Refuses settings that cannot be used, before any work is done or file written."""
+        """Refuses invalid settings before any work is done or file written."""
         self.procedure.check(scheme, self.alpha, self.seed)
-        self.facts(scheme)
+        self.settings(scheme)
 
-    def facts(self, scheme: Scheme) -> dict[str, Any]:
-        """The facts of the header that decide votes and certificates: plain JSON values."""
+    def settings(self, scheme: Scheme) -> dict[str, Any]:
+        """The settings that decide votes and certificates, for the header: plain JSON values."""
         facts = self.procedure.facts if self.kind == CERTIFY else self.procedure.prediction_facts
         return facts(scheme, self.alpha, self.seed)
 
     def steps(self, voter: Voter, group: Group, on_progress: OnProgress) -> Steps[list[Record]]:
-        """A record for each input of the group; yields when votes are queued on the device."""
+        """A record for each input of the group; yields once votes are queued on the device."""
         arguments = voter, group.inputs, group.examples, self.alpha, self.seed, on_progress
         if self.kind == CERTIFY:
             return certificate_records((yield from self.procedure.certify(*arguments)), group)
         return prediction_records((yield from self.procedure.predict(*arguments)), group)
 
 
-def inputs_at_once(question: Question, scheme: Scheme, rows: int, values: int) -> int:
-    """Inputs of so many values in a group, a power of two: chunks of a larger power of two are whole groups."""
+def inputs_per_group(question: Question, scheme: Scheme, rows: int, values: int) -> int:
+    """Inputs per group, each of `values` values: a power of two, so that chunks of a larger one are whole groups."""
     few = min(PASSES_AT_ONCE * rows // question.procedure.first_votes(scheme), MOST_VALUES // values)
     fitting = max(1, min(question.procedure.most_inputs, few))
     return 1 << (fitting.bit_length() - 1)
@@ -69,9 +69,9 @@ def inputs_at_once(question: Question, scheme: Scheme, rows: int, values: int) -
 def answer(
     question: Question, voter: Voter, groups: Iterable[Group], on_progress: OnProgress
 ) -> Iterator[list[Record]]:
-    """The records of each group as they come, with the seconds that each input took.
+    """The records of each group as it is done, with the seconds per input.
 
-    On a GPU several groups are under way, so that it is busy while the host certifies and records.
+    On a GPU several groups are in flight, so that it is busy while the host certifies and records.
     """
     steps = (question.steps(voter, group, on_progress) for group in groups)
     before = time.perf_counter()
@@ -82,7 +82,6 @@ def answer(
 
 
 def prediction_records(predictions: Predictions, group: Group) -> list[Record]:
-    """One for each input."""
     votes, answers = predictions.votes, predictions.answers
     return [
         Record(example, true, votes[row], answers[row], seconds=0.0, rankings=_ranking(predictions, row))
@@ -91,7 +90,6 @@ def prediction_records(predictions: Predictions, group: Group) -> list[Record]:
 
 
 def certificate_records(certified: Certifications, group: Group) -> list[Record]:
-    """One for each input."""
     records, selected = [], certified.selected.tolist()
     for row, (example, true) in enumerate(zip(group.examples, group.labels, strict=True)):
         record = Record(
@@ -110,7 +108,7 @@ def certificate_records(certified: Certifications, group: Group) -> list[Record]
 
 
 def _estimates(certified: Certifications, row: int) -> dict[str, Any]:
-    """What only certificates from random masks have: the interval, or how many samples it took."""
+    """The fields that only certificates from random masks have: the interval, or the number of samples."""
     certificate = certified[row]
     if isinstance(certificate, Certificate) and isinstance(certificate.interval, Interval):
         return {"p_lower": float(certificate.interval.p_lower), "p_upper": float(certificate.interval.p_upper)}

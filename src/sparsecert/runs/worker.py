@@ -1,4 +1,4 @@
-"""One worker of a run over many machines: it is sent the model once, and then groups of inputs. No Ray here."""
+"""A worker of a run on a cluster: it is sent the model once, then groups of inputs. No Ray here."""
 
 from __future__ import annotations
 
@@ -24,42 +24,40 @@ Batch = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class WorkerJob:
-    """What every worker of a run has to know; no file is looked for where it computes."""
+    """Everything a worker needs; it reads no files."""
 
     question: Question
     model: str  # the name of the model file
-    file: bytes  # what it holds
-    module: torch.nn.Module | None  # for the weights, where the file does not say how to build one
+    file: bytes  # its contents
+    module: torch.nn.Module | None  # where the file does not say how to build one
     precision: str
     rows: int | None
     device: str
     threads: int
     classes: int
-    first: Batch  # an input of the data set, to look at the model with
+    first: Batch  # an input to probe the model with
 
 
 @dataclass(frozen=True)
-class Packed:
-    """A group on its way: a batch of inputs, and the numbers and true labels of each."""
+class PackedGroup:
+    """A group as it is sent: a batch of inputs with their indices and true labels."""
 
     inputs: Batch
     examples: list[int]
     labels: list[int]
 
     @classmethod
-    def of(cls, data: Inputs, examples: list[int]) -> Packed:
-        """These inputs of a data set."""
+    def of(cls, data: Inputs, examples: list[int]) -> PackedGroup:
         return cls(data.batch(examples), examples, data.labels[examples].tolist())
 
     def group(self) -> Group:
-        """As it is computed with."""
-        writable = self.inputs.copy()  # what arrives is shared memory, which torch may not hold
+        writable = self.inputs.copy()  # Ray hands out read-only shared memory
         return Group(to_tensor(writable), self.examples, self.labels)
 
 
 @dataclass(frozen=True)
-class Ready:
-    """A worker that has loaded the model: where and in what it computes, and the environment of its records."""
+class WorkerInfo:
+    """A worker that has loaded the model: its device, precision and environment."""
 
     device: str
     precision: str
@@ -68,8 +66,8 @@ class Ready:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """A record for each input that a worker was sent."""
+class WorkerResult:
+    """A record for each input of a call."""
 
     records: list[Record]
     warnings: tuple[str, ...]
@@ -78,11 +76,11 @@ class Answer:
 class Worker:
     """Computes groups of inputs, in the order in which they are sent.
 
-    A CPU's rounding may depend on the number of its threads: it is the job's, not what the machine suggests.
+    The number of threads is the job's, not the machine's default: rounding may depend on it.
     """
 
-    def begin(self, job: WorkerJob) -> Ready:
-        """Loads the model and looks at it."""
+    def begin(self, job: WorkerJob) -> WorkerInfo:
+        """Loads and probes the model."""
         torch.set_num_threads(job.threads)
         with _warnings() as seen:
             device = device_named(job.device)
@@ -92,22 +90,22 @@ class Worker:
             self._voter = self._smoothed.voter(to_tensor(job.first[None].copy()), job.classes)
         self._question, self._rows = job.question, self._voter.rows
         found = environment(self._smoothed.device, job.model, self._rows)
-        return Ready(self._smoothed.device.type, self._smoothed.precision, found, tuple(seen))
+        return WorkerInfo(self._smoothed.device.type, self._smoothed.precision, found, tuple(seen))
 
-    def compute(self, groups: list[Packed], rows: int) -> Answer:
-        """The records of these groups; `rows` copies to a forward pass, the same number in the whole run."""
+    def compute(self, groups: list[PackedGroup], rows: int) -> WorkerResult:
+        """The records of these groups; `rows` copies per forward pass, the same in the whole run."""
         if rows != self._rows:
             self._rows = self._voter.rows = rows
         with _warnings() as seen:
             arrived = (packed.group() for packed in groups)
             results = answer(self._question, self._voter, arrived, ignore)
             records = [record for done in results for record in done]
-        return Answer(records, tuple(seen))
+        return WorkerResult(records, tuple(seen))
 
 
 @contextmanager
 def _warnings() -> Iterator[list[str]]:
-    """What the user should be told of, collected: nobody reads a worker's terminal."""
+    """Collects warnings for the user: nobody reads a worker's terminal."""
     texts: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)

@@ -1,4 +1,4 @@
-"""Schemes: which units a mask retains, and how often it meets altered ones; each is a file that registers itself."""
+"""Schemes: which units a mask retains, and how often it retains a perturbed one; each file registers its own."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _MODULES = "scheme", "uniform", "fixed", "all_subsets", "blocks", "lattice", "pa
 
 
 def __getattr__(name: str) -> Any:
-    """Imports what is asked for, so that the options of the uniform scheme are known without NumPy."""
+    """Imports lazily, so that the options of the uniform scheme are known without NumPy."""
     if name in __all__:
         for module in _MODULES:
             found = getattr(import_module(f"sparsecert.schemes.{module}"), name, None)

@@ -1,4 +1,4 @@
-"""Every set of k units: the paper's scheme, where it has so few masks that all of them vote."""
+"""Every set of k units: the paper's scheme, where the masks are few enough to enumerate."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ MOST_MASKS = 1 << 17
 class AllSubsets(FixedMasks):
     """All C(units, keep) masks that retain exactly `keep` of `units` units, in lexicographic order.
 
-    The vote of all of them is the paper's smoothed classifier itself, its probabilities known and not estimated: a
-    share of the masks is p_i(x), exactly.
+    The vote of all of them is the paper's smoothed classifier itself: the share of masks that vote for i is p_i(x),
+    exactly.
 
     >>> AllSubsets(units=14, keep=5).table.shape
     (2002, 14)
@@ -51,7 +51,7 @@ class AllSubsets(FixedMasks):
 
     @cached_property
     def _most_met(self) -> list[int]:
-        """Exactly so many masks retain any of rho units, whichever they are: all but those of the other units."""
+        """Exactly this many masks retain any of rho units, whichever they are."""
         left = (comb(self.units - rho, self.keep) for rho in range(self.units - self.keep + 2))
         return [len(self.table) - untouched for untouched in left]
 
@@ -61,7 +61,7 @@ class AllSubsets(FixedMasks):
 
 
 def subsets_table(units: int, size: int) -> npt.NDArray[np.bool_]:
-    """Bool[C(units, size), units]: every set of so many units, in lexicographic order."""
+    """Bool[C(units, size), units]: every set of `size` units, in lexicographic order."""
     size = whole("size", size, 0, units)
     chosen = np.array(list(combinations(range(units), size)), dtype=np.int64)
     table = np.zeros((len(chosen), units), dtype=np.bool_)

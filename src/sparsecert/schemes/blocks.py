@@ -1,4 +1,4 @@
-"""Blocks and bands: what is retained is in one place, for attackers who alter pixels in one place.
+"""Blocks and bands: masks against patch attacks.
 
 Levine & Feizi, "(De)Randomized Smoothing for Certifiable Defense against Patch Attacks" (NeurIPS 2020).
 """
@@ -24,11 +24,10 @@ HORIZONTAL = Option("--horizontal", bool, "Bands of whole rows instead of column
 @SCHEMES.register("blocks")
 @dataclass(frozen=True)
 class Blocks(ImageMasks):
-    """A size x size block is retained, at each of the height * width positions; one that leaves the image at an edge
-    goes on at the opposite one, so that every pixel is in size ** 2 masks.
+    """Retains a size x size block at each of the height * width positions; blocks wrap around the edges, so that every
+    pixel is in size ** 2 masks.
 
-    A patch of m x m pixels meets size + m - 1 of their rows and as many of their columns, or all, where that is more
-    than there are.
+    A patch of m x m pixels meets the blocks at min(size + m - 1, height) rows and min(size + m - 1, width) columns.
     """
 
     options: ClassVar[tuple[Option, ...]] = (SIZE,)
@@ -43,9 +42,7 @@ class Blocks(ImageMasks):
             raise InputError(f"blocks are for images of up to {MOST_BLOCKS} pixels, got {self.units}; use Bands")
 
     def patch_delta(self, side: int) -> Fraction:
-        """Share of the masks that a patch of side x side pixels meets, wherever it is put: no more of them answer
-        otherwise where it is altered.
-        """
+        """The share of masks that a patch of side x side pixels meets, wherever it is: at most so many votes change."""
         return _share(self, self.height, side) * _share(self, self.width, side)
 
     def _table(self) -> npt.NDArray[np.bool_]:
@@ -57,10 +54,10 @@ class Blocks(ImageMasks):
 @SCHEMES.register("bands")
 @dataclass(frozen=True)
 class Bands(ImageMasks):
-    """A band of `size` whole columns is retained (or rows, where `rows`), at each position; one that leaves the image
-    at an edge goes on at the opposite one, so that every pixel is in `size` masks.
+    """Retains a band of `size` columns (rows, if `rows`) at each position; bands wrap around the edges, so that every
+    pixel is in `size` masks.
 
-    A patch of m x m pixels meets size + m - 1 of them, or all, where that is more than there are.
+    A patch of m x m pixels meets min(size + m - 1, all) of them.
     """
 
     options: ClassVar[tuple[Option, ...]] = (SIZE, HORIZONTAL)
@@ -75,9 +72,7 @@ class Bands(ImageMasks):
         object.__setattr__(self, "rows", bool(self.rows))
 
     def patch_delta(self, side: int) -> Fraction:
-        """Share of the masks that a patch of side x side pixels meets, wherever it is put: no more of them answer
-        otherwise where it is altered.
-        """
+        """The share of masks that a patch of side x side pixels meets, wherever it is: at most so many votes change."""
         return _share(self, self.height if self.rows else self.width, side)
 
     def _table(self) -> npt.NDArray[np.bool_]:
@@ -87,13 +82,13 @@ class Bands(ImageMasks):
 
 
 def _runs(length: int, size: int) -> npt.NDArray[np.bool_]:
-    """Bool[length, length]: row a retains a, a + 1, ..., a + size - 1, counted around."""
+    """Bool[length, length]: row a retains a, a + 1, ..., a + size - 1, modulo length."""
     places = np.arange(length)
     runs: npt.NDArray[np.bool_] = (places[None] - places[:, None]) % length < size
     return runs
 
 
 def _share(scheme: Blocks | Bands, length: int, side: int) -> Fraction:
-    """Of the `length` runs along one axis, the share that holds one of `side` neighbouring places."""
+    """Of the `length` runs along one axis, the share that contains any of `side` neighbouring places."""
     side = whole("side", side, 1, min(scheme.height, scheme.width))
     return Fraction(min(length, scheme.size + side - 1), length)

@@ -1,4 +1,4 @@
-"""A fixed, public set of masks: few enough to show the model all of them."""
+"""A fixed, public set of masks, few enough that all of them vote."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 MOST_SIDE = 1 << 12
 PARTS = Option("--parts", int, "The number of disjoint masks.", least=1, required=True, short="-{}")
-PARTITIONS = Option("--partitions", int, "So many partitions side by side.", "rounds", least=1, default=1, short="x{}")
+PARTITIONS = Option("--partitions", int, "The number of partitions.", "rounds", least=1, default=1, short="x{}")
 
 
 class FixedMasks(Scheme):
-    """A set of masks that is the same for every input, seed and draw; a draw is one of them, each as likely.
+    """A set of masks that is the same for every input and seed; a draw is one of them, uniformly.
 
-    The vote of all of them needs no chance, so that its certificates hold always (`certificates.plurality`,
-    `certificates.run_off`). Masks drawn at random serve training, and the certificates that every scheme has.
+    The vote of all of them is deterministic, and so are its certificates (`certificates.plurality`,
+    `certificates.run_off`). Random draws serve training, and the certificates that every scheme has.
     """
 
     against: ClassVar[str] = "pixels"  # what its exact certificates are for: pixels anywhere, or "patches"
-    rule: ClassVar[str] = "run-off"  # by which its votes elect a class unless another is asked for
-    few_units: ClassVar[bool] = False  # whether every set of perturbed units may be looked at, one by one
+    rule: ClassVar[str] = "run-off"  # the default rule to elect a class
+    few_units: ClassVar[bool] = False  # whether every set of perturbed units can be enumerated
 
     @abstractmethod
     def _table(self) -> npt.NDArray[np.bool_]:
@@ -48,13 +48,13 @@ class FixedMasks(Scheme):
 
     @cached_property
     def _most_met(self) -> list[int]:
-        """Entry rho: of all masks, at most so many retain any of rho units; the last is for all units."""
+        """Entry rho: at most this many masks retain any of rho units; the last is for all units."""
         loads = np.sort(self.table.sum(axis=0))[::-1]
         met: list[int] = np.minimum(np.concatenate(([0], np.cumsum(loads))), len(self.table)).tolist()
         return met
 
     def delta(self, rho: int) -> Fraction:
-        """The share of masks that retain one of rho units, at most: the rho most retained units, one by one."""
+        """An upper bound on the share of masks that retain any of rho units: the sum over the rho most retained."""
         rho = whole("rho", rho, 0, (1 << 31) - 1, "2**31 - 1")
         return RoundedUp(Fraction(self._most_met[min(rho, self.units)], len(self.table)))
 
@@ -74,13 +74,13 @@ class FixedMasks(Scheme):
         if examples.device.type == "mps":  # int64 arithmetic is complete on cpu and cuda only
             return self.masks_at(seed, examples.cpu(), draws.cpu()).to(examples.device)
         high, low = words(seed, examples, draws, 1)
-        count = torch.full((1,), len(self.table), device=examples.device)  # no copy from the host: steps are captured
+        count = torch.full((1,), len(self.table), device=examples.device)  # no copy from the host: CUDA graphs
         chosen = scale_words(high, low, count).squeeze(1)
         chosen = torch.where(draws >= ENUMERATION, (draws - ENUMERATION) % len(self.table), chosen)
         return self.all_masks(examples.device)[chosen]
 
     def all_masks(self, device: torch.device | str = "cpu") -> torch.Tensor:
-        """`table` as a tensor."""
+        """`table` as a tensor, cached per device."""
         import torch
 
         key = str(device)

@@ -1,4 +1,4 @@
-"""Lattices: partitions of an image whose masks are spread over it evenly."""
+"""Lattices: partitions of an image into evenly spread masks."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from sparsecert.counts import Int64
 from sparsecert.errors import InputError, whole
 from sparsecert.registry import SCHEMES, Option
 from sparsecert.schemes.fixed import PARTITIONS, PARTS, ImageMasks, parts_table
 
-Int64 = npt.NDArray[np.int64]
 MOST_PARTS = 1 << 10
 
 
@@ -22,9 +22,9 @@ MOST_PARTS = 1 << 10
 class Lattice(ImageMasks):
     """`parts` disjoint masks that cover a height x width image, their sizes one apart at most.
 
-    Pixel (y, x) belongs to the part (a x + b y) mod parts, so that every mask is a lattice, cut off at the edges. Of
-    all a and b whose parts are of equal size (or one apart), the ones are taken for which the nearest two pixels of a
-    mask are furthest apart. With several `rounds`, the next best partitions, no two the same, are put side by side.
+    Pixel (y, x) belongs to part (a x + b y) mod parts, so that every mask is a lattice, cut off at the edges. Of all a
+    and b whose parts are of equal size (or one apart), those are taken that maximise the distance between the nearest
+    two pixels of a mask. Several `rounds` add the next best partitions, all different.
     """
 
     options: ClassVar[tuple[Option, ...]] = (PARTS, PARTITIONS)
@@ -52,12 +52,12 @@ class Lattice(ImageMasks):
         )
 
     def _steps(self) -> list[tuple[int, int]]:
-        """All (a, b), the most spread first; of equal ones, the smaller numbers."""
+        """All (a, b), the most spread first; smaller numbers first on a tie."""
         pairs = [(across, down) for across in range(self.parts) for down in range(self.parts)]
         return sorted(pairs, key=lambda pair: (-self._spread(*pair), pair))
 
     def _spread(self, across: int, down: int) -> float:
-        """The square of the distance between the nearest two pixels of a part; none are further apart than `parts`."""
+        """The squared distance between the nearest two pixels of a part; they are at most `parts` apart."""
         right, below = min(self.parts, self.width - 1), min(self.parts, self.height - 1)
         x, y = np.arange(-right, right + 1)[None], np.arange(below + 1)[:, None]
         together = ((y > 0) | (x > 0)) & ((across * x + down * y) % self.parts == 0)
@@ -75,6 +75,6 @@ class Lattice(ImageMasks):
 
 
 def _same(parts: Int64, others: Int64) -> bool:
-    """Whether they are one partition, its parts perhaps numbered otherwise."""
+    """Whether they are the same partition up to the numbering of its parts."""
     pairs = np.unique(np.stack((parts, others)), axis=1).shape[1]
     return bool(pairs == len(np.unique(parts)))

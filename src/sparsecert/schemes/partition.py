@@ -1,4 +1,4 @@
-"""Random partitions: the units dealt out to masks, each unit to one; again for every further round."""
+"""Random partitions of the units into masks, one per round."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ SEED = Option("--scheme-seed", int, "Decides which pixel goes where (default: 0)
 class Partition(FixedMasks):
     """`parts` disjoint masks that cover all units, their sizes equal or one apart.
 
-    With several `rounds`, as many partitions side by side, each dealt anew: every unit is in `rounds` masks. Which unit
-    goes where depends on `seed` alone (by SHA-256, so on no library's generator).
+    Several `rounds` are as many independent partitions: every unit is in `rounds` masks. They depend on `seed` alone,
+    by SHA-256, so on no library's generator.
     """
 
     options: ClassVar[tuple[Option, ...]] = (PARTS, PARTITIONS, SEED)
@@ -43,7 +43,7 @@ class Partition(FixedMasks):
         return np.concatenate([parts_table(self._dealt(turn), self.parts) for turn in range(self.rounds)])
 
     def _dealt(self, turn: int) -> npt.NDArray[np.int64]:
-        """int64[units]: the part of each unit in a round; units in the order of their hashes are dealt one by one."""
+        """int64[units]: the part of each unit in a round; units are dealt out in the order of their hashes."""
         order = sorted(range(self.units), key=lambda unit: _hash(self.seed, turn, unit))
         dealt = np.empty(self.units, dtype=np.int64)
         dealt[order] = np.arange(self.units) % self.parts

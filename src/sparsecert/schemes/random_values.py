@@ -1,4 +1,4 @@
-"""Units replaced by random other values: the scheme that was proposed at the same time as ablation.
+"""Units replaced by random other values: a scheme of the same time as ablation.
 
 Lee, Yuan, Chang & Jaakkola, "Tight Certificates of Adversarial Robustness for Randomly Smoothed Classifiers" (NeurIPS
 2019).
@@ -24,30 +24,30 @@ if TYPE_CHECKING:
 
     from sparsecert.certificates.certificate import Theorem
 
-MOST_VALUES = 1 << 16  # of images of 16 bits
-MOST_CHARACTERS = 64  # of a written kappa; the finest that can be drawn with takes ten digits
-MOST_EXACT = 256  # radii up to which everything is exact; none above is certified by the tight theorems
-NUMBERS_AT_ONCE = {"cpu": 1 << 17, "cuda": 1 << 24}  # drawn at a time: as many as stay in a cache, or keep a GPU busy
+MOST_VALUES = 1 << 16  # 16-bit images
+MOST_CHARACTERS = 64  # of kappa as text; the finest that can be drawn takes ten digits
+MOST_EXACT = 256  # the largest radius with exact arithmetic; the tight theorems certify none above
+NUMBERS_AT_ONCE = {"cpu": 1 << 17, "cuda": 1 << 24}  # fits a cache, or keeps a GPU busy
 
 KAPPA = Option("--kappa", str, "The probability that a unit keeps its value, such as 0.1 or 1/10.", required=True)
-VALUES = Option("--values", int, "How many values a unit has.", default=256)
+VALUES = Option("--values", int, "Number of values of a unit.", default=256)
 
 
 @SCHEMES.register("random-values")
 @dataclass(frozen=True)
 class RandomValues(Scheme):
-    """Keeps each unit with probability `kappa`; replaces it otherwise by one of the other `values`, each as likely.
+    """Keeps each unit with probability `kappa`; otherwise replaces it by one of the other `values`, uniformly.
 
     A unit is one entry of the input: a pixel of a grey image, one channel of a pixel of a colour image. There is no
-    NULL, so a model is not told what was kept. Masks are numbers: 0 where a unit is kept, j from 1 on where it is
+    NULL, so the model does not know what was kept. Masks are numbers: 0 where a unit is kept, j >= 1 where it is
     replaced by the j-th, in rising order, of the values that it does not have (see `encodings.ReplacedValues`).
 
-    Let x and x' differ in r units. What a copy z shows in the others says nothing about which of the two it was made
-    of. Each of the r agrees with x (probability kappa in a copy of x, beta = (1 - kappa) / (values - 1) in one of x'),
-    with x' (the other way round), or with neither (beta for each of values - 2 values, in both). So the likelihood
-    ratio of z, (kappa / beta)**m, depends on m alone: in how many of them it agrees with x, less in how many with x'.
+    Let x and x' differ in r units. The other units of a copy z do not tell x from x'. Each of the r agrees with x
+    (probability kappa in a copy of x, beta = (1 - kappa) / (values - 1) in one of x'), with x' (the other way round),
+    or with neither (beta for each of values - 2 values, in both). So the likelihood ratio of z, (kappa / beta)**m,
+    depends only on m: the number of them that agree with x minus the number that agree with x'.
 
-    kappa is a Fraction, or a decimal number that is taken for what it says; everything here is exact.
+    kappa is a Fraction, or a decimal number taken literally; everything here is exact.
 
     >>> RandomValues(units=784, kappa=0.1, values=256).delta(1)
     RoundedUp(41, 425)
@@ -76,11 +76,11 @@ class RandomValues(Scheme):
 
     @classmethod
     def for_image(cls, shape: Sequence[int], **settings: Any) -> RandomValues:
-        """See `Scheme.for_image`; but every entry is a unit."""
+        """As `Scheme.for_image`, but every entry is a unit."""
         return cls(prod(shape), **settings)
 
     def sharper_theorem(self, bound: str) -> tuple[Theorem, str] | None:
-        """See `certificates.random_values`: both use the whole likelihood ratio, where delta is only its distance."""
+        """See `certificates.random_values`: both use the likelihood ratio, of which delta is only the distance."""
         from sparsecert.certificates.random_values import lead, majority
 
         theorems = {"two-sided": (lead, "random-values-lead"), "one-sided": (majority, "random-values-majority")}
@@ -93,7 +93,7 @@ class RandomValues(Scheme):
 
     @property
     def size(self) -> int:
-        """A number of which kappa and beta are whole parts."""
+        """A common denominator of kappa and beta."""
         return self.kappa.denominator * (self.values - 1)
 
     @property
@@ -102,9 +102,10 @@ class RandomValues(Scheme):
         return self.kappa.numerator * (self.values - 1), self.kappa.denominator - self.kappa.numerator
 
     def laws(self) -> Iterator[list[int]]:
-        """For rho = 0, 1, ...: how likely m = rho, rho - 1, ..., -rho are in copies of x, in units of 1 / size**rho.
+        """For rho = 0, 1, ...: the probabilities of m = rho, rho - 1, ..., -rho in copies of x, in units of 1 /
+        size**rho.
 
-        In copies of x', rho units away, m is as likely as -m is here.
+        In copies of x', rho units away, m has the probability that -m has here.
         """
         kept, other = self.parts
         law = [1]
@@ -117,10 +118,10 @@ class RandomValues(Scheme):
             ]
 
     def delta(self, rho: int) -> Fraction:
-        """The total-variation distance of the copies of x and x', rho units away: what Theorem 1 needs; rounds up.
+        """The total-variation distance between copies of x and x', rho units away: Theorem 1's delta, rounded up.
 
-        Exact up to MOST_EXACT; beyond it at least that: copies of both can be drawn together so that each of the rho
-        units shows the same with probability 1 - (kappa - beta), and all of them with the rho-th power of that.
+        Exact up to MOST_EXACT; beyond, an upper bound by coupling: each of the rho units shows the same in both copies
+        with probability 1 - (kappa - beta), and all of them with the rho-th power of that.
         """
         rho = min(whole("rho", rho, 0, MOST_UNITS, "2**31 - 1"), self.units)
         return RoundedUp(_distance(self, rho) if rho <= MOST_EXACT else self._coupled(rho))
@@ -175,7 +176,7 @@ class RandomValues(Scheme):
         return Fraction(self.units * over * (self.size - over), self.size << 64)
 
     def mutual_information(self) -> float:
-        """Bits that a copy holds, on average, about an input whose units have values that are all equally likely."""
+        """The mutual information, in bits, of a copy and an input whose units are uniform over their values."""
         others = (1 - float(self.kappa)) * log2(float(self.beta)) if self.beta else 0.0
         return self.units * (log2(self.values) + float(self.kappa) * log2(float(self.kappa)) + others)
 
@@ -186,9 +187,7 @@ class RandomValues(Scheme):
 
 
 def _exact(kappa: Fraction | float | str) -> Fraction:
-    """The number that was written. One too long, too large or too small is refused before it is made exact: the
-    integers of 1e999999999 would fill a memory.
-    """
+    """The exact number. Text too long, too large or too small is refused first: 1e999999999 would fill the memory."""
     if isinstance(kappa, Fraction):
         return kappa
     try:
@@ -204,7 +203,7 @@ def _exact(kappa: Fraction | float | str) -> Fraction:
 
 
 def _shown(kappa: Fraction | float | str) -> str:
-    """What was written, cut where it is long."""
+    """The text, truncated."""
     try:
         text = str(kappa)
     except ValueError:  # Python writes no integer of more than some thousands of digits
@@ -228,6 +227,6 @@ def _distance(scheme: RandomValues, rho: int) -> Fraction:
 
 
 def _farther(law: list[int], whole_of: int) -> Fraction:
-    """How much likelier it is in copies of x than in those of x' that m > 0: their total-variation distance."""
+    """P(m > 0) in copies of x minus that in copies of x': their total-variation distance."""
     above = len(law) // 2
     return Fraction(sum(law[:above]) - sum(law[above + 1 :]), whole_of)

@@ -1,4 +1,4 @@
-"""What every ablation scheme promises."""
+"""The base class of ablation schemes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from sparsecert.certificates.certificate import Theorem
 
-# Every use of chance has draws of its own, so that no two of them share a mask: the draw `n` of a purpose is the
-# number `purpose + n`. Selection and estimation must be independent for the certificates to hold.
+# Every purpose has its own draws, so that no two share a mask: draw `n` of a purpose is the number `purpose + n`.
+# Selection and estimation must be independent for the certificates to hold.
 SELECTION, ESTIMATION, PREDICTION, TRAINING, AUGMENTATION, ATTACK, ENUMERATION = (purpose << 40 for purpose in range(7))
 MAX_DRAWS = 1 << 40
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class RoundedUp(Fraction):
-    """An exact rational whose float is never below it; what arithmetic makes of it is a plain Fraction again."""
+    """An exact rational whose float is rounded up; arithmetic gives plain Fractions."""
 
     def __float__(self) -> float:
         nearest = self.numerator / self.denominator
@@ -39,27 +39,28 @@ class RoundedUp(Fraction):
 
 
 class Scheme(ABC):
-    """A distribution over masks of `units` units (pixels, features, tokens), and how often one meets altered units.
+    """A distribution over masks of `units` units (pixels, features, tokens), and how often one retains a perturbed
+    unit.
 
-    A mask is True where a unit is retained and False where it becomes NULL. Two promises carry every certificate:
+    A mask is True where a unit is retained and False where it becomes NULL. Every certificate rests on two guarantees:
 
     1. `masks` is a pure function of (seed, example, draw): the same on every device, for any batch and any order.
     2. `delta(rho)` is at least the probability that a mask retains any one of `rho` chosen units, whichever they are.
 
     Theorem 1 needs less than the second: that no event's probability differs by more than delta(rho) between the copies
-    of two inputs that differ in rho units. `RandomValues`, which ablates nothing, promises that.
+    of two inputs that differ in rho units. `RandomValues`, which ablates nothing, guarantees that.
     """
 
     options: ClassVar[tuple[Option, ...]] = ()  # of `sparsecert train --scheme`
-    encoding: ClassVar[str] = "null-channels"  # that shows its copies to a model, unless another is asked for
-    mask_per: ClassVar[str | None] = None  # "sample": training draws a mask for each, whatever the recipe says
+    encoding: ClassVar[str] = "null-channels"  # the default one
+    mask_per: ClassVar[str | None] = None  # "sample": training draws a mask per sample, whatever the recipe says
 
     units: int
     values: int | None = None  # of a unit, where masks say by which of them it is replaced (`RandomValues`)
 
     @abstractmethod
     def delta(self, rho: int) -> Fraction:
-        """Probability that a mask meets `rho` altered units: Theorem 1's bound on |p_i(x') - p_i(x)|, exactly."""
+        """Probability that a mask retains any of `rho` perturbed units: Theorem 1's bound on |p_i(x') - p_i(x)|."""
 
     @abstractmethod
     def _deltas(self) -> Iterable[int]:
@@ -75,9 +76,9 @@ class Scheme(ABC):
     @property
     @abstractmethod
     def nonuniformity(self) -> Fraction:
-        """Total-variation distance, at most, between one mask as generated and the distribution that delta assumes.
+        """An upper bound on the total-variation distance between a generated mask and the distribution delta assumes.
 
-        n masks are then within n times this of the ideal, which is what `bounds.corrected_alpha` takes off alpha.
+        n masks are then within n times this of the ideal, which `bounds.corrected_alpha` subtracts from alpha.
         """
 
     @classmethod
@@ -92,17 +93,17 @@ class Scheme(ABC):
         return None
 
     def sharper_theorem(self, bound: str) -> tuple[Theorem, str] | None:
-        """A theorem of this scheme alone that makes more of the interval of this bound, and the theorem's name."""
+        """A tighter theorem that holds for this scheme alone, for intervals of this bound, and its name."""
         return None
 
     def config(self) -> dict[str, Any]:
-        """What `schemes.from_config` needs to build this scheme again: plain JSON values."""
+        """What `schemes.from_config` needs to rebuild this scheme: plain JSON values."""
         settings = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
         return {"kind": SCHEMES.name_of(type(self)), **settings}
 
     @cached_property
     def deltas(self) -> tuple[int, ...]:
-        """The integer thresholds of every radius: computed once, and no certificate looks beyond delta = 1/2."""
+        """The integer thresholds of every radius, up to delta = 1/2; computed once."""
         return tuple(self._deltas())
 
     def masks(

@@ -1,4 +1,4 @@
-"""A scheme by name, before it is known how large the images are."""
+"""A scheme by name, not yet bound to an image size."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from sparsecert.schemes.scheme import Scheme
 
 @dataclass(frozen=True, init=False)
 class SchemeSpec:
-    """A scheme but for the size of the image: its kind and settings. `SchemeSpec("lattice", parts=28)` is written
-    lattice-28x1, and folders are named so; settings that are None are left to the scheme.
+    """A scheme's kind and settings without the image size. `SchemeSpec("lattice", parts=28)` is written lattice-28x1,
+    which also names folders; settings that are None keep their default.
     """
 
     kind: str
@@ -46,7 +46,7 @@ class SchemeSpec:
         return dict(self.given)
 
     def one_of(self, kinds: tuple[str, ...], attack: str) -> SchemeSpec:
-        """This spec, if it is of one of these kinds, which are for such an attack."""
+        """This spec; refuses kinds that are not for such an attack."""
         if self.kind not in kinds:
             raise InputError(f"against {attack} masks must be {' or '.join(kinds)}, got {self}")
         return self
@@ -56,7 +56,7 @@ class SchemeSpec:
         return SCHEMES[self.kind].for_image((channels, height, width), **self.settings)
 
     def __str__(self) -> str:
-        """What a folder is named: lattice-28x1, partition-28x3-seed2, blocks-10, bands-4, bands-4-rows."""
+        """Such as lattice-28x1, partition-28x3-seed2, blocks-10, bands-4, bands-4-rows."""
         options = [
             option for option in SCHEMES[self.kind].options if self.settings.get(option.setting) not in (None, False)
         ]
@@ -64,7 +64,7 @@ class SchemeSpec:
 
 
 def _pattern(option: Option) -> str:
-    """What matches the setting in a name; it may be missing where it is not always written."""
+    """The regular expression of the setting in a name; optional unless it is required or has a default."""
     value = {int: r"\d{1,19}", bool: ""}.get(option.type, "[^-]+")
     written = re.escape(option.short).replace(r"\{\}", f"(?P<{option.setting}>{value})")
     if option.type is bool:

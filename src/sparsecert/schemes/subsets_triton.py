@@ -1,7 +1,6 @@
 """Floyd's algorithm as one GPU kernel: the same masks as `subsets`, bit for bit, without a launch per step.
 
-One thread draws one mask: it computes its Philox words where it needs them and marks the units it takes in the mask
-itself.
+One thread draws one mask: it computes Philox words as needed and marks the units it takes in the mask itself.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class Uniform(Scheme):
     """Retains exactly `keep` of `units` units, uniformly: T ~ U(d, k) of Levine & Feizi.
 
     Theorem 1: changing at most rho units moves no class probability by more than
-    delta(rho) = 1 - C(d - rho, k) / C(d, k), the chance that a mask retains one of them.
+    delta(rho) = 1 - C(d - rho, k) / C(d, k), the probability that a mask retains any of them.
 
     >>> Uniform(units=784, keep=45).delta(1)
     RoundedUp(45, 784)

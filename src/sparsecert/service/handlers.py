@@ -81,7 +81,7 @@ class Handlers:
             return ""
         if names is None:
             return f", as long as the {encoding.protected} protected entries are unchanged"
-        in_units = encoding.altered(torch.eye(len(names), dtype=torch.bool)).any(dim=1).tolist()
+        in_units = encoding.perturbed(torch.eye(len(names), dtype=torch.bool)).any(dim=1).tolist()
         protected = [name for name, in_unit in zip(names, in_units, strict=True) if not in_unit]
         return f", as long as the protected {', '.join(protected)} {'are' if len(protected) > 1 else 'is'} unchanged"
 

@@ -1,1 +1,1 @@
-"""Ablated copies through the model, counted: the one hot loop, and the engine that makes it fast."""
+"""Classifying and counting ablated copies: the one hot loop, and the engine that makes it fast."""

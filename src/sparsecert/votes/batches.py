@@ -1,4 +1,4 @@
-"""Batch sizes that a GPU likes, and tensors on their way to it."""
+"""Batch sizes for GPUs, and transfers to them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 
 import torch
 
-FEW = 64  # rows that a GPU takes in the time of one
+FEW = 64  # rows that take a GPU as long as one
 
 BatchSizes = Callable[[int, int, torch.device], tuple[int, int]]  # (copies left, most rows, device) -> (new, padded)
 
 
 def pad_batch(rows: int, most: int, device: torch.device) -> int:
-    """So many rows, or up to a quarter more: a GPU prepares anew for every batch size that it meets first.
+    """`rows`, rounded up by at most a quarter: a GPU prepares anew for every new batch size.
 
-    Of the numbers between two powers of two only four are used. The rows on top are copies that do not vote.
+    Only four sizes between two powers of two are used. The padding does not vote.
     """
     if device.type != "cuda":
         return rows
@@ -25,15 +25,15 @@ def pad_batch(rows: int, most: int, device: torch.device) -> int:
 
 
 def full_batches(left: int, most: int, device: torch.device) -> tuple[int, int]:
-    """How many of the copies left a pass takes, up to `most`, and its rows after padding."""
+    """(copies of the next forward pass, up to `most`; its rows after padding)."""
     rows = min(most, left)
     return rows, pad_batch(rows, most, device)
 
 
 def few_batch_sizes(left: int, most: int, device: torch.device) -> tuple[int, int]:
-    """As `full_batches`, for numbers of copies that differ in every query: a GPU meets only most, most / 8, ...
+    """As `full_batches`, for numbers of copies that vary from query to query: a GPU gets only most, most / 8, ... rows.
 
-    A pass has at most four times the rows that vote, unless it is so small that rows cost next to nothing.
+    At most four times the rows that vote, unless the pass is so small that padding costs next to nothing.
     """
     if device.type != "cuda":
         return min(most, left), min(most, left)
@@ -44,7 +44,7 @@ def few_batch_sizes(left: int, most: int, device: torch.device) -> tuple[int, in
 
 
 def on_device(device: torch.device) -> AbstractContextManager[Any]:
-    """Makes a CUDA device the current one, on whose stream work is queued and events are recorded."""
+    """Makes a CUDA device the current one, for its stream and events."""
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 

@@ -1,4 +1,4 @@
-"""A model in eval mode for as long as anyone needs it so, and then as it was."""
+"""A thread-safe eval mode that restores the model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 
 @dataclass
 class InEval:
-    """The modes that a model's submodules had before it was put into eval mode, and how many need it so still."""
+    """The modes of a model's submodules before eval mode, and the number of users that still need eval mode."""
 
     modes: list[tuple[torch.nn.Module, bool]]
     users: int = 0
@@ -25,9 +25,9 @@ _changing = Lock()
 
 @contextmanager
 def in_eval_mode(model: Any) -> Iterator[None]:
-    """Puts every submodule into eval mode and gives each back as it was, whatever happens inside.
+    """Puts every submodule into eval mode and restores each on exit.
 
-    Of several that overlap, in threads, the last to leave gives them back: none goes on with a model in training mode.
+    Where several threads overlap, the last to leave restores them.
     """
     if not isinstance(model, torch.nn.Module):
         yield

@@ -1,4 +1,4 @@
-"""How many ablated copies fit through the model at once, from the memory that is there."""
+"""The number of ablated copies per forward pass, from the free memory."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 import torch
 
-CPU_BYTES = 32 << 20  # past this a larger chunk gains nothing on a CPU: memory is handed back and faulted in anew,
-CPU_ROWS = 32  # but a network's weights are read from memory once for so many rows, if they fit
+CPU_BYTES = 32 << 20  # larger chunks gain nothing on a CPU: memory is returned and faulted in again,
+CPU_ROWS = 32  # but so many rows, if they fit, share each read of the weights
 MOST_ROWS = 1 << 16
-SHARE = 0.5  # of the free memory: the rest is for workspaces the estimate cannot see, and for others
+SHARE = 0.5  # of the free memory: the rest is for workspaces that the estimate misses, and for other processes
 
 
 def chunk_rows(bytes_per_row: int, device: torch.device) -> int:
-    """The largest power of two whose rows fit into the memory at hand; at least 1."""
+    """The largest power of two of rows that fit into the free memory; at least 1."""
     budget, each = int(free_bytes(device) * SHARE), max(1, bytes_per_row)
     fitting = budget // each
     if device.type == "cpu":
@@ -26,16 +26,16 @@ def chunk_rows(bytes_per_row: int, device: torch.device) -> int:
 
 
 def free_bytes(device: torch.device) -> int:
-    """Memory that can still be taken on the device; MPS shares the system's."""
+    """Free memory of the device; MPS shares the system's."""
     if device.type == "cuda":
-        # What torch keeps for its next tensors is free too.
+        # torch's cache is free too
         kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return torch.cuda.mem_get_info(device)[0] + kept
     return _cgroup_free(_system_free())
 
 
 def _system_free() -> int:
-    """What the system could hand out without swapping; 2 GiB where it does not say."""
+    """Memory available without swapping; 2 GiB where unknown."""
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:  # noqa: PTH123
             for line in lines:
@@ -50,7 +50,7 @@ def _system_free() -> int:
 
 
 def _cgroup_free(system: int) -> int:
-    """The same within a container's limit, where there is one."""
+    """The same within the container's limit, if any."""
     try:
         with open("/sys/fs/cgroup/memory.max", encoding="ascii") as limit:  # noqa: PTH123
             most = int(limit.read())
@@ -62,7 +62,7 @@ def _cgroup_free(system: int) -> int:
 
 @contextmanager
 def counting_outputs(model: Any) -> Iterator[Callable[[], int]]:
-    """Counts the bytes every submodule puts out during the calls made inside: an upper estimate of its activations."""
+    """Counts the bytes that all submodules output during calls inside: an upper estimate of the activations."""
     seen = 0
 
     def count(_module: torch.nn.Module, _inputs: Any, output: Any) -> None:

@@ -1,4 +1,4 @@
-"""What forward passes are computed in."""
+"""The precision of forward passes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ PRECISIONS = {"fp32": None, "fp64": None, "bf16": torch.bfloat16, "fp16": torch.
 
 
 def autocast(device: torch.device, precision: str) -> AbstractContextManager[Any]:
-    """Runs a model in "bf16" or "fp16"; "fp32", or "fp64" for rows of a table, computes it as it is."""
+    """Autocast for "bf16" and "fp16"; nothing for "fp32", and "fp64" for tables."""
     dtype = PRECISIONS[precision]
     return nullcontext() if dtype is None else torch.autocast(device.type, dtype=dtype)
 
 
 def dtype_of(model: object) -> torch.dtype | None:
-    """The one dtype of all the model's floating-point tensors; None where they differ or there are none."""
+    """The common dtype of the model's floating-point tensors; None where they differ or there are none."""
     if not isinstance(model, torch.nn.Module):
         return None
     types = {tensor.dtype for tensor in (*model.parameters(), *model.buffers()) if tensor.is_floating_point()}

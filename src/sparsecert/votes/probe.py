@@ -1,4 +1,4 @@
-"""Checks before the first vote: does the model take ablated copies, and does it score each by itself?"""
+"""Checks before the first vote: does the model take ablated copies, and score each independently of its batch?"""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sparsecert.votes.precision import autocast
 Model = Callable[[torch.Tensor], torch.Tensor]
 
 PROBE_ROWS = 8
-UNSEEN = 64  # activations assumed, in input sizes, of a model whose modules cannot be watched
+UNSEEN = 64  # activations assumed, in input sizes, where modules cannot be hooked
 TOO_LITTLE_MEMORY = "the device has too little memory for one ablated copy; use the CPU or a smaller model"
 ROWS_INFLUENCE_EACH_OTHER = (
     "the model's scores for an input change with the rest of the batch, so no certificate can hold; use running "
@@ -39,14 +39,13 @@ def probe(
     precision: str = "fp32",
     classes: int | None = None,
 ) -> tuple[int, int]:
-    """The number of classes, and how many rows fit at once on the device of `first`, a batch of one input.
+    """The number of classes, and the rows that fit at once on the device of `first`, a batch of one input.
 
     A model whose rows influence each other is refused. Two small batches share their first copies and differ in the
-    others; the generators are seeded alike for both. If the shared copies' scores differ, the model has no p_i(x) to
-    bound (batch statistics, say). If they differ only under another seed, it answers at random: then p_i(x) is over its
-    chance as well as the masks', the theorems hold where that chance is independent from copy to copy, and a warning
-    says so. This finds the usual mistakes; it cannot find every influence (one that a few copies happen not to show),
-    so the guarantee names it as an assumption.
+    others, with the generators seeded alike. If the shared copies' scores differ, the model has no p_i(x) to bound
+    (batch statistics, say). If they differ only under another seed, the model is random: then p_i(x) averages over its
+    randomness as well as the masks', the theorems hold if that is independent from copy to copy, and a warning says so.
+    This finds the usual mistakes but not every influence, so the guarantee names it as an assumption.
     """
     encoding.check_scheme(scheme)
     device = first.device
@@ -76,14 +75,14 @@ def probe(
 
 
 def _alike(scores: torch.Tensor, others: torch.Tensor) -> bool:
-    """Equal, score by score, but for the last digits: batches of one shape are computed by the same instructions."""
+    """Equal up to the last digits: batches of one shape are computed by the same instructions."""
     rounding = 1e-5 if scores.dtype in (torch.float32, torch.float64) else 1e-2
     scale = float(scores.double().nan_to_num(0, 0, 0).abs().median())
     return torch.allclose(scores.double(), others.double(), rtol=rounding, atol=rounding * scale, equal_nan=True)
 
 
 def _checked_scores(model: Model, copies: torch.Tensor, precision: str, classes: int | None) -> torch.Tensor:
-    """The scores, if the model takes such copies and returns scores for at least two classes, the expected ones."""
+    """The scores; refuses a model that does not take such copies or returns scores of the wrong shape or type."""
     device = copies.device
     try:
         with autocast(device, precision):
@@ -117,7 +116,7 @@ def _takes(model: Model, copies: torch.Tensor) -> bool:
 
 
 def hint_for(returned: Any) -> str:
-    """What to pass instead of a model whose scores are inside of what it returns."""
+    """How to pass a model whose output contains the scores."""
     places: list[str] = []
     if hasattr(returned, "logits"):
         places = [".logits"]

@@ -22,10 +22,10 @@ from sparsecert.votes.probe import TOO_LITTLE_MEMORY, Model, probe
 
 
 class Voter:
-    """A model that was probed and is ready to classify ablated copies, `rows` at a time.
+    """Probes a model on `first`, a batch of one input, and classifies ablated copies, `rows` per forward pass.
 
-    `first` is a batch of one input to probe it with. Peak memory depends on `rows` (from the free memory when None) and
-    on the inputs, not on the number of draws. A model that does not return scores for `classes` classes is refused.
+    Peak memory depends on `rows` (default: from the free memory) and on the inputs, not on the number of draws. A model
+    that does not return scores for `classes` classes is refused.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Voter:
             self.classes, fitting = probe(model, scheme, encoding, first, precision, classes)
         fast = self._fast_scorer(first)
         self._scores = fast or self._plain_scores
-        lean = fast is not None and self.device.type == "cuda"  # keeps little of what modules put out
+        lean = fast is not None and self.device.type == "cuda"  # keeps few activations
         self.rows = rows or (min(MOST_ROWS, 4 * fitting) if lean else fitting)
 
     def begin_count(
@@ -60,10 +60,9 @@ class Voter:
     ) -> Callable[[], Counts]:
         """Starts the vote on each input's copies, ablated by the masks of `draws`; call the result for the counts.
 
-        inputs: Float[b, ...]; examples: the b numbers that, with seed and draw, decide each input's masks. The
-        b * draws copies are taken `rows` at a time, several inputs in one batch where they fit. A copy whose scores are
-        not all finite votes for nobody and is counted as invalid. On a GPU the work is only queued here, so that the
-        host is free meanwhile.
+        inputs: Float[b, ...]; examples: the b numbers that, with seed and draw, decide each input's masks. The b *
+        draws copies are classified `rows` at a time, several inputs in one batch where they fit. A copy whose scores
+        are not all finite counts as invalid. On a GPU the work is only queued here.
         """
         numbers, inputs = to_device(as_numbers("examples", examples, None), self.device), to_device(inputs, self.device)
 
@@ -83,7 +82,7 @@ class Voter:
     def begin_ranks(
         self, inputs: torch.Tensor, masks: int, on_progress: OnProgress = ignore
     ) -> Callable[[], torch.Tensor]:
-        """Starts to rank the classes by each input's copy of each mask of a fixed set; call the result for the ranks.
+        """Starts ranking the classes for each input and each mask of a fixed set; call the result for the ranks.
 
         int16[b, masks, classes]: 0 is the class with the largest score, of equal scores the lowest-numbered; all 0
         where scores are not finite. On a GPU the work is only queued here.
@@ -95,8 +94,8 @@ class Voter:
     def labels(
         self, inputs: torch.Tensor, which: torch.Tensor, examples: torch.Tensor, draws: torch.Tensor, seed: int
     ) -> torch.Tensor:
-        """How single copies are classified: int64[rows], row r being inputs[which[r]] ablated by the mask of
-        (seed, examples[r], draws[r]); the number of classes where its scores are not finite. All on the device.
+        """The labels of single copies: int64[rows], row r being inputs[which[r]] ablated by the mask of
+        (seed, examples[r], draws[r]); the number of classes where scores are not finite. All on the device.
         """
         found, done = torch.empty_like(which), 0
 
@@ -162,7 +161,7 @@ class Voter:
 
     @contextmanager
     def _ready(self) -> Iterator[None]:
-        """The model in eval mode on the current device, without gradients; given back as it was."""
+        """Eval mode, the current device, no gradients."""
         with on_device(self.device), in_eval_mode(self.model), torch.no_grad():
             yield
 
@@ -171,8 +170,7 @@ class Voter:
     ) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
         """Copies 0, 1, ... in forward passes of up to `rows`: how many are new, their numbers, and their scores.
 
-        The numbers may be padded with the last one. Where the device runs out of memory the pass is made again with
-        fewer.
+        The numbers may be padded with the last one. A pass that runs out of memory is repeated with fewer rows.
         """
         position = 0
         while position < copies:
@@ -197,7 +195,7 @@ def rank(scores: torch.Tensor) -> torch.Tensor:
 
 
 def _fetched_later(table: torch.Tensor) -> Callable[[], Counts]:
-    """The counts once they are asked for; from a GPU they are fetched as soon as this table is ready there."""
+    """A function that waits for the counts; the transfer from a GPU is queued here."""
     ready = None
     if table.is_cuda:
         table = torch.empty(table.shape, dtype=table.dtype, pin_memory=True).copy_(table, non_blocking=True)
@@ -214,7 +212,7 @@ def _fetched_later(table: torch.Tensor) -> Callable[[], Counts]:
 
 
 def _smaller(rows: int, error: RuntimeError) -> int:
-    """Half as many rows after the device ran out of memory, be it a convolution's; any other error is raised again."""
+    """Half as many rows after running out of memory (also cuDNN's form of it); any other error is raised again."""
     if not isinstance(error, torch.cuda.OutOfMemoryError) and "unable to find an engine" not in str(error):
         raise error
     if rows == 1:

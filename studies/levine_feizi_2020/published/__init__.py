@@ -37,7 +37,7 @@ class PublishedRow:
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedTable:
     """A published table of certificates: where it stands, what it is of, how it was made, its rows and remarks."""
 
     name: str
@@ -162,11 +162,11 @@ class PublishedSchemes:
     remarks: tuple[str, ...] = ()
 
 
-def published(name: str) -> Published:
+def published(name: str) -> PublishedTable:
     """The published table of certificates of that name."""
     table = _table(name, CERTIFICATES)
     sampling, rows = Sampling(**table.pop("settings")), tuple(PublishedRow(**row) for row in table.pop("rows"))
-    return Published(sampling=sampling, rows=rows, remarks=tuple(table.pop("remarks", ())), **table)
+    return PublishedTable(sampling=sampling, rows=rows, remarks=tuple(table.pop("remarks", ())), **table)
 
 
 def published_base_accuracy(name: str) -> PublishedBaseAccuracy:

@@ -1,4 +1,4 @@
-"""A faster way to the scores of ablated copies, where there is one for the model, the encoding and the device."""
+"""Fused scoring of ablated copies, where model, encoding and device allow it."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from sparsecert.votes.engine.layout import layout_of
 Scorer = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]  # (inputs, which, masks) -> scores
 
 TRIED = 16  # copies on which the fused network is compared with the model
-ROUNDING = {torch.float32: 1e-3}  # of the largest score: far more than is lost, far less than another function shows
+ROUNDING = {torch.float32: 1e-3}  # of the largest score: far above rounding errors, far below those of a wrong function
 ROUNDING_OF_HALF = 0.1
 DISAGREES = "the fused form of the model does not give the model's scores on this device; the model itself is used"
 
 
 @dataclass(frozen=True)
 class FusedScorer:
-    """Copies written in the layout that the fused network reads, and that network. The function is the model's.
+    """Writes copies in the layout that the fused network reads, and runs that network.
 
-    In exact arithmetic the scores are the model's; as computed they differ from the plain model's by rounding, and the
-    certificate is of the classifier so computed. (That holds for overflow too: a NaN within the network may become a
-    number in the ReLU of a GPU library, where the plain model's scores would not be finite.)
+    In exact arithmetic the scores are the model's; as computed they differ by rounding, and the certificate is for the
+    classifier as computed. (That includes overflow: a GPU library's ReLU may turn a NaN into a number where the plain
+    model's scores would not be finite.)
     """
 
     copies: Scorer
@@ -49,8 +49,8 @@ def fast_scorer(
 ) -> FusedScorer | None:
     """The fused form of the model, computed in `dtype` on the device of `first`; None where there is none.
 
-    Before it is trusted it is compared with `plain` on copies of `first`, a batch of one input, and of noise, ablated
-    by `masks`. Where it gives other scores or fails, a warning says so and there is none.
+    It is first checked against `plain` on copies of `first`, a batch of one input, and of noise, ablated by `masks`. If
+    its scores differ or it fails, a warning says so and the result is None.
     """
     try:
         scorer = fused_scorer(model, encoding, dtype, first.shape[1:], first.device)
@@ -75,7 +75,7 @@ def fused_scorer(
 def fuse_on_cuda(
     model: object, encoding: Encoding, dtype: torch.dtype, shape: Sequence[int], device: torch.device
 ) -> FusedScorer | None:
-    """Copies written by one kernel in the layout that the network, cut into blocks and filled up, reads."""
+    """Copies written by one kernel, in the layout of the network with space-to-depth stem and padded channels."""
     network = fuse(model, shape, dtype)
     if network is None:
         return None
@@ -92,7 +92,7 @@ def fuse_on_cuda(
 def fuse_on_cpu(
     model: object, encoding: Encoding, dtype: torch.dtype, shape: Sequence[int], device: torch.device
 ) -> FusedScorer | None:
-    """Copies with channels innermost, chosen between the input as it is shown and as NULL."""
+    """Channels-last copies, selected unit by unit between the encoded input and encoded NULL."""
     network = fuse(model, shape, dtype, filled=False)
     if network is None or not encode.chooses(encoding, shape[0]) or network.channels != encoding.channels(shape[0]):
         return None
@@ -103,7 +103,7 @@ def fuse_on_cpu(
 
 
 def agrees(scorer: Scorer, plain: Scorer, first: torch.Tensor, masks: torch.Tensor) -> bool:
-    """Whether the two give the same finite scores, but for rounding, to copies of `first` and of noise."""
+    """Whether both give the same finite scores, up to rounding, for copies of `first` and of noise."""
     noise = torch.rand(first.shape, generator=torch.Generator().manual_seed(0)).to(first)
     which = 2 * torch.arange(len(masks), device=first.device) // len(masks)
     arguments = torch.cat((first, noise)), which, masks

@@ -1,4 +1,4 @@
-"""Encoded copies by choosing, unit by unit, between an input that is shown whole and one that is NULL throughout."""
+"""Encodes copies by selecting, unit by unit, between the fully retained and the fully ablated input."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sparsecert.votes.engine.layout import affine_is_of_encode
 
 
 def chooses(encoding: Encoding, channels: int) -> bool:
-    """Whether each encoded value depends on its own unit alone, so that choosing gives what encoding gives."""
+    """Whether each encoded value depends on its own unit alone, so that selecting is equivalent to encoding."""
     return affine_is_of_encode(type(encoding)) and encoding.affine(channels) is not None
 
 
@@ -18,7 +18,7 @@ def copies(
 ) -> torch.Tensor:
     """[rows, height, width, channels] of `dtype`: row r is inputs[which[r]] ablated by masks[r].
 
-    The inputs at hand are encoded once, not once for each copy.
+    Inputs are encoded once, not once per copy.
     """
     first = int(which.min())
     some = inputs[first : int(which.max()) + 1]

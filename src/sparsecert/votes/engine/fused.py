@@ -1,10 +1,9 @@
-"""Stacks of convolutions, residual blocks and linear layers in the form a device runs fastest: the same function.
+"""Fuses stacks of convolutions, residual blocks and linear layers into an equivalent network that runs faster.
 
-Each rewriting is exact: batch norm with its running statistics goes into the convolution before it; a first
-convolution of stride s over few channels becomes one of stride 1 over s * s times as many, on an image cut into s x s
-blocks (tensor cores want many channels); channels lie innermost, and a linear layer after `Flatten` has its columns in
-that order; linear layers are filled up with zeros to multiples of 64; a residual sum is taken by the convolution that
-ends its branch.
+Each rewriting is exact: batch norm is folded into the convolution before it; a first convolution of stride s over few
+channels becomes one of stride 1 over s * s times as many, by space-to-depth (tensor cores want many channels); memory
+is channels-last, and the columns of a linear layer after `Flatten` are reordered accordingly; linear layers are padded
+with zeros to multiples of 64; a residual sum is computed by the last convolution of its branch.
 """
 
 from __future__ import annotations
@@ -22,18 +21,18 @@ from torch.nn.functional import pad
 from sparsecert.models.resnet import Residual
 from sparsecert.votes.engine.layers import Average, Convolution, Features, Flattened, Layer, Pool, Sum
 
-CHANNELS, FEATURES = 8, 64  # sizes are filled up to multiples of these where tensor cores are
+CHANNELS, FEATURES = 8, 64  # sizes are padded to multiples of these for tensor cores
 
 LayerFunction = Callable[[torch.Tensor], torch.Tensor]
 
 
 class CannotFuse(Exception):
-    """A model that is not made of what can be rewritten; it is run as it is."""
+    """Raised for a model that cannot be fused; it runs unchanged."""
 
 
 @dataclass(frozen=True)
 class FusedNetwork:
-    """The network; it reads copies in blocks of `block` x `block` pixels with `padding` around, `channels` deep."""
+    """The fused network; it reads padded copies in blocks of `block` x `block` pixels, with `channels` channels."""
 
     block: int
     padding: int
@@ -42,7 +41,7 @@ class FusedNetwork:
     classes: int
 
     def bound_to(self, prepare: Callable[[Layer], LayerFunction]) -> Callable[[torch.Tensor], torch.Tensor]:
-        """Copies [rows, height, width, channels] -> scores [rows, classes], each part run as `prepare` says."""
+        """Copies [rows, height, width, channels] -> scores [rows, classes], each layer prepared by `prepare`."""
         steps = [prepare(part) for part in self.layers]
 
         def scores(copies: torch.Tensor) -> torch.Tensor:
@@ -55,9 +54,9 @@ class FusedNetwork:
 
 
 def fuse(model: Any, shape: Sequence[int], dtype: torch.dtype, filled: bool = True) -> FusedNetwork | None:
-    """`model` for images of `shape`, with its weights as they are now; None for a model that is not such a stack.
+    """`model` fused for images of `shape`, with its current weights; None for a model that is not such a stack.
 
-    With `filled` it is cut into blocks and filled up as tensor cores like it; without, channels only lie innermost.
+    With `filled` it uses space-to-depth and padding for tensor cores; without, only channels-last memory.
     """
     if len(shape) != 3:
         return None
@@ -66,12 +65,12 @@ def fuse(model: Any, shape: Sequence[int], dtype: torch.dtype, filled: bool = Tr
             layers = _layers(model, dtype)
             _check_channels(layers, filled)
             return _filled_up(layers, shape) if filled else _as_it_is(layers)
-    except (CannotFuse, TypeError, IndexError, AssertionError):  # or a module set up in a way that is not foreseen
+    except (CannotFuse, TypeError, IndexError, AssertionError):  # or an unforeseen module configuration
         return None
 
 
 def _layers(model: Any, dtype: torch.dtype) -> list[Layer]:
-    """The model as a list of layers that begins with a convolution and ends with a linear layer."""
+    """The model as a list of layers that starts with a convolution and ends with a linear layer."""
     if type(model) is not nn.Sequential or any(_is_altered(module) for module in model.modules()):
         raise CannotFuse
     layers = _joined(model)
@@ -83,7 +82,7 @@ def _layers(model: Any, dtype: torch.dtype) -> list[Layer]:
 
 
 def _joined(sequence: nn.Sequential) -> list[Layer]:
-    """The layers of a sequence; ReLU and batch norm go into the layer before them."""
+    """The layers of a sequence, with ReLU and batch norm folded into the layer before."""
     layers: list[Layer] = []
     for module in _flat(sequence):
         if type(module) is nn.ReLU:
@@ -98,9 +97,9 @@ def _joined(sequence: nn.Sequential) -> list[Layer]:
 
 
 def _check_channels(layers: Sequence[Layer], filled: bool) -> None:
-    """Refuses images of one channel, whose memory looks the same in both layouts and which libraries then misread.
+    """Refuses one channel: both memory layouts are then the same, and libraries misread it.
 
-    The channels of the copies themselves are filled up where `filled`.
+    The channels of the copies themselves are padded where `filled`.
     """
     for place, layer in enumerate(layers):
         convolutions = [layer] if isinstance(layer, Convolution) else []
@@ -113,7 +112,7 @@ def _check_channels(layers: Sequence[Layer], filled: bool) -> None:
 
 
 def _flat(model: nn.Sequential) -> Iterator[nn.Module]:
-    """The modules in their order, sequences within sequences opened."""
+    """The modules in order, with nested sequences flattened."""
     for module in model:
         if type(module) is nn.Sequential:
             yield from _flat(module)
@@ -122,7 +121,7 @@ def _flat(model: nn.Sequential) -> Iterator[nn.Module]:
 
 
 def _is_altered(module: nn.Module) -> bool:
-    """Whether something beside the module's own class decides what it computes."""
+    """Whether hooks or an overridden `forward` change what the module computes."""
     return bool(module._forward_hooks or module._forward_pre_hooks) or "forward" in vars(module)
 
 
@@ -150,7 +149,7 @@ def _convolution(layer: nn.Conv2d) -> Convolution:
 
 
 def _residual(module: Residual) -> Sum:
-    """relu(branch(x) + shortcut(x)), whose biases are added once, in the branch."""
+    """relu(branch(x) + shortcut(x)), with both biases in the branch."""
     branch = _convolutions(module.branch)
     shortcut = None if type(module.shortcut) is nn.Identity else _convolutions(module.shortcut)
     projected = shortcut is None or (len(shortcut) == 1 and not shortcut[0].rectified)
@@ -163,9 +162,9 @@ def _residual(module: Residual) -> Sum:
 
 
 def _adds_alike(branch: Sequence[Convolution], shortcut: Sequence[Convolution]) -> bool:
-    """Whether branch and shortcut have the same shape for every image, so that nothing is broadcast to be added.
+    """Whether branch and shortcut have the same shape for every image, so that the sum broadcasts nothing.
 
-    An odd kernel, padded by half of it, leaves ceil(size / stride) places; ceilings of quotients compose.
+    An odd kernel, padded by half of it, leaves ceil(size / stride) places; such ceilings compose.
     """
     keeps = all(
         size % 2 == 1 and padding == size // 2
@@ -191,14 +190,14 @@ def _convolutions(sequence: nn.Module) -> list[Convolution]:
 
 
 def _rectify(layers: list[Layer]) -> None:
-    """ReLU after a convolution or a linear layer is done by it."""
+    """Folds ReLU into a convolution or linear layer."""
     if not layers or not isinstance(layers[-1], Convolution | Features) or layers[-1].rectified:
         raise CannotFuse
     layers[-1] = replace(layers[-1], rectified=True)
 
 
 def _normalise(layers: list[Layer], norm: nn.BatchNorm2d) -> None:
-    """Batch norm with running statistics after a convolution: another weight and bias."""
+    """Folds batch norm, with its running statistics, into a convolution."""
     if not layers or not isinstance(layers[-1], Convolution) or layers[-1].rectified or norm.running_var is None:
         raise CannotFuse
     assert norm.running_mean is not None
@@ -221,7 +220,7 @@ def _features(layer: nn.Linear, before: list[Layer]) -> Features:
 
 
 def _channels_innermost(weight: torch.Tensor, before: list[Layer]) -> torch.Tensor:
-    """The columns of the layer after `Flatten`, from (channel, place) order to (place, channel) order."""
+    """Reorders the columns of the layer after `Flatten` from (channel, place) to (place, channel)."""
     inside = before[-2] if len(before) > 1 else None
     if isinstance(inside, Average):
         return weight
@@ -232,7 +231,7 @@ def _channels_innermost(weight: torch.Tensor, before: list[Layer]) -> torch.Tens
 
 
 def _check_order(layers: Sequence[Layer]) -> None:
-    """Convolutions, blocks and pools, then at most one average, `Flatten`, and linear layers."""
+    """Requires convolutions, blocks and pools, then at most one average, `Flatten`, and linear layers."""
     kinds = [type(part) for part in layers]
     if Flattened not in kinds:
         raise CannotFuse
@@ -260,7 +259,7 @@ def _as_it_is(layers: list[Layer]) -> FusedNetwork:
 
 
 def _filled_up(layers: list[Layer], shape: Sequence[int]) -> FusedNetwork:
-    """The first convolution over blocks of an image that is padded already, linear layers of even sizes."""
+    """A first convolution over blocks of a padded image, and linear layers padded to multiples of 64."""
     stem, last = layers[0], layers[-1]
     assert isinstance(stem, Convolution)
     assert isinstance(last, Features)
@@ -276,7 +275,7 @@ def _filled_up(layers: list[Layer], shape: Sequence[int]) -> FusedNetwork:
 
 
 def _cuts_into_blocks(stem: Convolution, shape: Sequence[int]) -> bool:
-    """Whether padded image and kernel, made larger by zeros if need be, are whole numbers of stride x stride blocks."""
+    """Whether image and kernel, padded with zeros if needed, are whole numbers of stride x stride blocks."""
     stride, padding = stem.stride[0], stem.padding[0]
     if stem.stride != (stride, stride) or stem.padding != (padding, padding):
         return False
@@ -291,7 +290,7 @@ def _cuts_into_blocks(stem: Convolution, shape: Sequence[int]) -> bool:
 
 
 def _in_blocks(stem: Convolution, block: int, padding: int) -> Convolution:
-    """The same convolution over blocks of pixels; channels (channel, row, column in the block), then zeros."""
+    """The same convolution after space-to-depth; channels (channel, row, column in the block), then zeros."""
     whole = pad(stem.weight, (0, -stem.weight.shape[3] % block, 0, -stem.weight.shape[2] % block))
     out, channels, height, width = whole.shape
     cut = whole.reshape(out, channels, height // block, block, width // block, block)
@@ -303,9 +302,9 @@ def _in_blocks(stem: Convolution, block: int, padding: int) -> Convolution:
 
 
 def _even(layer: Features, after_another: bool) -> Features:
-    """The layer with as many zero rows, and columns for those before it, as an even size needs.
+    """The layer padded with zero rows, and with columns for those of the layer before.
 
-    Those rows of the last layer are cut off again.
+    The padding rows of the last layer are cut off again.
     """
     rows, columns = (-size % FEATURES for size in layer.weight.shape)
     weight = pad(layer.weight, (0, columns if after_another else 0, 0, rows)).contiguous()

@@ -1,4 +1,4 @@
-"""What a folded network is made of, and how plain torch runs it."""
+"""The layers of a fused network, in plain torch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch.nn.functional import conv2d, linear, max_pool2d, relu
 
 @dataclass(frozen=True)
 class Convolution:
-    """A convolution, and ReLU where it follows; channels innermost in memory."""
+    """A convolution with optional ReLU, in channels-last memory."""
 
     weight: torch.Tensor
     bias: torch.Tensor
@@ -32,7 +32,7 @@ class Convolution:
 
 @dataclass(frozen=True)
 class Features:
-    """A linear layer, and ReLU where it follows."""
+    """A linear layer with optional ReLU."""
 
     weight: torch.Tensor
     bias: torch.Tensor
@@ -50,7 +50,7 @@ class Features:
 
 @dataclass(frozen=True)
 class Pool:
-    """The largest value of each square window."""
+    """Max pooling over square windows."""
 
     size: int
     stride: int
@@ -61,13 +61,12 @@ class Pool:
         return max_pool2d(x, self.size, self.stride, self.padding)
 
     def to(self, dtype: torch.dtype) -> Pool:
-        """Itself."""
         return self
 
 
 @dataclass(frozen=True)
 class Sum:
-    """relu(branch(x) + shortcut(x)); the branch's last convolution adds and rectifies. No shortcut is x itself."""
+    """relu(branch(x) + shortcut(x)), computed by the branch's last convolution; without a shortcut, it is x."""
 
     branch: tuple[Convolution, ...]
     shortcut: Convolution | None
@@ -87,27 +86,25 @@ class Sum:
 
 @dataclass(frozen=True)
 class Average:
-    """The mean over all places."""
+    """Global average pooling."""
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         """[rows, channels, 1, 1]."""
         return x.mean(dim=(2, 3), keepdim=True)
 
     def to(self, dtype: torch.dtype) -> Average:
-        """Itself."""
         return self
 
 
 @dataclass(frozen=True)
 class Flattened:
-    """Places and channels in one row, channels innermost."""
+    """Flattens places and channels, channels last."""
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         """[rows, features]."""
         return x.permute(0, 2, 3, 1).flatten(1)
 
     def to(self, dtype: torch.dtype) -> Flattened:
-        """Itself."""
         return self
 
 

@@ -1,8 +1,8 @@
-"""Encoded copies in the memory layout a network reads fastest, written in one go.
+"""Encoded copies in the memory layout of the fused network, written in one pass.
 
 An encoding that is affine in each value is a table: entry o of a copy's memory is
     scale[o] * input[source[o]] + shift[o]   where unit[o] is retained,   null[o]   where it is not,
-and 0 outside the image. One gather does what encoding, padding and rearranging would do one after the other.
+and 0 outside the image. One gather replaces encoding, padding and rearranging.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from sparsecert.encodings.encoding import Encoding
 
 @dataclass(frozen=True)
 class Layout:
-    """The table, and the shape [height, width, channels] of the memory it fills.
+    """The table, and the shape [height, width, channels] of a copy.
 
-    As every encoding must, it selects: nothing of an ablated unit reaches the copy.
+    Like every encoding it selects: nothing of an ablated unit reaches the copy.
     """
 
     shape: tuple[int, int, int]
@@ -49,13 +49,13 @@ class Layout:
         return filled.view(len(masks), *self.shape)
 
     def filled(self, flat: torch.Tensor, which: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
-        """Float[rows, entries], by tensor operations: the kernel's twin."""
+        """Float[rows, entries], by tensor operations: the reference for the kernel."""
         retained = masks[:, self.unit.clamp(min=0).long()] & (self.unit >= 0)
         return torch.where(retained, flat[which][:, self.source.long()] * self.scale + self.shift, self.null)
 
 
 def affine_is_of_encode(kind: type[Encoding]) -> bool:
-    """Whether `affine` describes this class's own `encode`, not that of a parent it was inherited from."""
+    """Whether `affine` describes this class's `encode`; not so where a subclass overrides `encode` alone."""
     owners = {name: next(c for c in kind.__mro__ if name in vars(c)) for name in ("affine", "encode", "__call__")}
     return owners["affine"] is owners["encode"] and owners["__call__"] is Encoding
 
@@ -63,7 +63,7 @@ def affine_is_of_encode(kind: type[Encoding]) -> bool:
 def layout_of(encoding: Encoding, shape: Sequence[int], block: int, padding: int, channels: int) -> Layout | None:
     """The encoding of images of `shape` with `padding` zeros around, in blocks of `block` x `block` pixels.
 
-    A block's pixels become channels, ordered (encoded channel, row, column) and filled up with zeros to `channels`.
+    A block's pixels become channels, ordered (encoded channel, row, column) and padded with zeros to `channels`.
     None for an encoding that is not affine.
     """
     values = encoding.affine(shape[0]) if affine_is_of_encode(type(encoding)) else None

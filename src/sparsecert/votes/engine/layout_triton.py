@@ -1,4 +1,4 @@
-"""A layout's table applied to a batch of masks by one GPU kernel: what `Layout.filled` computes."""
+"""`Layout.filled` as one GPU kernel."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The parts of a folded network as oneDNN runs them on a CPU: weights packed once, sums in the same pass.
+"""The layers of a fused network on a CPU, by oneDNN: weights packed once, sums fused.
 
-ReLU is taken apart, in place: oneDNN's own would make a NaN 0, and a copy without a valid score a vote.
+ReLU is separate, in place: oneDNN's would turn a NaN into 0, and an invalid copy into a vote.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ LayerFunction = Callable[[torch.Tensor], torch.Tensor]
 
 
 def step(part: Layer) -> LayerFunction:
-    """The part as a function of [rows, channels, height, width] in channels-last memory."""
+    """The layer as a function of [rows, channels, height, width] in channels-last memory."""
     if isinstance(part, Convolution):
         return convolution(part)
     if isinstance(part, Features):

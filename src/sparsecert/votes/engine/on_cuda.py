@@ -1,4 +1,4 @@
-"""The parts of a folded network as an NVIDIA GPU runs them fastest in half precision."""
+"""The layers of a fused network on an NVIDIA GPU in half precision."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from sparsecert.votes.engine.layers import Convolution, Layer, Pool, Sum
 
 LayerFunction = Callable[[torch.Tensor], torch.Tensor]
 
-FEW_CHANNELS = 32  # below this cuDNN leaves tensor cores waiting
+FEW_CHANNELS = 32  # below this cuDNN underuses tensor cores
 
 
 def step(part: Layer) -> LayerFunction:
-    """The part as a function of [rows, channels, height, width] in channels-last memory."""
+    """The layer as a function of [rows, channels, height, width] in channels-last memory."""
     if isinstance(part, Convolution):
         return convolution(part)
     if isinstance(part, Sum):
@@ -27,7 +27,7 @@ def step(part: Layer) -> LayerFunction:
 
 
 def convolution(part: Convolution) -> LayerFunction:
-    """A stem over few channels by a kernel of our own, others by cuDNN with bias and ReLU in one go."""
+    """A stem over few channels by our own kernel, others by cuDNN with fused bias and ReLU."""
     stem = _stem(part)
     if stem is not None:
         return stem
@@ -47,7 +47,7 @@ def _stem(part: Convolution) -> LayerFunction | None:
 
 
 def block(part: Sum) -> LayerFunction:
-    """A residual block: the sum and its ReLU are taken by the last convolution."""
+    """A residual block, with sum and ReLU fused into the last convolution."""
     steps, last = [convolution(inside) for inside in part.branch[:-1]], summing(part.branch[-1])
     shortcut = None if part.shortcut is None else projection(part.shortcut)
 
@@ -61,7 +61,7 @@ def block(part: Sum) -> LayerFunction:
 
 
 def summing(part: Convolution) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
-    """relu(convolution + summand): of one place and few channels by a kernel of our own, others by cuDNN."""
+    """relu(convolution + summand): 1 x 1 over few channels by our own kernel, others by cuDNN."""
     out, channels = part.weight.shape[:2]
     alone = tuple(part.weight.shape[2:]) == (1, 1) and (part.stride, part.padding) == ((1, 1), (0, 0))
     if alone and channels in (16, 32, 64) and out % 64 == 0 and devices.support(part.weight.device).kernels:
@@ -74,7 +74,7 @@ def summing(part: Convolution) -> Callable[[torch.Tensor, torch.Tensor], torch.T
 
 
 def projection(part: Convolution) -> LayerFunction:
-    """A shortcut, whose bias is 0: of one place, it is a matrix product over the places that the stride leaves."""
+    """A shortcut without bias: 1 x 1, it is a matrix product over the strided places."""
     if tuple(part.weight.shape[2:]) != (1, 1) or part.padding != (0, 0):
         return part
     weight = part.weight.flatten(1).contiguous()
@@ -87,7 +87,7 @@ def projection(part: Convolution) -> LayerFunction:
 
 
 def pooled(part: Pool, x: torch.Tensor) -> torch.Tensor:
-    """By one kernel that reads each value from memory once, where it can be compiled."""
+    """Max pooling by one kernel that reads each value once, where it can be compiled."""
     channels = x.shape[1]
     is_laid_out = not channels & (channels - 1) and x.is_contiguous(memory_format=torch.channels_last)
     if not is_laid_out or not devices.support(x.device).kernels:

@@ -1,6 +1,6 @@
-"""A convolution of one place with bias, residual sum and ReLU as one GPU kernel, for few channels inside.
+"""A 1 x 1 convolution with bias, residual sum and ReLU as one GPU kernel, for few input channels.
 
-With few channels the work is to move the sum's two large operands through memory once, which this does.
+With few channels it is memory-bound: the two large operands of the sum are read once.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ PLACES, OUT = 128, 64  # places and filters of one program
 
 
 class PointwiseConv:
-    """relu(convolution + bias + summand), of stride 1 and a kernel of one place."""
+    """relu(convolution + bias + summand), 1 x 1, of stride 1."""
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor) -> None:
         self.out, self.channels = weight.shape[:2]
@@ -38,7 +38,7 @@ def _convolve(  # type: ignore[no-untyped-def]
     x, filters, bias, summand, result, places,
     channels: tl.constexpr, out: tl.constexpr, places_per_block: tl.constexpr, out_per_block: tl.constexpr,
 ):  # fmt: skip
-    program, blocks = tl.program_id(0), out // out_per_block  # neighbours share their places, which stay in the cache
+    program, blocks = tl.program_id(0), out // out_per_block  # neighbouring programs share places, which stay cached
     place = (program // blocks).to(tl.int64) * places_per_block + tl.arange(0, places_per_block)
     there = (place < places)[:, None]
     each, inner = program % blocks * out_per_block + tl.arange(0, out_per_block), tl.arange(0, channels)

@@ -1,4 +1,4 @@
-"""The largest value of each window as one GPU kernel, channels innermost."""
+"""Max pooling in channels-last memory as one GPU kernel."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A convolution over few channels with bias and ReLU as one GPU kernel.
 
-cuDNN spends most of its time on such a first layer waiting for memory. Here every program gathers the windows of some
-places of the output as the rows of a matrix and multiplies it by all filters, so that the output, which is far larger
-than input and filters, is written once and nothing else is.
+cuDNN is memory-bound on such a first layer. Here every program gathers the windows of some output places as the rows of
+a matrix and multiplies it by all filters, so that only the output, which is far larger than input and filters, is
+written, once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PLACES, INNER = 128, 32  # places of the output in one program; window entries i
 
 
 class Stem:
-    """relu(convolution + bias), stride 1, of an image that is padded already."""
+    """relu(convolution + bias), stride 1, of a padded image."""
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor) -> None:
         self.out, self.channels, self.height, self.width = weight.shape
