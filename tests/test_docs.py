@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 
+import sparsecert
 from sparsecert.cli import cli
 from sparsecert.cli.registered import Registered
 from sparsecert.registry import REGISTRIES
@@ -109,6 +110,7 @@ def test_the_pages_have_examples() -> None:
     for page in ("five-minutes", "certificates", "soundness"):
         assert {"python", "console"} <= {*found[page]}, page
     assert found["your-model"].count("python") >= 5
+    assert found["api"].count("python") >= 12
     assert found["extending"].count("python") >= 5
     assert found["reproduce"].count("console") >= 3
 
@@ -160,6 +162,16 @@ def test_the_files_and_commands_it_names_exist(page: Path) -> None:
         assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
 
 
+def test_the_api_page_has_every_public_name() -> None:
+    text = (DOCS / "api.md").read_text()
+    named = re.findall(r"^(?:::: sparsecert\.|### )(\w+)$", text, re.MULTILINE)
+    for module in ("runs", "records", "reports", "attacks", "tabular", "registry", "service"):
+        assert module in named, module
+    for name in sparsecert.__all__:
+        assert named.count(name) == 1, name
+        assert re.search(rf"\bsc\.{name}\b", text) or name in ("Certifications", "Predictions"), f"no example of {name}"
+
+
 @pytest.mark.parametrize("words", ["certify mnist-k45 --data mnist --limits 3", "report --format x a", "records join"])
 def test_a_command_that_is_not_understood_is_noticed(words: str) -> None:
     with pytest.raises(Exception, match=r"No such|Invalid|not one of"):
@@ -193,5 +205,5 @@ def test_the_site_is_built_and_fetches_nothing(tmp_path: Path) -> None:
 
 
 def test_every_page_is_in_the_navigation() -> None:
-    named = re.findall(r"^  - .+: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), flags=re.MULTILINE)
+    named = re.findall(r"^ +- .+: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), flags=re.MULTILINE)
     assert sorted(named) == [page.name for page in PAGES]
