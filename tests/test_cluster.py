@@ -215,7 +215,7 @@ def test_inputs_that_kill_their_workers_end_the_run_and_are_named(
     out = tmp_path / "c.jsonl"
     with (
         pytest.warns(UserWarning, match=f"a worker died over .*inputs {first} to {last}"),
-        pytest.raises(InputError, match=f"^2 workers died over inputs {first} to {last}: .*; what was finished is"),
+        pytest.raises(InputError, match=f"^2 workers died over inputs {first} to {last}: .*; finished inputs are kept"),
     ):
         _on_cluster(trained, out, poisoned, 48)
     assert 0 < len(read(out).lines) < 48
@@ -327,7 +327,7 @@ def test_a_worker_that_does_not_fit_the_run_is_refused() -> None:
         check_worker(header, WorkerInfo("cpu", "bf16", MADE, ()))
     with pytest.raises(InputError, match=r"a worker has sparsecert 0.0.9, this is .*; install the same there"):
         check_worker(header, WorkerInfo("cpu", "fp32", {**MADE, "sparsecert": "0.0.9"}, ()))
-    with pytest.warns(UserWarning, match=r"a worker has torch 2.8, not 2.9; threads 4, not 1 as the run was begun"):
+    with pytest.warns(UserWarning, match=r"a worker has torch 2.8, not 2.9; threads 4, not 1 as the run was started"):
         check_worker(header, WorkerInfo("cpu", "fp32", {**MADE, "torch": "2.8", "threads": 4}, ()))
 
 
