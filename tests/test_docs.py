@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import click
@@ -170,6 +171,16 @@ def test_the_api_page_has_every_public_name() -> None:
     for name in sparsecert.__all__:
         assert named.count(name) == 1, name
         assert re.search(rf"\bsc\.{name}\b", text) or name in ("Certifications", "Predictions"), f"no example of {name}"
+
+
+def test_the_api_page_lists_only_what_is_there() -> None:
+    text = (DOCS / "api.md").read_text()
+    listed = re.findall(r"^::: sparsecert\.(\w+)\n    options:\n      members: \[(.*)\]$", text, re.MULTILINE)
+    assert len(listed) > 10
+    for path, members in listed:
+        owner = getattr(sparsecert, path) if path in sparsecert.__all__ else import_module(f"sparsecert.{path}")
+        for member in filter(None, members.split(", ")):
+            assert hasattr(owner, member), f"{path}.{member}"
 
 
 @pytest.mark.parametrize("words", ["certify mnist-k45 --data mnist --limits 3", "report --format x a", "records join"])
