@@ -288,7 +288,7 @@ def test_info_prints_what_each_radius_needs() -> None:
         (("--kappa", 0.1), "go together"),
         (("--units", 784, "--keep", 5, "--kappa", 0.1), "give one, or add --mutual-information"),
         (("--units", 784, "--keep", 5, "--values", 17), "--values is for random values"),
-        (("mnist-k45", "--mutual-information"), "leave the model out"),
+        (("mnist-k45", "--mutual-information"), "leave out the model"),
         (("--mutual-information", "--units", 2), "name one with --keep"),
     ):
         assert message in str(_sparsecert("info", *arguments).exception)

@@ -283,7 +283,7 @@ def test_the_command_line_trains_and_says_how_often_the_network_is_right(tmp_pat
     facts = plain.load(tmp_path / "run")[1]["test"]
     assert done.stdout.splitlines() == [
         f"accuracy on 500 test images: {facts['accuracy']:.2%}",
-        f"under 7 steps within 0.1 in L-infinity, on 500 of them: {facts['accuracy_under_attack']:.2%}",
+        f"under L-infinity PGD (7 steps, eps 0.1), on 500 of them: {facts['accuracy_under_attack']:.2%}",
         f"wrote {tmp_path / 'run' / 'model.safetensors'}",
     ]
     certify = CliRunner().invoke(cli, ["certify", str(tmp_path / "run"), "--data", "digits"])
@@ -297,7 +297,7 @@ def test_the_command_line_trains_and_says_how_often_the_network_is_right(tmp_pat
         (["--keep", "5"], "--keep is for training on ablated inputs"),
         (["--encoding", "null-channels"], "--encoding is for training on ablated inputs"),
         (["--recipe", "digits"], "--recipe is for training on ablated inputs"),
-        (["--precision", "bf16"], "--precision is of the ascent of --plain robust"),
+        (["--precision", "bf16"], "--precision is for the attack steps of --plain robust"),
         (["--epochs", "0"], "epochs must be at least 1"),
     ],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -109,6 +109,6 @@ def prefetch(groups: Iterable[Group]) -> Iterator[Group]:
             yield group
 
 
-def load_batch(data: Inputs, indices: list[int]) -> torch.Tensor:
+def load_batch(data: Inputs, indices: Sequence[int]) -> torch.Tensor:
     """The inputs at these indices, as the model takes them."""
     return to_tensor(data.batch(indices))

@@ -235,7 +235,7 @@ def _answers(
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*gave scores that are not finite")  # an estimator may reject a row
         result: Certifications | Predictions = getattr(smoothed, verb)(
-            torch.from_numpy(rows), procedure, alpha=alpha, seed=seed, examples=[0] * len(rows)
+            torch.tensor(rows), procedure, alpha=alpha, seed=seed, examples=[0] * len(rows)
         )
         return result
 
