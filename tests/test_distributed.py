@@ -83,8 +83,8 @@ from sparsecert.schemes import Uniform
 from sparsecert.training import TrainingRun, join_process_group, exit_process, train_many
 
 torch.set_default_dtype(torch.float64)
-as_trained = Run._copies
-Run._copies = lambda run, chosen: as_trained(run, chosen).double()
+as_trained = TrainingRun._copies
+TrainingRun._copies = lambda run, chosen: as_trained(run, chosen).double()
 data = datasets.load("digits", "train")
 data = replace(data, images=ArrayImages(data.images.pixels[:115]), labels=data.labels[:115])
 recipe = replace(RECIPES["digits"].shortened(2), model="resnet18-cifar", batch=50, augment="crop-flip", nesterov=True)

@@ -275,7 +275,7 @@ def test_base_accuracy_is_the_share_of_right_copies(made: tuple[Path, str]) -> N
         ({"n": 8}, "was made with copies 7, not 8"),
         ({"limit": 21}, "was made with training images 20, not 21"),
         ({"limit": None}, f"was made with training images 20, not {TRAINED}"),
-        ({"seed": 1}, r"of another run \(seed differs\)"),
+        ({"seed": 1}, r"to another run \(seed differs\)"),
         ({"precision": "fp16"}, "was made with precision .*, not fp16"),
     ):
         with pytest.raises(InputError, match=message):
