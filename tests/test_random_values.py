@@ -289,6 +289,6 @@ def test_info_prints_what_each_radius_needs() -> None:
         (("--units", 784, "--keep", 5, "--kappa", 0.1), "give one, or add --mutual-information"),
         (("--units", 784, "--keep", 5, "--values", 17), "--values is for random values"),
         (("mnist-k45", "--mutual-information"), "leave out the model"),
-        (("--mutual-information", "--units", 2), "name one with --keep"),
+        (("--mutual-information", "--units", 2), "give one with --keep"),
     ):
         assert message in str(_sparsecert("info", *arguments).exception)
