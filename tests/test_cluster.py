@@ -246,7 +246,10 @@ def test_a_worker_that_dies_at_its_start_ends_the_run(
     ("error", "message"),
     [
         (InputError("alpha is odd; choose another"), "^alpha is odd; choose another$"),
-        (ZeroDivisionError("by\nnought"), r"^a worker failed computing inputs? \d+.*: ZeroDivisionError: nought; finished inputs"),
+        (
+            ZeroDivisionError("by\nnought"),
+            r"^a worker failed computing inputs? \d+.*: ZeroDivisionError: nought; finished inputs",
+        ),
     ],
 )
 def test_what_a_worker_raises_reaches_the_user_in_one_line(
