@@ -302,7 +302,7 @@ def test_what_is_no_set_of_masks_is_refused() -> None:
 
 
 @pytest.mark.parametrize("rule", [name for name in RULES if RULES[name].standings is not None])
-@pytest.mark.parametrize("classes", [2, 3, 5])
+@pytest.mark.parametrize("classes", [2, 3, 5, 40])
 def test_standings_of_many_elections_are_those_of_each(rule: str, classes: int) -> None:
     """The largest, of equal ones the first, is the winner's; copies without an opinion vote for nobody."""
     chance = np.random.default_rng(classes)
