@@ -8,8 +8,9 @@ from itertools import combinations, pairwise
 
 import pytest
 
+from sparsecert import schemes
 from sparsecert.errors import InputError
-from sparsecert.schemes import DELTA_BITS, RoundedUp, Scheme, Uniform, from_config
+from sparsecert.schemes import DELTA_BITS, RoundedUp, Scheme, Uniform, from_config, lattice
 from tests.contracts import SCHEMES, SMALL_SCHEMES
 
 
@@ -110,3 +111,15 @@ def test_an_unknown_kind_is_refused() -> None:
         match="must be one of all-subsets, bands, blocks, lattice, partition, random-values, uniform, got 'spiral'",
     ):
         from_config({"kind": "spiral"})
+
+
+def test_schemes_are_imported_when_they_are_asked_for() -> None:
+    assert schemes.__getattr__("Lattice") is lattice.Lattice
+    assert schemes.__getattr__("Uniform") is Uniform
+    for name in ("Fraction", "Chessboard"):  # one that a file imports, and one that nobody knows
+        with pytest.raises(AttributeError, match=f"has no attribute '{name}'"):
+            schemes.__getattr__(name)
+
+
+def test_a_unit_of_an_image_is_a_pixel() -> None:
+    assert Uniform.for_image((3, 4, 6), keep=5) == Uniform(units=24, keep=5)
