@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from sparsecert.certificates.certificate import Theorem
 
-# Every purpose has its own draws, so that no two share a mask: draw `n` of a purpose is the number `purpose + n`.
+# Every purpose has draws of its own, and so its own masks: draw `n` of a purpose is the number `purpose + n`.
 # Selection and estimation must be independent for the certificates to hold.
 SELECTION, ESTIMATION, PREDICTION, TRAINING, AUGMENTATION, ATTACK, ENUMERATION = (purpose << 40 for purpose in range(7))
 MAX_DRAWS = 1 << 40
