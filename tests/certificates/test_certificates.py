@@ -51,7 +51,7 @@ def test_the_inequality_is_strict_to_the_last_digit(scheme: Scheme) -> None:
 
 @pytest.mark.parametrize("scheme", [Uniform(5, 2), Uniform(4, 4), RandomValues(3, "0.5", 3)], ids=str)
 def test_the_farthest_radius_is_among_all_units_and_not_beyond_them(scheme: Scheme) -> None:
-    """Random values may leave something in common when all of them are altered: then every unit is certified."""
+    """Random values may leave something in common when all of them are perturbed: then every unit is certified."""
     for part in range(-3, 103):
         margin = Fraction(part, 100)
         below = [rho for rho in range(scheme.units + 1) if scheme.delta(rho) < margin]

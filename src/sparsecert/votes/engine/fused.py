@@ -71,7 +71,7 @@ def fuse(model: Any, shape: Sequence[int], dtype: torch.dtype, filled: bool = Tr
 
 def _layers(model: Any, dtype: torch.dtype) -> list[Layer]:
     """The model as a list of layers that starts with a convolution and ends with a linear layer."""
-    if type(model) is not nn.Sequential or any(_is_altered(module) for module in model.modules()):
+    if type(model) is not nn.Sequential or any(_is_modified(module) for module in model.modules()):
         raise CannotFuse
     layers = _joined(model)
     if not isinstance(layers[0], Convolution) or not isinstance(layers[-1], Features) or layers[-1].rectified:
@@ -120,7 +120,7 @@ def _flat(model: nn.Sequential) -> Iterator[nn.Module]:
             yield module
 
 
-def _is_altered(module: nn.Module) -> bool:
+def _is_modified(module: nn.Module) -> bool:
     """Whether hooks or an overridden `forward` change what the module computes."""
     return bool(module._forward_hooks or module._forward_pre_hooks) or "forward" in vars(module)
 
