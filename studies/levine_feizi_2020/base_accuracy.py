@@ -6,7 +6,6 @@ Stored as `base.json` beside the model, so that tables need neither model nor da
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
 from sparsecert.files import write_atomically
 from sparsecert.modelfile import fingerprint
+from sparsecert.progress import OnProgress
 from sparsecert.runs.inputs import groups, load_batch
 from sparsecert.schemes import PREDICTION
 from sparsecert.smoothed import Smoothed
@@ -130,7 +130,7 @@ def _share(
     data: Dataset,
     study: Study,
     copies: int,
-    on_progress: Callable[[int, int], None],
+    on_progress: OnProgress,
 ) -> Share:
     """Counts correct classifications, with the masks of prediction, which training and certificates never draw."""
 

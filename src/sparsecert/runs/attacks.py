@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -49,7 +48,7 @@ class GroupAttack:
     target: Target
     budget: int | None
     seed: int
-    on_progress: Callable[[int], None] = lambda evaluations: None
+    on_progress: OnProgress = ignore
 
     def run(self, group: Group, number: int) -> list[AttackRecord]:
         """The records of a group.
@@ -134,9 +133,7 @@ def attack_dataset(
         check_inputs(writer, indices)
         if len(writer.done) < len(indices):
             _check_version(writer, config["name"], attack.version)
-        each = GroupAttack(
-            attack, target.with_recorded_rows(writer), budget, seed, lambda evaluations: on_progress(0, evaluations)
-        )
+        each = GroupAttack(attack, target.with_recorded_rows(writer), budget, seed, on_progress)
         on_progress(len(writer.done), 0)
         for number, examples in enumerate(groups(indices, size)):
             if writer.done.issuperset(examples):

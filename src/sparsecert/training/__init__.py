@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from sparsecert.training.batches import generator
 from sparsecert.training.distributed import ProcessGroup, exit_process, join_process_group
-from sparsecert.training.multi_run import Stop, TrainingProgress, train, train_many
+from sparsecert.training.multi_run import Stop, train, train_many
 from sparsecert.training.run import TrainingRun, default_encoding
 
 __all__ = [
     "ProcessGroup",
     "Stop",
-    "TrainingProgress",
     "TrainingRun",
     "default_encoding",
     "exit_process",
