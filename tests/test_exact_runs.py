@@ -18,9 +18,10 @@ from sparsecert.certificates.patches import PerturbedPatch
 from sparsecert.cli import main
 from sparsecert.encodings import Encoding, Grouped, NullChannels
 from sparsecert.errors import InputError
-from sparsecert.procedures.exact import Exact, certified, elected
+from sparsecert.procedures.exact import Exact, certified
 from sparsecert.records import rankings
 from sparsecert.records.merging import merge
+from sparsecert.registry import RULES
 from sparsecert.reports import FORMATS, median_certified_robustness, summarise, summarise_attack, write_curves
 from sparsecert.runs import (
     Shard,
@@ -118,7 +119,7 @@ def test_reports_certify_the_rankings_by_either_rule(folders: dict[str, Path], n
     assert (summary.certified, summary.wrong_certificates, summary.abstained) == (right, LIMIT - right, 0.0)
     assert summary.median == median_certified_robustness(robustness)
     assert summary.mean_samples == summary.masks == len(scheme.table)
-    assert [elected(ranks, rule) for ranks in _ranks(found)] == [one.label for one in expected]
+    assert [RULES[rule].winner(ranks) for ranks in _ranks(found)] == [one.label for one in expected]
 
 
 def test_a_lattice_is_certified_against_patches_too(folders: dict[str, Path]) -> None:
@@ -327,7 +328,7 @@ def test_copies_without_finite_scores_are_kept_and_told(folders: dict[str, Path]
     ranked = line["rankings"].split(" ")
     line["rankings"] = " ".join(["-", *ranked[1:]])
     ranks = rankings.from_text(line["rankings"], 10)
-    line["label"] = elected(ranks, "run-off")
+    line["label"] = RULES["run-off"].winner(ranks)
     path = tmp_path / "invalid.jsonl"
     path.write_text(f"{header}\n{json.dumps(line)}\n")
     summary = summarise(records.read(path))

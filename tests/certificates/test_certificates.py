@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from sparsecert.bounds import Interval
-from sparsecert.certificates import METHODS, corollary_1, corollary_2, largest_rho, method_named, theorem_name
+from sparsecert.certificates import METHODS, corollary_1, corollary_2, largest_rho, theorem_name
 from sparsecert.certificates.certificate import farthest_rho
 from sparsecert.counts import Tally
 from sparsecert.errors import InputError
@@ -88,7 +88,7 @@ def test_radii_never_fall_with_more_votes_for_the_leader() -> None:
 
 def test_an_unknown_bound_is_refused() -> None:
     with pytest.raises(InputError, match="bound must be one of one-sided, two-sided, got 'three-sided'"):
-        method_named("three-sided")
+        METHODS["three-sided"]
 
 
 def test_the_theorem_that_a_header_names() -> None:

@@ -152,8 +152,8 @@ def _check_version(writer: Writer, name: str, version: int) -> None:
     if recorded != version:
         there = "a version before 1" if recorded is None else f"version {recorded}"
         raise InputError(
-            f"{writer.path} was begun with {there} of the {name} attack, this is version {version}, and what two "
-            "versions find is not mixed; name another file, or finish it with the sparsecert that began it"
+            f"{writer.path} was started with {there} of the {name} attack, this is version {version}, and what two "
+            "versions find is not mixed; name another file, or finish it with the sparsecert that started it"
         )
 
 

@@ -142,5 +142,7 @@ def recorded_rows(writer: Writer, asked: int | None) -> int:
     if type(rows) is not int or rows < 1:
         raise InputError(f"{writer.path} has a damaged header; name another file")
     if asked not in (None, rows):
-        raise InputError(f"{writer.path} was begun with rows {rows}, not {asked}; leave rows out or name another file")
+        raise InputError(
+            f"{writer.path} was started with rows {rows}, not {asked}; leave rows out or name another file"
+        )
     return rows

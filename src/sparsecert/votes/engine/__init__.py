@@ -93,7 +93,7 @@ def fuse_on_cpu(
     model: object, encoding: Encoding, dtype: torch.dtype, shape: Sequence[int], device: torch.device
 ) -> FusedScorer | None:
     """Channels-last copies, selected unit by unit between the encoded input and encoded NULL."""
-    network = fuse(model, shape, dtype, filled=False)
+    network = fuse(model, shape, dtype, tensor_cores=False)
     if network is None or not encode.chooses(encoding, shape[0]) or network.channels != encoding.channels(shape[0]):
         return None
     return FusedScorer(
