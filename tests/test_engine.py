@@ -149,7 +149,7 @@ def test_chosen_copies_are_encoded_copies(encoding: Encoding) -> None:
     channels = 3 if encoding in COLOUR else 1
     inputs, which = torch.rand(4, channels, 6, 5), torch.tensor([1, 1, 3])
     masks = Uniform(30, 7).masks(0, [0], range(3))[0]
-    assert shown.chooses(encoding, channels)
+    assert shown.is_unitwise(encoding, channels)
     chosen = shown.copies(encoding, inputs, which, masks, torch.float32)
     assert torch.equal(chosen.permute(0, 3, 1, 2), encoding(inputs[which], masks))
 

@@ -31,7 +31,7 @@ MOST_IMAGES = 1_024  # classified at once
 
 @dataclass(frozen=True)
 class Share:
-    """`correct` of all copies of `images` images, out of `of`, were classified correctly."""
+    """How many copies of `images` of the `of` images were classified correctly."""
 
     images: int
     of: int
@@ -77,7 +77,7 @@ class BaseAccuracy:
 
 
 def base_accuracy(study: Study, spec: ModelSpec) -> BaseAccuracy:
-    """The model's base accuracy: read, or measured where it is missing."""
+    """The model's base accuracy: stored, or measured if missing."""
     found = stored_base_accuracy(study, spec)
     if found is not None:
         return found

@@ -12,7 +12,7 @@ from sparsecert.progress import OnProgress, ignore
 
 @dataclass(frozen=True)
 class Progress:
-    """A bar on stderr for each thing that takes long, or none where they are not `shown`."""
+    """A bar on stderr for each long step; none unless `shown`."""
 
     shown: bool = False
 
@@ -21,7 +21,7 @@ class Progress:
         return training_bar(label) if self.shown else nullcontext(ignore)
 
     def inputs(self, label: str, inputs: int, copies: int, noun: str = "inputs") -> AbstractContextManager[OnProgress]:
-        """For inputs with so many copies each; call it with (inputs, copies) done."""
+        """For inputs with this many copies each; call it with (inputs, copies) done."""
         return inputs_bar(label, inputs, copies, noun) if self.shown else nullcontext(ignore)
 
     def images(self, label: str, images: int) -> AbstractContextManager[OnProgress]:
@@ -30,6 +30,6 @@ class Progress:
 
     @contextmanager
     def rows(self, rows: int) -> Iterator[Callable[[], None]]:
-        """For certifying the votes of so many records files; call it after each."""
+        """For certifying the votes of this many records files; call it after each."""
         with self.inputs("certifying the recorded votes", rows, 1, "rows") as on_progress:
             yield lambda: on_progress(1, 0)

@@ -211,8 +211,8 @@ def test_what_another_version_of_the_attack_began_is_read_but_not_continued(
     cut.write_text("\n".join([json.dumps(older), *lines[:5], ""]))
     before = cut.read_bytes()
     monkeypatch.setattr(UniformNoise, "version", 2)
-    message = f"cut.jsonl was started with {named} of the noise attack, this is version 2, and what two versions find"
-    with pytest.raises(InputError, match=f"{message} is not mixed; name another file"):
+    message = f"cut.jsonl was started with {named} of the noise attack, this is version 2; results of two versions"
+    with pytest.raises(InputError, match=f"{message} cannot be mixed; name another file"):
         _attack(cut)
     assert cut.read_bytes() == before
     assert summarise_attack(read_attack(cut)).attacked == 5

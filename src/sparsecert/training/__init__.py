@@ -1,4 +1,4 @@
-"""Training base classifiers on ablated inputs, with the scheme and encoding of test time.
+"""Trains base classifiers on ablated inputs, with the scheme and encoding used at test time.
 
 All randomness in step t (order, augmentation, masks) is a pure function of the seed and t, so the state of a run is its
 weights, its momentum and t: on the CPU, a run that was killed and resumed ends with the same weights.

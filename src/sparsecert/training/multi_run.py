@@ -74,7 +74,7 @@ def train_many(
     """Trains several runs in lockstep, each into its own folder, as `train` would one by one.
 
     On the CPU the weights are bit-identical. On a GPU, where the small kernels of a single run leave most of the device
-    idle, this takes far less time. `on_progress` hears of the runs that are furthest behind, with their mean loss and
+    idle, this takes far less time. `on_progress` describes the runs that are furthest behind, with their mean loss and
     accuracy.
     """
     check_checkpoint_seconds(checkpoint_seconds)

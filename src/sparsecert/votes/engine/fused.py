@@ -54,7 +54,7 @@ class FusedNetwork:
 
 
 def fuse(model: Any, shape: Sequence[int], dtype: torch.dtype, tensor_cores: bool = True) -> FusedNetwork | None:
-    """`model` fused for images of `shape`, with its current weights; None for a model that is not such a stack.
+    """`model` fused for images of `shape`, with its current weights; None if it is not such a stack.
 
     For `tensor_cores` it uses space-to-depth and padding, otherwise only channels-last memory.
     """
@@ -304,7 +304,7 @@ def _in_blocks(stem: Convolution, block: int, padding: int) -> Convolution:
 def _pad_features(layer: Features, after_another: bool) -> Features:
     """The layer padded with zero rows, and with columns for those of the layer before.
 
-    The padding rows of the last layer are cut off again.
+    The last layer's padding rows are cut off later.
     """
     rows, columns = (-size % FEATURES for size in layer.weight.shape)
     weight = pad(layer.weight, (0, columns if after_another else 0, 0, rows)).contiguous()
