@@ -208,7 +208,7 @@ def chosen(limit: int | None, drawn: bool, seed: int) -> Limit:
 
 def inputs(data: Inputs, limit: Limit, shard: Shard | None) -> int:
     """The number of inputs of the run."""
-    from sparsecert.runs.inputs import indices_of
+    from sparsecert.runs.groups import indices_of
 
     return len(indices_of(data, limit, shard))
 

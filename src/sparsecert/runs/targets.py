@@ -19,8 +19,8 @@ from sparsecert.plain.files import is_plain
 from sparsecert.procedures import check_settings
 from sparsecert.procedures.exact import fixed
 from sparsecert.records import Writer
+from sparsecert.runs.groups import load_batch
 from sparsecert.runs.header import check_classes, model_info, recorded_rows, with_recorded_precision
-from sparsecert.runs.inputs import load_batch
 from sparsecert.schemes import FixedMasks
 from sparsecert.smoothed import Smoothed
 

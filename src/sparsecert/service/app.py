@@ -19,7 +19,7 @@ from starlette.types import ASGIApp
 
 from sparsecert import __version__, datasets, models
 from sparsecert.errors import InputError
-from sparsecert.service import inputs, metrics
+from sparsecert.service import metrics, parsing
 from sparsecert.service.batching import ShuttingDown
 from sparsecert.service.handlers import Handlers
 from sparsecert.service.limits import Limits
@@ -97,7 +97,7 @@ def serve(
     name: str = "model",
     sha256: str | None = None,
     shape: tuple[int, ...] | None = None,
-    parser: inputs.InputParser | None = None,
+    parser: parsing.InputParser | None = None,
     limits: Limits | None = None,
     token: str | None = None,
     rows: int | None = None,
@@ -108,7 +108,7 @@ def serve(
     images, such as rows of a table.
     """
     limits, counted = limits or Limits(), metrics.Metrics()
-    handlers = Handlers(smoothed, parser or inputs.ArrayParser(_shape(smoothed, shape)), limits, counted, rows)
+    handlers = Handlers(smoothed, parser or parsing.ArrayParser(_shape(smoothed, shape)), limits, counted, rows)
     app = _application(handlers, name, sha256)
     add_middleware(app, limits, counted, token, OPEN_PATHS)
     return Service(app, handlers)
@@ -191,7 +191,7 @@ def _add_model_routes(app: FastAPI, handlers: Handlers) -> None:
         return await certified(await _parse_image(request, handlers.parser), asked)
 
 
-def _parse_input(asked: InputFields, parser: inputs.InputParser) -> Any:
+def _parse_input(asked: InputFields, parser: parsing.InputParser) -> Any:
     if sum(one is not None for one in (asked.values, asked.image, asked.row)) != 1:
         raise InputError("give the input as exactly one of values, image and row")
     if asked.row is not None:
@@ -199,7 +199,7 @@ def _parse_input(asked: InputFields, parser: inputs.InputParser) -> Any:
     return parser.from_values(asked.values) if asked.image is None else parser.from_base64(asked.image)
 
 
-async def _parse_image(request: Request, parser: inputs.InputParser) -> Any:
+async def _parse_image(request: Request, parser: parsing.InputParser) -> Any:
     if _content_type(request).startswith("multipart/"):
         raise InputError("send the file itself as the body, not as a form: curl --data-binary @digit.png")
     return await run_in_threadpool(parser.from_file, await request.body())

@@ -18,9 +18,9 @@ from sparsecert.procedures.pipelining import Steps
 from sparsecert.results import Certifications
 from sparsecert.schemes import FixedMasks
 from sparsecert.service.batching import Batcher, Job
-from sparsecert.service.inputs import InputParser
 from sparsecert.service.limits import Limits
 from sparsecert.service.metrics import Metrics
+from sparsecert.service.parsing import InputParser
 from sparsecert.service.schemas import (
     CertificateLine,
     CertifyResponse,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from sparsecert.errors import InputError
-from sparsecert.service.inputs import as_float, short_repr
+from sparsecert.service.parsing import as_float, short_repr
 
 if TYPE_CHECKING:
     from sparsecert.tabular.tables import Columns
