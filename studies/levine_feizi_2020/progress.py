@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
-from sparsecert.cli.progress import attack_bar, inputs_bar, training_bar
+from sparsecert.cli.progress import evaluations, inputs_bar, training_bar
 from sparsecert.training import TrainingProgress
 
 
@@ -28,7 +28,7 @@ class Progress:
 
     def images(self, label: str, images: int) -> AbstractContextManager[Callable[[int, int], None]]:
         """For images under attack; call it with (images, evaluations) done."""
-        return attack_bar(images, label) if self.shown else nullcontext(_ignore)
+        return inputs_bar(label, images, None, "images", evaluations) if self.shown else nullcontext(_ignore)
 
     @contextmanager
     def rows(self, rows: int) -> Iterator[Callable[[], None]]:

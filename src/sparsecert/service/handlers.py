@@ -15,6 +15,7 @@ from sparsecert.errors import InputError
 from sparsecert.procedures import Exact, Fixed, Procedure, Sequential
 from sparsecert.procedures.exact import PATCHES, fixed
 from sparsecert.procedures.pipelining import Steps
+from sparsecert.procedures.procedure import refuse_other_masks
 from sparsecert.results import Certifications
 from sparsecert.schemes import FixedMasks
 from sparsecert.service.batching import Batcher, Job
@@ -36,8 +37,6 @@ from sparsecert.votes.copies import Copies
 from sparsecert.votes.voter import Voter
 
 SEED_BITS = 53  # of a fresh seed, so that JavaScript holds it exact
-RANDOM_MASKS_ONLY = frozenset({"alpha", "seed", "example", "n0", "n", "bound", "sampling", "max_samples", "tolerance"})
-FIXED_MASKS_ONLY = frozenset({"rule", "against"})
 SEQUENTIAL_ONLY = frozenset({"max_samples", "tolerance"})
 T = TypeVar("T")
 
@@ -220,13 +219,7 @@ class Handlers:
     def _check_settings(self, settings: Settings) -> None:
         """Refuses settings of the other kind of masks or of the other kind of sampling."""
         given = settings.model_fields_set
-        if self.masks is None and (wrong := given & FIXED_MASKS_ONLY):
-            raise InputError(f"{min(wrong)} is for a fixed set of masks; this model draws them at random: leave it out")
-        if self.masks is not None and (wrong := given & RANDOM_MASKS_ONLY):
-            raise InputError(
-                f"{min(wrong)} is for masks drawn at random; the {self.masks} masks of this model are fixed, and all "
-                f"of them vote: leave it out"
-            )
+        refuse_other_masks(self.smoothed.scheme, {name: name for name in sorted(given)})
         if isinstance(settings, CertifySettings):
             sequential = settings.sampling == "sequential"
             wrong = given & (frozenset({"n"}) if sequential else SEQUENTIAL_ONLY)
