@@ -19,8 +19,10 @@ from starlette.types import ASGIApp
 
 from sparsecert import __version__, datasets, models
 from sparsecert.errors import InputError
+from sparsecert.procedures import procedure_for
 from sparsecert.service import metrics, parsing
 from sparsecert.service.batching import ShuttingDown
+from sparsecert.service.guarantees import model_guarantee
 from sparsecert.service.handlers import Handlers
 from sparsecert.service.limits import Limits
 from sparsecert.service.middleware import add_middleware
@@ -289,21 +291,10 @@ def model_card(handlers: Handlers, name: str, sha256: str | None) -> ModelCard:
         exact=handlers.masks is not None,
         masks=handlers.masks,
         largest_radius=len(scheme.deltas) - 2,
-        guarantee=_guarantee(handlers),
+        guarantee=model_guarantee(
+            handlers.against(procedure_for(scheme)), handlers.masks is not None, handlers.condition
+        ),
         limits=asdict(handlers.limits),
-    )
-
-
-def _guarantee(handlers: Handlers) -> str:
-    """What a certificate of this model guarantees, and what it does not."""
-    change = (
-        f"no perturbation of up to `radius` {handlers.units} changes the smoothed model's answer{handlers.condition}"
-    )
-    if handlers.masks is not None:
-        return f"A certificate guarantees that {change}. It is deterministic, and says nothing about the true class."
-    return (
-        f"A certificate guarantees that {change}. It fails with probability at most alpha over the random masks, and "
-        "says nothing about the true class."
     )
 
 
