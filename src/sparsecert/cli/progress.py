@@ -50,7 +50,8 @@ def _stopping(bar: Progress) -> Iterator[None]:
 
 
 def mean_samples(done: int, copies: int) -> str:
-    return f", {copies / done:,.0f} samples each" if done else ""
+    """The mean number of ablated copies per input."""
+    return f" {copies / done:,.0f} samples each" if done else ""
 
 
 def evaluations(done: int, copies: int) -> str:
@@ -71,9 +72,7 @@ def inputs_bar(
     With `copies` per input known, it advances with every batch. With None (sequential sampling, attacks) it advances
     with every input and shows a `note` on the inputs and copies computed in this run.
     """
-    bar = _bar(
-        "{task.fields[done]} of {task.fields[inputs]} " + noun, *(["{task.fields[note]}"] if copies is None else [])
-    )
+    bar = _bar(f"{{task.fields[done]}} of {{task.fields[inputs]}} {noun}{{task.fields[note]}}")
     task = bar.add_task(verb, total=inputs * (copies or 1), done=0, inputs=inputs, note="")
     done = computed = taken = 0
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import click
 
 from sparsecert import records
 from sparsecert.cli import options
 from sparsecert.cli.progress import inputs_bar
+from sparsecert.inputs import Inputs
 from sparsecert.procedures import Procedure, Sequential
 from sparsecert.procedures.procedure import refuse_other_masks
+from sparsecert.records import Records
 from sparsecert.reports import FORMATS, summarise
-from sparsecert.runs import Shard, certify_dataset, predict_dataset
+from sparsecert.runs import Cluster, Limit, Shard, certify_dataset, predict_dataset
 from sparsecert.runs.groups import indices_of
 from sparsecert.runs.header import with_recorded_precision
 from sparsecert.schemes import Scheme
@@ -54,15 +57,41 @@ def record_votes(
     procedure = procedure_of(scheme)
     procedure.check(scheme, procedure.level(alpha), seed)
     data = options.load_inputs(smoothed, data_name, split, data_dir, skip_bad, limit)
-    if verb == "certify":
-        record, copies = certify_dataset, None if isinstance(procedure, Sequential) else procedure.most_votes(scheme)
-    else:
-        record, copies = predict_dataset, procedure.first_votes(scheme)
     label = options.computing(f"{verb}ing", smoothed, cluster)
-    with inputs_bar(label, len(indices_of(data, which, part)), copies) as on_progress:
-        record(
-            smoothed, model, data, out, procedure, alpha=alpha, seed=seed,
-            limit=which, shard=part, cluster=cluster, on_progress=on_progress,
-        )  # fmt: skip
-    click.echo(FORMATS["terminal"]([summarise(records.read(out))]))
+    found = record(
+        verb, label, smoothed, model, data, out, procedure,
+        alpha=alpha, seed=seed, limit=which, shard=part, cluster=cluster,
+    )  # fmt: skip
+    click.echo(FORMATS["terminal"]([summarise(found)]))
     click.echo(f"wrote {out}")
+
+
+def record(
+    verb: str,
+    label: str,
+    smoothed: Smoothed,
+    model: str | Path,
+    data: Inputs,
+    out: str | Path,
+    procedure: Procedure,
+    *,
+    alpha: float | None,
+    seed: int,
+    limit: Limit,
+    shard: Shard | None = None,
+    cluster: Cluster | None = None,
+) -> Records:
+    """Certifies or predicts a data set under a progress bar, and returns the records."""
+    copies: int | None
+    if verb == "predict":
+        run, copies = predict_dataset, procedure.first_votes(smoothed.scheme)
+    else:
+        run, copies = certify_dataset, procedure.most_votes(smoothed.scheme)
+    if isinstance(procedure, Sequential):
+        copies = None  # not known before
+    with inputs_bar(label, len(indices_of(data, limit, shard)), copies) as on_progress:
+        run(
+            smoothed, model, data, out, procedure,
+            alpha=alpha, seed=seed, limit=limit, shard=shard, cluster=cluster, on_progress=on_progress,
+        )  # fmt: skip
+    return records.read(out)

@@ -60,12 +60,12 @@ class RowParser:
         """A value as the trees see it; NaN if missing."""
         if value is None:
             return math.nan
-        categories = self.columns.numbers.get(name)
-        kinds, kind = ((int, float), "a number") if categories is None else ((str, int, float), "text")
-        if isinstance(value, bool) or not isinstance(value, kinds):
-            raise InputError(f"the column {name} must be {kind} or null, got {short_repr(value)}")
-        if categories is not None:
+        if (categories := self.columns.numbers.get(name)) is not None:
+            if isinstance(value, bool) or not isinstance(value, str | int | float):
+                raise InputError(f"the column {name} must be text or null, got {short_repr(value)}")
             return categories.get(str(value).strip(), math.nan)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise InputError(f"the column {name} must be a number or null, got {short_repr(value)}")
         number = as_float(value)
         if not math.isfinite(number):
             raise InputError(f"the column {name} must be a finite number that fits in 64 bits, or null")
