@@ -18,22 +18,8 @@ if TYPE_CHECKING:
 
 ALPHA = 0.05  # the default
 FIXED_MASKS_ONLY = frozenset({"rule", "against", "seconds"})
-RANDOM_MASKS_ONLY = frozenset(
-    {
-        "n0",
-        "n",
-        "alpha",
-        "seed",
-        "example",
-        "bound",
-        "sampling",
-        "at_least",
-        "max_samples",
-        "tolerance",
-        "error",
-        "full",
-    }
-)
+SAMPLING = "n0", "n", "sampling", "max_samples", "tolerance", "at_least", "error", "full"
+RANDOM_MASKS_ONLY = frozenset({"alpha", "seed", "example", "bound", *SAMPLING})
 
 
 class Procedure(ABC):
