@@ -72,8 +72,22 @@ def train_table(
     return file
 
 
-def rebuild(path: str | Path, tensors: modelfile.Tensors, header: dict[str, Any], rows: int | None) -> Smoothed:
-    """The classifier of a model file that `train_table` wrote."""
+def rebuild(
+    path: str | Path,
+    tensors: modelfile.Tensors,
+    header: dict[str, Any],
+    model: torch.nn.Module | None,
+    device: str | torch.device,
+    precision: str | None,
+    rows: int | None,
+) -> Smoothed:
+    """The classifier of a model file that `train_table` wrote; refuses settings that its trees cannot follow."""
+    if model is not None:
+        raise InputError(f"{path} holds its whole model, the trees of a table; leave out model")
+    if str(device) not in ("auto", "cpu"):
+        raise InputError(f"the trees of a table run on the CPU, got device {str(device)!r}; leave it out")
+    if precision not in (None, "auto", "fp64"):
+        raise InputError(f"the trees of a table compute in fp64, got precision {precision!r}; leave it out")
     try:
         arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
         trees = Trees({name: arrays[name] for name in FIELDS}, arrays["roots"], arrays["baseline"])
