@@ -14,6 +14,7 @@ from PIL import Image
 from sparsecert import datasets
 from sparsecert.attacks import AllMasks, Pointwise, Saliency
 from sparsecert.datasets import folder
+from sparsecert.datasets.views import RandomCrop
 from sparsecert.encodings import MeanFill, NullChannels, ReplacedValues
 from sparsecert.procedures import Exact
 from sparsecert.schemes import ESTIMATION, MAX_DRAWS, TRAINING, Lattice, RandomValues, Scheme, Uniform
@@ -140,7 +141,8 @@ def test_a_captured_step_sees_the_photographs_that_were_decoded_for_it(photograp
         run.model.train()
         while run.step < run.steps:
             take_step([run])
-    expected = sum(photographs.images.random_crops(range(70), 0, epoch).sum(dtype=np.float64) for epoch in range(3))
+    crops = [photographs.images.load_views(range(70), RandomCrop(0, epoch)) for epoch in range(3)]
+    expected = sum(each.sum(dtype=np.float64) for each in crops)
     assert sums.item() == expected
 
 

@@ -19,6 +19,7 @@ import torch
 from sparsecert import datasets, modelfile
 from sparsecert.datasets import folder
 from sparsecert.datasets.dataset import ArrayImages, Dataset
+from sparsecert.datasets.views import RandomCrop
 from sparsecert.encodings import MeanFill, NullChannels
 from sparsecert.errors import InputError
 from sparsecert.registry import MODELS
@@ -534,7 +535,7 @@ def test_a_step_sees_the_random_crops_of_its_epoch(photographs: Dataset) -> None
             run.prepare()
             run.device_step.fill_(step)
             chosen = run._chosen(run.batch)
-            expected = photographs.images.random_crops(chosen.tolist(), 0, run.epoch)
+            expected = photographs.images.load_views(chosen.tolist(), RandomCrop(0, run.epoch))
             assert run.prefetcher is not None
             assert (run.prefetcher.pixels[: len(chosen)].numpy() == expected).all()
             run.step += 1
