@@ -30,6 +30,14 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def few() -> datasets.Dataset:
+    """The first 150 training digits."""
+    data = datasets.load("digits", "train")
+    assert isinstance(data.images, ArrayImages)
+    return replace(data, images=ArrayImages(data.images.pixels[:150]), labels=data.labels[:150])
+
+
+@pytest.fixture(scope="session")
 def digits() -> tuple[torch.Tensor, torch.Tensor]:
     """The first held-out digits as Float[20, 1, 8, 8] and their labels."""
     data = datasets.load("digits", "test")

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from sparsecert import datasets
 from sparsecert.attacks import AllMasks, Pointwise, Saliency
@@ -25,6 +24,7 @@ from sparsecert.training.objective import CompiledObjective, objective
 from sparsecert.training.recipes import RECIPES
 from tests.attacks.means import nearest_mean
 from tests.contracts import SCHEMES
+from tests.helpers import write_photographs
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
 
@@ -114,10 +114,7 @@ def test_captured_steps_are_the_steps_taken_one_by_one() -> None:
 def photographs(tmp_path_factory: pytest.TempPathFactory) -> datasets.Dataset:
     """Seventy photographs of two classes, shown as squares of 32 pixels."""
     root = tmp_path_factory.mktemp("photographs")
-    for i in range(70):
-        path = root / "train" / f"class{i % 2}" / f"{i}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(np.random.default_rng(i).integers(0, 256, (40, 48, 3), dtype=np.uint8)).save(path)
+    write_photographs(root / "train", 70, (40, 48))
     return folder.load(root, "train", size=32)
 
 

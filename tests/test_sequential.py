@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
-from scipy.stats import binom
 
 from sparsecert import datasets
 from sparsecert.bounds import corrected_alpha, predicted
@@ -41,9 +40,9 @@ from sparsecert.runs import certify_dataset, load_batch
 from sparsecert.schemes import ESTIMATION, SELECTION, Scheme, Uniform
 from sparsecert.smoothed import Smoothed
 from tests.contracts import METHOD_NAMES, SCHEMES
+from tests.helpers import acceptable, untimed
 from tests.reports.made import header
 
-ONCE_IN_A_MILLION = 1e-6
 SMALL, MNIST = Uniform(12, 2), Uniform(784, 45)
 RUNS = 2_000
 
@@ -99,10 +98,6 @@ def _stopped(
 def _lead(lead: float, share: float = 1.0, invalid: float = 0.0) -> list[float]:
     """Two classes that have `share` together and are `lead` apart, and a third one."""
     return [(share + lead) / 2, (share - lead) / 2, 1 - share - invalid, invalid]
-
-
-def _acceptable(errors: int, runs: int, alpha: float) -> bool:
-    return bool(binom.sf(errors - 1, runs, alpha) > ONCE_IN_A_MILLION)
 
 
 def _radius(radius: int | None) -> int:
@@ -352,7 +347,7 @@ def test_answers_looked_for_after_every_vote_are_wrong_within_alpha(
     leads = [certificate.interval.label == 0 for certificate in stopped.certificates]
     errors = sum(answer == wrong and led for answer, led in zip(stopped.answers, leads, strict=True))
     assert sum(leads) > 0.9 * RUNS
-    assert _acceptable(errors, RUNS, alpha)
+    assert acceptable(errors, RUNS, alpha)
     if world == "two classes":
         assert errors > 0.4 * alpha * RUNS, "wrong answers hardly ever come: the test could not have found too many"
 
@@ -425,7 +420,7 @@ def test_certificates_from_real_masks_are_wrong_within_alpha_also_at_another_alp
             again = certify_anytime(*votes, SMALL, level, bound, sampling.most)
             assert level != alpha or again == certificate
             errors += again.radius is not None and leads[again.interval.label] <= gap_at(SMALL, again.radius)
-        assert _acceptable(errors, runs, level)
+        assert acceptable(errors, runs, level)
         assert errors > 0.1 * level * runs or bound == "one-sided"
 
 
@@ -564,13 +559,6 @@ def _certify(trained: Path, out: Path, sampling: Sequential = SHORT, rows: int |
     certify_dataset(smoothed, trained, datasets.load("digits"), out, procedure=sampling, **settings)
 
 
-def _content(path: Path) -> list[dict[str, Any]]:
-    """The file without its times."""
-    first, *lines = [json.loads(line) for line in path.read_text().splitlines()]
-    first["environment"].pop("started")
-    return [first, *({k: v for k, v in line.items() if k != "seconds"} for line in lines)]
-
-
 @pytest.fixture(scope="module")
 def recorded(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Records of a run of 14 inputs in groups of two."""
@@ -619,7 +607,7 @@ def test_a_run_cut_anywhere_ends_with_the_same_content(trained: Path, recorded: 
     for end in (first - 20, first, *range(first + 30, len(data), (len(data) - first) // 5)):
         cut.write_bytes(data[:end])
         _certify(trained, cut, rows=24 if end < first else None)  # otherwise those that the run was begun with
-        assert _content(cut) == _content(recorded)
+        assert untimed(cut) == untimed(recorded)
 
 
 def test_another_sampling_is_another_run(trained: Path, recorded: Path, tmp_path: Path) -> None:
