@@ -36,11 +36,11 @@ from sparsecert.counts import Counts, Int64
 from sparsecert.procedures import Fixed, Procedure, Sequential
 from sparsecert.procedures.pipelining import finish
 from sparsecert.procedures.sequential import first_two
-from sparsecert.progress import ignore
 from sparsecert.reports.medians import certified_accuracy, median_certified_robustness
 from sparsecert.results import Certifications
 from sparsecert.schemes import DELTA_BITS, Scheme
 from sparsecert.schemes import from_config as scheme_from_config
+from sparsecert.votes.copies import Copies
 
 RECORDS = Path("studies/levine_feizi_2020/results/mnist/k45/certify.jsonl.xz")
 N0, N, ALPHA = 1_000, 10_000, 0.05
@@ -109,7 +109,7 @@ class Simulation:
     def certify(self, procedure: Procedure, stream: int = 1) -> Certifications:
         """The package's certificates from simulated votes."""
         inputs = torch.zeros(len(self.true), 1)
-        return finish(procedure.certify(self.voter(stream), inputs, range(len(inputs)), self.alpha, 0, ignore))
+        return finish(procedure.certify(Copies(self.voter(stream), inputs, range(len(inputs))), self.alpha))
 
 
 class SimulatedVoter:

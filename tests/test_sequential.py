@@ -30,7 +30,6 @@ from sparsecert.procedures import sequential
 from sparsecert.procedures.pipelining import Steps, finish, interleave
 from sparsecert.procedures.sequential import Sequential
 from sparsecert.procedures.stopping import StoppingRule, clear, estimation_stages, selection_stages
-from sparsecert.progress import ignore
 from sparsecert.records import Header, Record, Records, Writer, read
 from sparsecert.reports import summarise
 from sparsecert.reports.comparison import remarks
@@ -39,6 +38,7 @@ from sparsecert.results import Certifications
 from sparsecert.runs import certify_dataset, load_batch
 from sparsecert.schemes import ESTIMATION, SELECTION, Scheme, Uniform
 from sparsecert.smoothed import Smoothed
+from sparsecert.votes.copies import Copies
 from tests.contracts import METHOD_NAMES, SCHEMES
 from tests.helpers import acceptable, untimed
 from tests.reports.made import header
@@ -92,7 +92,7 @@ def _stopped(
     inputs: Any = torch.zeros(len(shares), 1)
     voter: Any = Chance(shares, seed, scheme)
     sampling = replace(sampling, bound=bound)
-    return finish(sampling.certify(voter, inputs, range(len(shares)), alpha, 0, ignore))
+    return finish(sampling.certify(Copies(voter, inputs, range(len(shares))), alpha))
 
 
 def _lead(lead: float, share: float = 1.0, invalid: float = 0.0) -> list[float]:
@@ -443,7 +443,7 @@ def test_groups_taken_in_turn_give_what_each_gives_alone() -> None:
 
     def works() -> list[Steps[Any]]:
         return [
-            sampling.certify(voter, _alike(size), range(100 * size, 101 * size), 0.05, 0, ignore)
+            sampling.certify(Copies(voter, _alike(size), range(100 * size, 101 * size)), 0.05)
             for size in (4, 1, 7, 3, 2)
         ]
 

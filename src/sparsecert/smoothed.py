@@ -19,6 +19,7 @@ from sparsecert.procedures.procedure import warn_of_invalid
 from sparsecert.progress import OnProgress, ignore
 from sparsecert.results import Certifications, Predictions
 from sparsecert.schemes import Scheme
+from sparsecert.votes.copies import Copies
 from sparsecert.votes.precision import PRECISIONS, dtype_of
 from sparsecert.votes.probe import Model
 from sparsecert.votes.voter import Voter
@@ -148,8 +149,8 @@ class Smoothed:
         alpha = procedure.level(alpha)
         procedure.check(self.scheme, alpha, seed)
         inputs = self.check(x)
-        numbers = _numbers(examples, len(inputs))
-        result = finish(verb(self.voter(inputs), inputs, numbers, alpha, seed, on_progress))
+        copies = Copies(self.voter(inputs), inputs, _numbers(examples, len(inputs)), seed, on_progress)
+        result = finish(verb(copies, alpha))
         on_progress(len(inputs), 0)
         return result
 
@@ -159,8 +160,7 @@ class Smoothed:
         """The votes of each input's n copies for one purpose (`schemes.SELECTION`, ...), which has masks of its own."""
         check_settings(self.scheme, seed, n=n)
         inputs = self.check(x)
-        numbers, draws = _numbers(examples, len(inputs)), range(purpose, purpose + n)
-        counts = self.voter(inputs).begin_count(inputs, numbers, draws, seed)()
+        counts = Copies(self.voter(inputs), inputs, _numbers(examples, len(inputs)), seed).begin_count(purpose, 0, n)()
         warn_of_invalid(int(counts.invalid.sum()), n * len(counts))
         return counts
 

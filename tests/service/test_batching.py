@@ -12,10 +12,10 @@ import torch
 
 from sparsecert import Sequential
 from sparsecert.procedures import Exact, Fixed
-from sparsecert.progress import ignore
 from sparsecert.service import Service
 from sparsecert.service.batching import Batcher, Job, ShuttingDown, VoteTask, allocate_rows
 from sparsecert.service.metrics import Metrics
+from sparsecert.votes.copies import Copies
 from tests.service.made import asked, image, metric, small, smoothed
 
 
@@ -151,7 +151,7 @@ def test_closing_finishes_what_was_taken_and_takes_no_more() -> None:
     g = smoothed()
     batcher = Batcher(g.voter(image()), Metrics(), rows=8)
     jobs = [
-        batcher.submit(lambda voter, seed=seed: Fixed(n=500).predict(voter, g.check(image()), [0], 0.05, seed, ignore))
+        batcher.submit(lambda voter, seed=seed: Fixed(n=500).predict(Copies(voter, g.check(image()), [0], seed), 0.05))
         for seed in range(6)
     ]
     batcher.close()
@@ -159,7 +159,7 @@ def test_closing_finishes_what_was_taken_and_takes_no_more() -> None:
     for seed, job in enumerate(jobs):
         assert (job.done.result().counts == g.predict(image(), n=500, seed=seed).counts).all()
     with pytest.raises(ShuttingDown):
-        batcher.submit(lambda voter: Fixed(n=5).predict(voter, g.check(image()), [0], 0.05, 0, ignore))
+        batcher.submit(lambda voter: Fixed(n=5).predict(Copies(voter, g.check(image()), [0]), 0.05))
 
 
 def test_a_request_that_fails_leaves_the_others_alone() -> None:
@@ -172,9 +172,9 @@ def test_a_request_that_fails_leaves_the_others_alone() -> None:
 
     bad = batcher.submit(broken)
     reported = batcher.submit(
-        lambda voter: Fixed(n=50).predict(voter, g.check(image()), [0], 0.05, 0, ignore), lambda _: [][0]
+        lambda voter: Fixed(n=50).predict(Copies(voter, g.check(image()), [0]), 0.05), lambda _: [][0]
     )
-    good = batcher.submit(lambda voter: Fixed(n=500).predict(voter, g.check(image()), [0], 0.05, 0, ignore))
+    good = batcher.submit(lambda voter: Fixed(n=500).predict(Copies(voter, g.check(image()), [0]), 0.05))
     assert good.done.result(60).n == 500
     with pytest.raises(ZeroDivisionError):
         bad.done.result(60)
@@ -188,7 +188,7 @@ def test_a_cancelled_job_is_abandoned() -> None:
     metrics = Metrics()
     batcher = Batcher(g.voter(image()), metrics, rows=8)
     job = batcher.submit(
-        lambda voter: Fixed(n=1_000_000).predict(voter, g.check(image()), [0], 0.05, 0, ignore), lambda _: job.cancel()
+        lambda voter: Fixed(n=1_000_000).predict(Copies(voter, g.check(image()), [0]), 0.05), lambda _: job.cancel()
     )
     batcher.close()
     assert not job.done.done()

@@ -13,9 +13,9 @@ import torch
 from sparsecert.errors import InputError
 from sparsecert.procedures import Fixed
 from sparsecert.procedures.pipelining import finish
-from sparsecert.progress import ignore
 from sparsecert.schemes import ATTACK
 from sparsecert.smoothed import Smoothed
+from sparsecert.votes.copies import Copies
 from sparsecert.votes.eval_mode import in_eval_mode
 from sparsecert.votes.probe import hint_for
 from sparsecert.votes.voter import Voter
@@ -182,8 +182,8 @@ class SmoothedDefender(Defender):
         examples = range(self._asked, self._asked + len(images))
         self._asked += len(images)
         self._voter = self._voter or self.smoothed.voter(images[:1])
-        inputs = self.smoothed.check(images)
-        predictions = finish(Fixed(n=self.n).predict(self._voter, inputs, examples, self.alpha, self.seed, ignore))
+        copies = Copies(self._voter, self.smoothed.check(images), examples, self.seed)
+        predictions = finish(Fixed(n=self.n).predict(copies, self.alpha))
         labels = torch.from_numpy(np.where(predictions.abstained, ABSTAINS, predictions.labels))
         shares = torch.from_numpy(predictions.counts / self.n).float()
         return Answers(labels, shares, torch.full((len(images),), self.n))

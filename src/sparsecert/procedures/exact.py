@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -18,15 +18,12 @@ from sparsecert.counts import Counts
 from sparsecert.errors import InputError
 from sparsecert.procedures.pipelining import Steps
 from sparsecert.procedures.procedure import Procedure, warn_of_invalid
-from sparsecert.progress import OnProgress
 from sparsecert.registry import RULES
 from sparsecert.results import Certifications, Predictions
 from sparsecert.schemes import FixedMasks, Scheme
 
 if TYPE_CHECKING:
-    import torch
-
-    from sparsecert.votes.voter import Voter
+    from sparsecert.votes.copies import Copies
 
 PIXELS, FEATURES, PATCHES = "pixels", "features", "patches"  # perturbed: some units anywhere, or all of one square
 AGAINST = PIXELS, FEATURES, PATCHES
@@ -63,7 +60,7 @@ class Exact(Procedure):
         if self.perturbs(scheme) != PATCHES:
             return EnumeratedUnits(scheme.table) if scheme.few_units else PerturbedUnits(scheme.table, self.seconds)
         if self.seconds:
-            raise InputError("seconds is for altered pixels: every position of a patch is looked at, leave it out")
+            raise InputError("seconds is for pixels anywhere: every position of a patch is looked at, leave it out")
         if scheme.sides is None:
             raise InputError(f"{scheme} does not know which pixels make a patch; use Lattice, Blocks or Bands for that")
         return PerturbedPatch(scheme.table, *scheme.sides)
@@ -88,32 +85,16 @@ class Exact(Procedure):
     def prediction_facts(self, scheme: Scheme, alpha: float | None, seed: int) -> dict[str, Any]:
         return {"rule": self.rule, "masks": self.first_votes(scheme)}
 
-    def certify(
-        self,
-        voter: Voter,
-        inputs: torch.Tensor,
-        examples: Sequence[int],
-        alpha: float | None,
-        seed: int,
-        on_progress: OnProgress,
-    ) -> Steps[Certifications]:
-        adversary = _adversary(self, fixed(voter.scheme))
-        check_geometry(adversary, voter.encoding.sides(inputs.shape[1:]))
-        ranks = yield from _ranks(voter, inputs, on_progress)
+    def certify(self, copies: Copies, alpha: float | None) -> Steps[Certifications]:
+        adversary = _adversary(self, fixed(copies.voter.scheme))
+        check_geometry(adversary, copies.voter.encoding.sides(copies.inputs.shape[1:]))
+        ranks = yield from _ranks(copies)
         certificates = certified(ranks, self.rule, adversary)
         samples = np.full(len(ranks), ranks.shape[1])
         return Certifications(certificates, self, None, None, first_choices(ranks), samples, ranks=ranks)
 
-    def predict(
-        self,
-        voter: Voter,
-        inputs: torch.Tensor,
-        examples: Sequence[int],
-        alpha: float | None,
-        seed: int,
-        on_progress: OnProgress,
-    ) -> Steps[Predictions]:
-        ranks = yield from _ranks(voter, inputs, on_progress)
+    def predict(self, copies: Copies, alpha: float | None) -> Steps[Predictions]:
+        ranks = yield from _ranks(copies)
         answers = tuple(elected(one, self.rule) for one in ranks)
         return Predictions(first_choices(ranks), answers, ranks.shape[1], None, None, ranks)
 
@@ -124,11 +105,11 @@ def _adversary(procedure: Exact, scheme: FixedMasks) -> Adversary:
     return procedure.adversary(scheme)
 
 
-def _ranks(voter: Voter, inputs: torch.Tensor, on_progress: OnProgress) -> Steps[npt.NDArray[np.int16]]:
+def _ranks(copies: Copies) -> Steps[npt.NDArray[np.int16]]:
     """int16[b, masks, classes]: how each input's copy by each mask ranks the classes; 0 is the first."""
-    begun = voter.begin_ranks(inputs, len(fixed(voter.scheme).table), on_progress)
+    ranked = copies.begin_ranks(len(fixed(copies.voter.scheme).table))
     yield
-    ranks: npt.NDArray[np.int16] = begun().numpy()
+    ranks: npt.NDArray[np.int16] = ranked().numpy()
     warn_of_invalid(int((ranks.max(axis=2) == 0).sum()), ranks.shape[0] * ranks.shape[1])
     return ranks
 

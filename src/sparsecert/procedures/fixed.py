@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +11,11 @@ from sparsecert.bounds import corrected_alpha, predicted
 from sparsecert.certificates import method_named
 from sparsecert.procedures.pipelining import Steps
 from sparsecert.procedures.procedure import Procedure, check_settings, warn_of_invalid
-from sparsecert.progress import OnProgress
 from sparsecert.results import Certifications, Predictions
 from sparsecert.schemes import ESTIMATION, PREDICTION, SELECTION, Scheme
 
 if TYPE_CHECKING:
-    import torch
-
-    from sparsecert.votes.voter import Voter
+    from sparsecert.votes.copies import Copies
 
 
 @dataclass(frozen=True)
@@ -52,47 +48,28 @@ class Fixed(Procedure):
         assert alpha is not None
         return {"n": int(self.n), "alpha": float(alpha), "seed": int(seed)}
 
-    def certify(
-        self,
-        voter: Voter,
-        inputs: torch.Tensor,
-        examples: Sequence[int],
-        alpha: float | None,
-        seed: int,
-        on_progress: OnProgress,
-    ) -> Steps[Certifications]:
+    def certify(self, copies: Copies, alpha: float | None) -> Steps[Certifications]:
         assert alpha is not None
-        method, scheme = method_named(self.bound), voter.scheme
-        begun = [
-            voter.begin_count(inputs, examples, range(purpose, purpose + draws), seed, on_progress)
-            for purpose, draws in ((SELECTION, self.n0), (ESTIMATION, self.n))
-        ]
+        method, scheme = method_named(self.bound), copies.voter.scheme
+        votes = copies.begin_count(SELECTION, 0, self.n0), copies.begin_count(ESTIMATION, 0, self.n)
         yield
-        selection, estimation = (counts() for counts in begun)
+        selection, estimation = (counted() for counted in votes)
         warn_of_invalid(int(selection.invalid.sum() + estimation.invalid.sum()), (self.n0 + self.n) * len(estimation))
         certificates = tuple(
             method.certify(selection[row], estimation[row], scheme, alpha) for row in range(len(estimation))
         )
         samples = np.full(len(certificates), self.n0 + self.n)
-        return Certifications(certificates, self, alpha, seed, estimation, samples, selection, scheme=scheme)
+        return Certifications(certificates, self, alpha, copies.seed, estimation, samples, selection, scheme=scheme)
 
-    def predict(
-        self,
-        voter: Voter,
-        inputs: torch.Tensor,
-        examples: Sequence[int],
-        alpha: float | None,
-        seed: int,
-        on_progress: OnProgress,
-    ) -> Steps[Predictions]:
+    def predict(self, copies: Copies, alpha: float | None) -> Steps[Predictions]:
         assert alpha is not None
-        level = corrected_alpha(alpha, voter.scheme, self.n)
-        begun = voter.begin_count(inputs, examples, range(PREDICTION, PREDICTION + self.n), seed, on_progress)
+        level = corrected_alpha(alpha, copies.voter.scheme, self.n)
+        counted = copies.begin_count(PREDICTION, 0, self.n)
         yield
-        votes = begun()
+        votes = counted()
         warn_of_invalid(int(votes.invalid.sum()), self.n * len(votes))
         answers = tuple(predicted(votes[row], level) for row in range(len(votes)))
-        return Predictions(votes, answers, self.n, alpha, seed)
+        return Predictions(votes, answers, self.n, alpha, copies.seed)
 
 
 def sampled_facts(alpha: float | None, seed: int, bound: str) -> dict[str, Any]:

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sparsecert.bounds import corrected_alpha
 from sparsecert.errors import InputError, whole
 from sparsecert.procedures.pipelining import Steps
-from sparsecert.progress import OnProgress
 from sparsecert.results import Certifications, Predictions
 from sparsecert.schemes import MAX_DRAWS, FixedMasks, Scheme
 
 if TYPE_CHECKING:
-    import torch
-
-    from sparsecert.votes.voter import Voter
+    from sparsecert.votes.copies import Copies
 
 ALPHA = 0.05  # the default
 
@@ -57,27 +53,11 @@ class Procedure(ABC):
         """The header's fields for a run that predicts."""
 
     @abstractmethod
-    def certify(
-        self,
-        voter: Voter,
-        inputs: torch.Tensor,
-        examples: Sequence[int],
-        alpha: float | None,
-        seed: int,
-        on_progress: OnProgress,
-    ) -> Steps[Certifications]:
-        """A certificate for each input; `examples` are the inputs' indices, which decide their masks."""
+    def certify(self, copies: Copies, alpha: float | None) -> Steps[Certifications]:
+        """A certificate for each input, from votes on its copies."""
 
     @abstractmethod
-    def predict(
-        self,
-        voter: Voter,
-        inputs: torch.Tensor,
-        examples: Sequence[int],
-        alpha: float | None,
-        seed: int,
-        on_progress: OnProgress,
-    ) -> Steps[Predictions]:
+    def predict(self, copies: Copies, alpha: float | None) -> Steps[Predictions]:
         """The answer to each input, or an abstention."""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -18,14 +17,11 @@ from sparsecert.procedures.fixed import sampled_facts
 from sparsecert.procedures.pipelining import Steps
 from sparsecert.procedures.procedure import Procedure, check_settings, warn_of_invalid
 from sparsecert.procedures.stopping import FIRST_STAGE, StoppingRule, clear, estimation_stages, selection_stages
-from sparsecert.progress import OnProgress
 from sparsecert.results import Certifications, Predictions
 from sparsecert.schemes import ESTIMATION, MAX_DRAWS, SELECTION, Scheme
 
 if TYPE_CHECKING:
-    import torch
-
-    from sparsecert.votes.voter import Voter
+    from sparsecert.votes.copies import Copies
 
 MOST_SAMPLES = 17_000, 6_000  # by default: for a radius, and for `at_least`
 NOT_FOR_PREDICTION = "a prediction takes a fixed number of samples; use Fixed(n=...)"
@@ -96,27 +92,14 @@ class Sequential(Procedure):
     def prediction_facts(self, scheme: Scheme, alpha: float | None, seed: int) -> dict[str, Any]:
         raise InputError(NOT_FOR_PREDICTION)
 
-    def certify(
-        self,
-        voter: Voter,
-        inputs: torch.Tensor,
-        examples: Sequence[int],
-        alpha: float | None,
-        seed: int,
-        on_progress: OnProgress,
-    ) -> Steps[Certifications]:
+    def certify(self, copies: Copies, alpha: float | None) -> Steps[Certifications]:
         """Class and rival are selected by the selection votes; the estimation votes use other masks.
 
         Batches depend on this group alone, so the same group gives the same counts whatever else is in flight.
         """
         assert alpha is not None
-        from sparsecert.votes.batches import to_device
-
-        scheme, group = voter.scheme, np.arange(len(inputs))
-        inputs = to_device(inputs, voter.device)
-        selection, estimation = (
-            StagedVotes(voter, inputs, examples, purpose, seed, on_progress) for purpose in (SELECTION, ESTIMATION)
-        )
+        scheme, group, copies = copies.voter.scheme, np.arange(len(copies)), copies.on_device()
+        selection, estimation = StagedVotes(copies, SELECTION), StagedVotes(copies, ESTIMATION)
         rows = group
         for total in selection_stages(self.n0):
             yield from selection.extend(rows, total)
@@ -142,49 +125,25 @@ class Sequential(Procedure):
         answers = tuple(rule.answer(row, certificates[row].radius) for row in group.tolist())
         samples = selection.taken + estimation.taken
         warn_of_invalid(int(selection.counts.invalid.sum() + estimation.counts.invalid.sum()), int(samples.sum()))
-        return Certifications(certificates, self, alpha, seed, kept, samples, selection.counts, answers=answers)
+        return Certifications(certificates, self, alpha, copies.seed, kept, samples, selection.counts, answers=answers)
 
-    def predict(
-        self,
-        voter: Voter,
-        inputs: torch.Tensor,
-        examples: Sequence[int],
-        alpha: float | None,
-        seed: int,
-        on_progress: OnProgress,
-    ) -> Steps[Predictions]:
+    def predict(self, copies: Copies, alpha: float | None) -> Steps[Predictions]:
         raise InputError(NOT_FOR_PREDICTION)
 
 
 class StagedVotes:
     """The votes of a group for one purpose, extended stage by stage."""
 
-    def __init__(
-        self,
-        voter: Voter,
-        inputs: torch.Tensor,
-        examples: Sequence[int],
-        purpose: int,
-        seed: int,
-        on_progress: OnProgress,
-    ) -> None:
-        self.voter, self.inputs, self.purpose, self.seed, self.on_progress = voter, inputs, purpose, seed, on_progress
-        self.examples = np.asarray(examples, dtype=np.int64)
-        self.taken: Int64 = np.zeros(len(inputs), dtype=np.int64)
-        self.counts = Counts(np.zeros((len(inputs), voter.classes), dtype=np.int64), self.taken.copy())
+    def __init__(self, copies: Copies, purpose: int) -> None:
+        self.copies, self.purpose = copies, purpose
+        self.taken: Int64 = np.zeros(len(copies), dtype=np.int64)
+        self.counts = Counts(np.zeros((len(copies), copies.voter.classes), dtype=np.int64), self.taken.copy())
 
     def extend(self, rows: Int64, total: int) -> Steps[None]:
         """Extends the votes of these inputs, which have equally many, to `total`; yields once they are queued."""
-        import torch
-
-        from sparsecert.votes.batches import to_device
-
-        which = to_device(torch.from_numpy(rows), self.inputs.device)
-        draws = range(self.purpose + int(self.taken[rows[0]]), self.purpose + total)
-        examples = self.examples[rows].tolist()
-        begun = self.voter.begin_count(self.inputs[which], examples, draws, self.seed, self.on_progress)
+        counted = self.copies.of(rows).begin_count(self.purpose, int(self.taken[rows[0]]), total)
         yield
-        fresh = begun()
+        fresh = counted()
         self.counts.votes[rows] += fresh.votes
         self.counts.invalid[rows] += fresh.invalid
         self.taken[rows] = total

@@ -17,6 +17,7 @@ from sparsecert.progress import OnProgress
 from sparsecert.records import CERTIFY, Record, rankings
 from sparsecert.results import Certifications, Predictions
 from sparsecert.schemes import Scheme
+from sparsecert.votes.copies import Copies
 from sparsecert.votes.voter import Voter
 
 MOST_VALUES = 1 << 24  # per group: 64 MiB
@@ -53,10 +54,10 @@ class Question:
 
     def steps(self, voter: Voter, group: Group, on_progress: OnProgress) -> Steps[list[Record]]:
         """A record for each input of the group; yields once votes are queued on the device."""
-        arguments = voter, group.inputs, group.examples, self.alpha, self.seed, on_progress
+        copies = Copies(voter, group.inputs, group.examples, self.seed, on_progress)
         if self.kind == CERTIFY:
-            return certificate_records((yield from self.procedure.certify(*arguments)), group)
-        return prediction_records((yield from self.procedure.predict(*arguments)), group)
+            return certificate_records((yield from self.procedure.certify(copies, self.alpha)), group)
+        return prediction_records((yield from self.procedure.predict(copies, self.alpha)), group)
 
 
 def inputs_per_group(question: Question, scheme: Scheme, rows: int, values: int) -> int:

@@ -15,7 +15,6 @@ from sparsecert.errors import InputError
 from sparsecert.procedures import Exact, Fixed, Procedure, Sequential
 from sparsecert.procedures.exact import PATCHES, fixed
 from sparsecert.procedures.pipelining import Steps
-from sparsecert.progress import ignore
 from sparsecert.results import Certifications
 from sparsecert.schemes import FixedMasks
 from sparsecert.service.batching import Batcher, Job
@@ -33,6 +32,7 @@ from sparsecert.service.schemas import (
 )
 from sparsecert.service.streaming import ProgressStream
 from sparsecert.smoothed import Smoothed
+from sparsecert.votes.copies import Copies
 from sparsecert.votes.voter import Voter
 
 SEED_BITS = 53  # of a fresh seed, so that JavaScript holds it exact
@@ -129,7 +129,7 @@ class Handlers:
         def steps(voter: Voter) -> Steps[T]:
             alpha = settings.alpha if self.masks is None else None
             procedure.check(self.smoothed.scheme, alpha, seed or 0)
-            return verb(voter, self.smoothed.check(x), [settings.example], alpha, seed or 0, ignore)
+            return verb(Copies(voter, self.smoothed.check(x), [settings.example], seed or 0), alpha)
 
         return steps
 

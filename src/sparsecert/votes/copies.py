@@ -1,0 +1,56 @@
+"""The ablated copies of a batch of inputs, which procedures take votes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from sparsecert.progress import OnProgress, ignore
+
+if TYPE_CHECKING:
+    import torch
+
+    from sparsecert.counts import Counts, Int64
+    from sparsecert.votes.voter import Voter
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Every ablated copy of `inputs`, Float[b, ...]: seed, example and draw decide its mask, `voter` classifies it.
+
+    `examples` are the b numbers of the inputs, their indices in the data set.
+    """
+
+    voter: Voter
+    inputs: torch.Tensor
+    examples: Sequence[int]
+    seed: int = 0
+    on_progress: OnProgress = ignore
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def begin_count(self, purpose: int, first: int, last: int) -> Callable[[], Counts]:
+        """Starts the vote of draws first, ..., last - 1 for this purpose; call the result for the counts."""
+        draws = range(purpose + first, purpose + last)
+        return self.voter.begin_count(self.inputs, self.examples, draws, self.seed, self.on_progress)
+
+    def begin_ranks(self, masks: int) -> Callable[[], torch.Tensor]:
+        """Starts ranking the classes by each mask of a fixed set; call the result for the ranks."""
+        return self.voter.begin_ranks(self.inputs, masks, self.on_progress)
+
+    def on_device(self) -> Copies:
+        """The same with the inputs on the voter's device."""
+        from sparsecert.votes.batches import to_device
+
+        return replace(self, inputs=to_device(self.inputs, self.voter.device))
+
+    def of(self, rows: Int64) -> Copies:
+        """The copies of these inputs alone."""
+        import torch
+
+        from sparsecert.votes.batches import to_device
+
+        which = to_device(torch.from_numpy(rows), self.inputs.device)
+        return replace(self, inputs=self.inputs[which], examples=[self.examples[row] for row in rows.tolist()])
