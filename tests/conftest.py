@@ -19,6 +19,7 @@ from sparsecert import datasets
 from sparsecert.datasets.dataset import ArrayImages
 from sparsecert.training import train
 from sparsecert.training.recipes import RECIPES
+from tests.helpers import Digits
 
 
 @pytest.fixture(scope="session")
@@ -38,7 +39,7 @@ def few() -> datasets.Dataset:
 
 
 @pytest.fixture(scope="session")
-def digits() -> tuple[torch.Tensor, torch.Tensor]:
+def digits() -> Digits:
     """The first held-out digits as Float[20, 1, 8, 8] and their labels."""
     data = datasets.load("digits", "test")
     assert isinstance(data.images, ArrayImages)

@@ -1,8 +1,10 @@
-"""What tests of several topics share: when errors are too many, files without their times, photographs, waiting."""
+"""What tests of several topics share: when errors are too many, files without their times, photographs, processes."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +17,7 @@ from scipy.stats import binom
 
 from sparsecert import modelfile
 
+Digits = tuple[torch.Tensor, torch.Tensor]  # the fixture `digits`: images and labels
 ONCE_IN_A_MILLION = 1e-6  # seeds are fixed: a right generator fails a test at this level for no seed we could have met
 
 
@@ -42,6 +45,14 @@ def write_photographs(folder: Path, count: int, size: tuple[int, int], suffix: s
         path = folder / f"class{i % 2}" / f"{i}.{suffix}"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(np.random.default_rng(i).integers(0, 256, (*size, 3), dtype=np.uint8)).save(path)
+
+
+def modules_after(program: str, *arguments: object) -> set[str]:
+    """The modules that are imported once a program has run, in a process of its own."""
+    command = [sys.executable, "-c", f"import sys\n{program}\nprint(*sys.modules)", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return {*done.stdout.split()}
 
 
 def wait_until(ready: Callable[[], bool], seconds: float = 120) -> None:

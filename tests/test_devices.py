@@ -24,7 +24,7 @@ from sparsecert.training.objective import CompiledObjective, objective
 from sparsecert.training.recipes import RECIPES
 from tests.attacks.means import nearest_mean
 from tests.contracts import SCHEMES
-from tests.helpers import write_photographs
+from tests.helpers import Digits, write_photographs
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
 
@@ -67,7 +67,7 @@ def test_the_kernel_draws_what_the_tensor_operations_draw(seed: int, units: int,
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
-def test_votes_agree_but_for_rounding(trained: Path, digits: tuple[torch.Tensor, torch.Tensor], precision: str) -> None:
+def test_votes_agree_but_for_rounding(trained: Path, digits: Digits, precision: str) -> None:
     images, _ = digits
     here, there = Smoothed.load(trained), Smoothed.load(trained, device="cuda")
     here.precision, there.precision = "fp32", precision
@@ -78,7 +78,7 @@ def test_votes_agree_but_for_rounding(trained: Path, digits: tuple[torch.Tensor,
     assert on_gpu.invalid.sum() == 0
 
 
-def test_the_callers_images_may_be_on_the_gpu(trained: Path, digits: tuple[torch.Tensor, torch.Tensor]) -> None:
+def test_the_callers_images_may_be_on_the_gpu(trained: Path, digits: Digits) -> None:
     images, _ = digits
     g = Smoothed.load(trained).to("cuda")
     assert g.device.type == "cuda"
@@ -181,7 +181,7 @@ def test_the_compiled_objective_is_the_plain_one() -> None:
 
 
 @pytest.mark.parametrize("rule", ["plurality", "run-off"])
-def test_all_masks_are_attacked_on_the_gpu(rule: str, digits: tuple[torch.Tensor, torch.Tensor]) -> None:
+def test_all_masks_are_attacked_on_the_gpu(rule: str, digits: Digits) -> None:
     """Lines of attempts and gradients with images on the CPU, as attacks hand them over."""
     smoothed = Smoothed(nearest_mean().model, Lattice(8, 8, 8), classes=10).to("cuda")
     images, sure = digits[0][:6], smoothed.certify(digits[0][:6], Exact(rule))

@@ -30,10 +30,10 @@ from sparsecert.schemes import ATTACK
 from sparsecert.smoothed import Smoothed
 from sparsecert.training import Stop, TrainingProgress, TrainingRun, train
 from sparsecert.training.recipes import RECIPES
+from tests.helpers import Digits
 
 NOISE = "--scheme", "random-values"
 QUICK = replace(RECIPES["digits"].shortened(2), masks="sample")
-Digits = tuple[torch.Tensor, torch.Tensor]
 
 
 def _sparsecert(*arguments: object) -> Result:

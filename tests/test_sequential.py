@@ -40,7 +40,7 @@ from sparsecert.schemes import ESTIMATION, SELECTION, Scheme, Uniform
 from sparsecert.smoothed import Smoothed
 from sparsecert.votes.copies import Copies
 from tests.contracts import METHOD_NAMES, SCHEMES
-from tests.helpers import acceptable, untimed
+from tests.helpers import Digits, acceptable, untimed
 from tests.reports.made import header
 
 SMALL, MNIST = Uniform(12, 2), Uniform(784, 45)
@@ -479,7 +479,7 @@ def test_work_in_turn_is_begun_in_order_with_so_many_under_way() -> None:
 
 
 @pytest.mark.parametrize("bound", METHOD_NAMES)
-def test_certify_end_to_end(trained: Path, digits: tuple[torch.Tensor, torch.Tensor], bound: str) -> None:
+def test_certify_end_to_end(trained: Path, digits: Digits, bound: str) -> None:
     g, sampling, reported = Smoothed.load(trained), Sequential(max_samples=900, n0=100, bound=bound), []
     c = g.certify(digits[0], sampling, alpha=0.1, seed=2, on_progress=lambda inputs, copies: reported.append(copies))
     assert len(c) == 20
@@ -497,7 +497,7 @@ def test_certify_end_to_end(trained: Path, digits: tuple[torch.Tensor, torch.Ten
     assert c.radii.max() > 0
 
 
-def test_certify_answers_the_question(trained: Path, digits: tuple[torch.Tensor, torch.Tensor]) -> None:
+def test_certify_answers_the_question(trained: Path, digits: Digits) -> None:
     g = Smoothed.load(trained)
     c = g.certify(digits[0], procedure=Sequential(max_samples=900, n0=100, at_least=1))
     assert {*c.answers} >= {"yes", "no"}

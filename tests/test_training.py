@@ -31,7 +31,7 @@ from sparsecert.training.cuda_graph import step_each
 from sparsecert.training.objective import CompiledObjective, Objective, divergence, objective
 from sparsecert.training.recipes import RECIPES, Recipe, recipe_for
 from tests.commands import command, sparsecert
-from tests.helpers import same_weights, wait_until, write_photographs
+from tests.helpers import Digits, same_weights, wait_until, write_photographs
 
 QUICK = RECIPES["digits"].shortened(2)
 
@@ -206,7 +206,7 @@ def test_the_recipe_goes_with_the_data() -> None:
         recipe_for("digits", "grandmother's")
 
 
-def test_training_learns(trained: Path, digits: tuple[torch.Tensor, torch.Tensor]) -> None:
+def test_training_learns(trained: Path, digits: Digits) -> None:
     log = [json.loads(line) for line in (trained / "training.jsonl").read_text().splitlines()]
     assert [line["epoch"] for line in log] == list(range(1, 13))
     assert log[-1]["loss"] < log[0]["loss"] / 2
