@@ -87,7 +87,7 @@ def test_a_run_cut_anywhere_ends_with_the_same_content(trained: Path, recorded: 
     first = data.index(b"\n") + 1
     for end in (first - 20, first, *range(first + 30, len(data), (len(data) - first) // 5)):
         cut.write_bytes(data[:end])
-        _certify(trained, cut, rows=24 if end < first else None)  # otherwise those that the run was begun with
+        _certify(trained, cut, rows=24 if end < first else None)  # otherwise those that the run was started with
         assert untimed(cut) == untimed(recorded)
 
 

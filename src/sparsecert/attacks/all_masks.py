@@ -8,7 +8,7 @@ from torch.utils.checkpoint import checkpoint
 from sparsecert.attacks.affected_masks import AffectedMasks, SlotCache
 from sparsecert.attacks.defenders import Answers, Defender, check_unprotected
 from sparsecert.certificates.plurality import first_choices
-from sparsecert.procedures.exact import fixed, rule_named
+from sparsecert.procedures.exact import fixed
 from sparsecert.registry import RULES
 from sparsecert.smoothed import Smoothed
 from sparsecert.votes.eval_mode import in_eval_mode
@@ -28,7 +28,7 @@ class AllMasks(Defender):
 
     def __init__(self, smoothed: Smoothed, rule: str = "run-off") -> None:
         check_unprotected(smoothed)
-        rule_named(rule)
+        RULES[rule]  # refuses an unknown one
         self.smoothed, self.rule = smoothed, rule
         self.masks = fixed(smoothed.scheme).all_masks(smoothed.device)
         self._affected = AffectedMasks(smoothed.encoding, self.masks)

@@ -17,9 +17,10 @@ from sparsecert.plain.evaluation import evaluate
 from sparsecert.plain.files import save
 from sparsecert.plain.recipes import PlainRecipe
 from sparsecert.plain.run import PlainRun
-from sparsecert.training import Stop, TrainingProgress
+from sparsecert.progress import OnProgress, ignore
+from sparsecert.training import Stop
 from sparsecert.training.cuda_graph import GraphedSteps, step_each
-from sparsecert.training.multi_run import PROGRESS_SECONDS, OnTrainingProgress
+from sparsecert.training.multi_run import PROGRESS_SECONDS
 from sparsecert.training.run import CHECKPOINT_NAME, is_finished
 from sparsecert.training.schedule import check_checkpoint_seconds
 
@@ -33,7 +34,7 @@ def train_plain(
     seed: int = 0,
     device: str | torch.device = "cpu",
     checkpoint_seconds: float = 60.0,
-    on_progress: OnTrainingProgress | None = None,
+    on_progress: OnProgress = ignore,
 ) -> Path:
     """Trains a plain network on `data` and writes OUT/model.safetensors; returns its path.
 
@@ -64,14 +65,11 @@ def _save(run: PlainRun, test: Dataset, path: Path) -> None:
     save(path, run.model, run.architecture, facts)
 
 
-def _take_all_steps(
-    run: PlainRun, out: Path, checkpoint_seconds: float, on_progress: OnTrainingProgress | None
-) -> None:
+def _take_all_steps(run: PlainRun, out: Path, checkpoint_seconds: float, on_progress: OnProgress) -> None:
     saved = time.monotonic()
-    for progress in _steps(run):
+    for epoch, loss, accuracy in _steps(run):
         try:
-            if on_progress is not None:
-                on_progress(progress)
+            on_progress(run.step, run.steps, epoch=epoch, loss=loss, accuracy=accuracy)
         except Stop:
             run.save_checkpoint(out / CHECKPOINT_NAME)
             raise
@@ -80,15 +78,15 @@ def _take_all_steps(
             saved = time.monotonic()
 
 
-def _steps(run: PlainRun) -> Iterator[TrainingProgress]:
-    """Takes every remaining step; yields progress periodically and after each epoch."""
+def _steps(run: PlainRun) -> Iterator[tuple[int, float, float]]:
+    """Takes all remaining steps; yields (epoch, loss, accuracy) at intervals and after each epoch."""
     take_step = Stepper(run.device)
     run.model.train()
     reported = time.monotonic()
     while run.step < run.steps:
         take_step(run)
         if run.step % run.epoch_steps == 0 or time.monotonic() - reported >= PROGRESS_SECONDS:
-            yield TrainingProgress(run.step, run.steps, (run.step - 1) // run.epoch_steps + 1, *run.metrics())
+            yield (run.step - 1) // run.epoch_steps + 1, *run.metrics()
             reported = time.monotonic()
 
 

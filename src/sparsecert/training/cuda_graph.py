@@ -11,7 +11,7 @@ from sparsecert.training.run import TrainingRun
 
 
 class Steppable(Protocol):
-    """A run that steps can be taken of; see `TrainingRun`."""
+    """A run that can take steps, such as `TrainingRun`."""
 
     step: int
 

@@ -1,4 +1,4 @@
-"""How far a run has come: steps, epochs and batch sizes, all from the index of its next step."""
+"""Steps, epochs and batch sizes of a run, all derived from the index of its next step."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sparsecert.errors import InputError
 
 
 class RunLength(Protocol):
-    """What a recipe of any kind says about the length of a run."""
+    """The part of a recipe that decides the length of a run."""
 
     @property
     def epochs(self) -> int: ...

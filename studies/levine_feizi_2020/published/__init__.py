@@ -1,4 +1,4 @@
-"""The paper's tables as data, each with its source: what the measured numbers stand beside. No torch here."""
+"""The paper's tables as data, each with its source, to compare measured numbers with. No torch here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RowT = TypeVar("RowT")
 
 @dataclass(frozen=True, kw_only=True)
 class Published(Generic[RowT]):
-    """A published table: its name, where it stands, what it is of, its rows and remarks."""
+    """A published table: its name, source, subject, rows and remarks."""
 
     name: str
     source: str
@@ -118,7 +118,7 @@ class PublishedMedians(Published[PublishedMedian]):
     """The best published medians."""
 
     def of(self, data: str) -> int | None:
-        """That of this data set; None where there is none."""
+        """The median for this data set, if any."""
         return next((row.median for row in self.rows if row.data == data), None)
 
 
@@ -175,7 +175,7 @@ def published_schemes(name: str) -> Published[PublishedSchemesRow]:
 
 
 def names(kind: str = CERTIFICATES) -> list[str]:
-    """The tables of that kind that are there."""
+    """The names of the tables of that kind."""
     return sorted(path.stem for path in FOLDER.glob("*.json") if _read(path)["kind"] == kind)
 
 
