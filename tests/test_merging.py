@@ -20,7 +20,7 @@ from sparsecert.records import Header, Record, Writer, read
 from sparsecert.records.merging import merge
 from sparsecert.reports import summarise
 from sparsecert.runs import RandomSample, Shard, certify_dataset, predict_dataset
-from sparsecert.runs.inputs import groups
+from sparsecert.runs.groups import groups
 from sparsecert.smoothed import Smoothed
 from tests.helpers import untimed
 

@@ -206,7 +206,8 @@ class Smoothed:
     ) -> Smoothed:
         """The classifier that `save` wrote, from its file or run folder; weights go into `model` where one is given.
 
-        `precision` replaces the one it was saved with; `rows` is as in the constructor.
+        `device` may be "auto": a GPU if there is one. `precision` replaces the one it was saved with; `rows` is as in
+        the constructor. The boosted trees of a table run on the CPU in fp64: another device or precision is refused.
         """
         return cls._rebuilt(path, *modelfile.read(path), model, device, precision, rows)
 
@@ -240,7 +241,9 @@ class Smoothed:
         if header.get("kind") == modelfile.TABLE:
             from sparsecert.tabular.training import rebuild
 
+            _check_table_settings(path, model, device, precision)
             return rebuild(path, tensors, header, rows)
+        device = devices.device_named(device) if isinstance(device, str) else device
         module, scheme, encoding = modelfile.rebuild(path, tensors, header, model)
         return cls(
             module.to(device), scheme, encoding, classes=header["classes"], rows=rows, facts=header["facts"],
@@ -323,6 +326,18 @@ def _check_parts(model: Any, scheme: Any, encoding: Any) -> None:
     if not callable(model) or not isinstance(scheme, Scheme) or not isinstance(encoding, Encoding | None):
         found = ", ".join(map(describe, (model, scheme, encoding)))
         raise InputError(f"Smoothed takes (model, scheme, encoding), for example Uniform(784, 45), got ({found})")
+
+
+def _check_table_settings(
+    path: str | Path, model: torch.nn.Module | None, device: str | torch.device, precision: str | None
+) -> None:
+    """Refuses settings that the boosted trees of a table cannot follow."""
+    if model is not None:
+        raise InputError(f"{path} holds its whole model, the trees of a table; leave out model")
+    if str(device) not in (AUTO, "cpu"):
+        raise InputError(f"the trees of a table run on the CPU, got device {str(device)!r}; leave it out")
+    if precision not in (None, AUTO, "fp64"):
+        raise InputError(f"the trees of a table compute in fp64, got precision {precision!r}; leave it out")
 
 
 def _usual_encoding(scheme: Scheme) -> Encoding:

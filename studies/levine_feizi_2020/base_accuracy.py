@@ -17,7 +17,7 @@ from sparsecert.errors import InputError
 from sparsecert.files import write_atomically
 from sparsecert.modelfile import fingerprint
 from sparsecert.progress import OnProgress
-from sparsecert.runs.inputs import groups, load_batch
+from sparsecert.runs.groups import groups, load_batch
 from sparsecert.schemes import PREDICTION
 from sparsecert.smoothed import Smoothed
 from sparsecert.votes.voter import Voter

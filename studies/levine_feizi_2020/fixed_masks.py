@@ -19,7 +19,7 @@ from sparsecert.procedures.exact import Exact
 from sparsecert.records import Header, Records, find_records
 from sparsecert.reports import Summary, summarise
 from sparsecert.runs import certify_dataset
-from sparsecert.runs.inputs import indices_of
+from sparsecert.runs.groups import indices_of
 from sparsecert.schemes import FixedMasks, SchemeSpec, from_config
 from studies.levine_feizi_2020 import models, record_files
 from studies.levine_feizi_2020.model_spec import FixedMasksSpec

@@ -18,7 +18,7 @@ from sparsecert.errors import InputError
 from sparsecert.files import write_atomically
 from sparsecert.modelfile import MODEL_NAME, fingerprint
 from sparsecert.plain import NEAREST_NEIGHBOUR, PlainRecipe, defender_for, load, plain_recipe, train_plain
-from sparsecert.runs.inputs import groups, load_batch
+from sparsecert.runs.groups import groups, load_batch
 from studies.levine_feizi_2020.study import Study
 
 INFO_NAME = "plain.json"

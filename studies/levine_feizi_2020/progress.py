@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
-from sparsecert.cli.progress import attack_bar, inputs_bar, training_bar
+from sparsecert.cli.progress import evaluations, inputs_bar, training_bar
 from sparsecert.progress import OnProgress, ignore
 
 
@@ -26,7 +26,7 @@ class Progress:
 
     def images(self, label: str, images: int) -> AbstractContextManager[OnProgress]:
         """For images under attack; call it with (images, evaluations) done."""
-        return attack_bar(images, label) if self.shown else nullcontext(ignore)
+        return inputs_bar(label, images, None, "images", evaluations) if self.shown else nullcontext(ignore)
 
     @contextmanager
     def rows(self, rows: int) -> Iterator[Callable[[], None]]:

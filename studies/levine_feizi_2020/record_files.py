@@ -17,7 +17,7 @@ from sparsecert.errors import InputError
 from sparsecert.procedures import check_settings
 from sparsecert.records import Header, Records, find_records
 from sparsecert.runs import RandomSample, certify_dataset, predict_dataset
-from sparsecert.runs.inputs import indices_of, selection_info
+from sparsecert.runs.groups import indices_of, selection_info
 from studies.levine_feizi_2020 import models
 from studies.levine_feizi_2020.model_spec import ModelSpec
 from studies.levine_feizi_2020.models import CERTIFY, PREDICT

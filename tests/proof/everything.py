@@ -239,8 +239,10 @@ RULES = [*ELECTIONS]
 
 
 def elected(rule: str, ranks: Sequence[slow.Rank], adversary: Adversary) -> tuple[int, int]:
-    found = ELECTIONS[rule].certify(np.array(ranks, dtype=np.int16), adversary)
-    return found.label, found.radius
+    """Among other elections, whose order must not matter."""
+    each = np.array(ranks, dtype=np.int16)
+    labels, radii = ELECTIONS[rule].certify(np.stack((each[::-1], each, each[:, ::-1])), adversary)
+    return int(labels[1]), int(radii[1])
 
 
 UNITS = 9  # of inputs of random values

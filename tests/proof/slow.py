@@ -271,7 +271,19 @@ def run_off_winner(ranks: Sequence[Rank], favoured: Sequence[int]) -> int:
     return one if lead > 0 else other
 
 
-WINNERS = {"plurality": plurality_winner, "run-off": run_off_winner}
+def beats(ranks: Sequence[Rank], one: int, other: int, favoured: Sequence[int]) -> bool:
+    above, below = (sum(rank[a] < rank[b] for rank in ranks) for a, b in ((one, other), (other, one)))
+    return above > below or (above == below and favoured.index(one) < favoured.index(other))
+
+
+def pairwise_winner(ranks: Sequence[Rank], favoured: Sequence[int]) -> int:
+    """The class that beats every other one; where there is none, the winner of the run-off."""
+    best = [one for one in favoured if all(one == other or beats(ranks, one, other, favoured) for other in favoured)]
+    assert len(best) <= 1
+    return best[0] if best else run_off_winner(ranks, favoured)
+
+
+WINNERS = {"plurality": plurality_winner, "run-off": run_off_winner, "pairwise": pairwise_winner}
 
 
 class Attack:
@@ -357,7 +369,20 @@ def run_off(ranks: Sequence[Rank], attack: Attack, favoured: Sequence[int]) -> t
     return label, min(radii)
 
 
-RULES = {"plurality": plurality, "run-off": run_off}
+def pairwise(ranks: Sequence[Rank], attack: Attack, favoured: Sequence[int]) -> tuple[int, int]:
+    """Each pair by itself; in a cycle nothing but the answer."""
+    label, radii = pairwise_winner(ranks, favoured), []
+    for rival in favoured:
+        if rival != label:
+            if not beats(ranks, label, rival, favoured):
+                return label, 0
+            lead = sum((rank[label] < rank[rival]) - (rank[label] > rank[rival]) for rank in ranks)
+            costs = [1 + (rank[label] < rank[rival]) - (rank[label] > rank[rival]) for rank in ranks]
+            radii.append(attack.radius(costs, lead - (favoured.index(rival) < favoured.index(label))))
+    return label, min(radii)
+
+
+RULES = {"plurality": plurality, "run-off": run_off, "pairwise": pairwise}
 
 
 def survives(name: str, ranks: Sequence[Rank], met: frozenset[int], orders: Sequence[Rank]) -> bool:

@@ -12,11 +12,18 @@ import torch
 
 from sparsecert import Sequential
 from sparsecert.procedures import Exact, Fixed
+from sparsecert.results import Predictions
 from sparsecert.service import Service
-from sparsecert.service.batching import Batcher, Job, ShuttingDown, VoteTask, allocate_rows
+from sparsecert.service.batching import Batcher, Begin, Job, QueuedCopies, ShuttingDown, VoteTask, allocate_rows
 from sparsecert.service.metrics import Metrics
-from sparsecert.votes.copies import Copies
 from tests.service.made import asked, image, metric, small, smoothed
+
+
+def _prediction(n: int, seed: int = 0) -> Begin[Predictions]:
+    """The steps of a prediction from n copies."""
+    return lambda voter, queue: Fixed(n=n).predict(
+        QueuedCopies(voter, smoothed().check(image()), [0], seed, queue=queue), 0.05
+    )
 
 
 def _bodies() -> list[tuple[str, dict[str, Any]]]:
@@ -131,7 +138,7 @@ def test_the_copies_of_a_stream_are_those_that_voted(service: Service) -> None:
 
 def test_rows_are_allocated_evenly_and_none_is_wasted() -> None:
     def task(left: int) -> tuple[Job[Any], VoteTask]:
-        job: Job[Any] = Job(lambda voter: iter(()), None)  # type: ignore[arg-type,return-value]
+        job: Job[Any] = Job(lambda voter, queue: iter(()), None)  # type: ignore[arg-type,return-value]
         return job, VoteTask(image(), 0, 0, range(left), torch.zeros(4).long().numpy())
 
     def shares(rows: int, *left: int) -> list[int]:
@@ -150,31 +157,26 @@ def test_rows_are_allocated_evenly_and_none_is_wasted() -> None:
 def test_closing_finishes_what_was_taken_and_takes_no_more() -> None:
     g = smoothed()
     batcher = Batcher(g.voter(image()), Metrics(), rows=8)
-    jobs = [
-        batcher.submit(lambda voter, seed=seed: Fixed(n=500).predict(Copies(voter, g.check(image()), [0], seed), 0.05))
-        for seed in range(6)
-    ]
+    jobs = [batcher.submit(_prediction(500, seed)) for seed in range(6)]
     batcher.close()
     assert all(job.done.done() for job in jobs)
     for seed, job in enumerate(jobs):
         assert (job.done.result().counts == g.predict(image(), n=500, seed=seed).counts).all()
     with pytest.raises(ShuttingDown):
-        batcher.submit(lambda voter: Fixed(n=5).predict(Copies(voter, g.check(image()), [0]), 0.05))
+        batcher.submit(_prediction(5))
 
 
 def test_a_request_that_fails_leaves_the_others_alone() -> None:
     g = smoothed()
     batcher = Batcher(g.voter(image()), Metrics(), rows=8)
 
-    def broken(voter: Any) -> Any:
+    def broken(voter: Any, queue: Any) -> Any:
         raise ZeroDivisionError
         yield
 
     bad = batcher.submit(broken)
-    reported = batcher.submit(
-        lambda voter: Fixed(n=50).predict(Copies(voter, g.check(image()), [0]), 0.05), lambda _: [][0]
-    )
-    good = batcher.submit(lambda voter: Fixed(n=500).predict(Copies(voter, g.check(image()), [0]), 0.05))
+    reported = batcher.submit(_prediction(50), lambda _: [][0])
+    good = batcher.submit(_prediction(500))
     assert good.done.result(60).n == 500
     with pytest.raises(ZeroDivisionError):
         bad.done.result(60)
@@ -187,9 +189,7 @@ def test_a_cancelled_job_is_abandoned() -> None:
     g = smoothed()
     metrics = Metrics()
     batcher = Batcher(g.voter(image()), metrics, rows=8)
-    job = batcher.submit(
-        lambda voter: Fixed(n=1_000_000).predict(Copies(voter, g.check(image()), [0]), 0.05), lambda _: job.cancel()
-    )
+    job = batcher.submit(_prediction(1_000_000), lambda _: job.cancel())
     batcher.close()
     assert not job.done.done()
     assert metric(metrics, "sparsecert_copies_total") < 1_000_000

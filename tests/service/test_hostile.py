@@ -15,7 +15,7 @@ import pytest
 
 from sparsecert import InputError
 from sparsecert.service import Service
-from sparsecert.service.inputs import from_file
+from sparsecert.service.parsing import from_file
 from tests.service import hostile
 from tests.service.made import SHAPE, asked, image, metric, post, small
 

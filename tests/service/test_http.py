@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from sparsecert import InputError, NullChannels, Smoothed, Uniform
 from sparsecert.encodings import PROTECTED, Grouped
 from sparsecert.service import Limits, Service, serve
-from sparsecert.service.handlers import guarantee
+from sparsecert.service.guarantees import certificate_guarantee
 from tests.service.made import SHAPE, asked, image, metric, network, png, post, small
 
 
@@ -370,6 +370,8 @@ def test_the_document_describes_every_path_and_refusal(service: Service) -> None
 
 @pytest.mark.parametrize("alpha", [0.05, 1e-9, 1.04e-9, 0.123456789876, 0.5, 1 / 3])
 def test_a_guarantee_promises_no_more_than_alpha_leaves(alpha: float) -> None:
-    said = re.search(r"with probability at least (0\.\d+) over the random masks", guarantee(3, "pixels", alpha))
+    said = re.search(
+        r"with probability at least (0\.\d+) over the random masks", certificate_guarantee(3, "pixels", alpha)
+    )
     assert said is not None
     assert Fraction(said[1]) == 1 - Fraction(str(alpha))

@@ -13,6 +13,7 @@ pytest.importorskip("sklearn", reason="the tables extra is not installed")
 pytest.importorskip("pandas", reason="the tables extra is not installed")
 
 import pandas
+import torch
 from click.testing import CliRunner
 
 from sparsecert import records
@@ -24,6 +25,8 @@ from sparsecert.schemes import AllSubsets, Uniform
 from sparsecert.smoothed import Smoothed
 from sparsecert.tabular.tables import Columns, held_out, read_frame, split_target
 from sparsecert.tabular.uci import load_table
+
+KEPT = Path(__file__).parents[1] / "kept" / "table.safetensors"
 
 
 def _frame(rows: int = 240) -> Any:
@@ -184,6 +187,27 @@ def test_mistakes_on_the_command_line_are_named(tmp_path: Path, arguments: list[
     refused = _sparsecert("train", tmp_path / "table.csv", "--out", tmp_path / "run", *arguments)
     assert refused.exit_code != 0
     assert message in str(refused.exception)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"model": torch.nn.Identity()}, "holds its whole model, the trees of a table; leave out model"),
+        ({"device": "cuda"}, "the trees of a table run on the CPU, got device 'cuda'"),
+        ({"device": torch.device("mps")}, "the trees of a table run on the CPU, got device 'mps'"),
+        ({"precision": "bf16"}, "the trees of a table compute in fp64, got precision 'bf16'"),
+    ],
+)
+def test_trees_refuse_what_only_networks_can_follow(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Smoothed.load(KEPT, **settings)
+
+
+def test_trees_take_the_usual_device_and_precision() -> None:
+    usual: list[dict[str, Any]] = [{"device": "auto", "precision": "auto"}, {"device": torch.device("cpu"), "rows": 9}]
+    for settings in usual:
+        g = Smoothed.load(KEPT, **settings)
+        assert (g.device.type, g.precision) == ("cpu", "fp64")
 
 
 def test_options_of_a_table_need_one(tmp_path: Path) -> None:

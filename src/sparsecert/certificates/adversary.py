@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ MOST_COST = 1 << 20
 MOST_TOTAL = 1 << 24  # up to which fp32 holds every integer
 
 
-class Adversary(Protocol):
+class Adversary(ABC):
     """The damage that an attack can do, by its size, such as the number of perturbed units.
 
     A mask that retains no perturbed unit gives the model the same copy as before, so its vote is unchanged. The
@@ -26,14 +26,19 @@ class Adversary(Protocol):
     masks that retain any perturbed unit.
     """
 
+    @abstractmethod
     def radii(self, costs: Int64, budgets: Int64) -> Int64:
         """int64[...]: the largest attack whose damage is provably within the budget; -1 if the budget is below 0.
 
-        costs: int64[..., m], at least 0; budgets: int64[...].
+        costs: int[..., m], at least 0; budgets: int64[...].
         """
 
+    def least_radii(self, costs: Int64, budgets: Int64) -> Int64:
+        """int64[b]: of each input the smallest radius. costs: int[rivals, b, m]; budgets: int64[rivals, b]."""
+        return self.radii(costs, budgets).min(axis=0)
 
-class PerturbedUnits:
+
+class PerturbedUnits(Adversary):
     """An adversary who perturbs units anywhere. masks: Bool[m, units], True where a unit is retained.
 
     If masks overlap, a linear program may search for a better bound for `seconds`, for each set of costs.
@@ -54,6 +59,11 @@ class PerturbedUnits:
         return bool((self.masks.sum(axis=0) <= 1).all())
 
     @cached_property
+    def _most_masks(self) -> int:
+        """The most masks that a unit is in."""
+        return int(self.masks.sum(axis=0).max())
+
+    @cached_property
     def _within(self) -> npt.NDArray[np.float64]:
         return self.masks.astype(np.float64)
 
@@ -65,10 +75,7 @@ class PerturbedUnits:
         that it is in, and the bound is the charge of the rho most expensive units: a mask that several of them meet is
         counted repeatedly, so this may be too much but never too little. It never exceeds the cost of all masks.
         """
-        if costs.size and not (costs.min() >= 0 and costs.max() <= MOST_COST):
-            raise ValueError(f"costs must be from 0 to {MOST_COST}")
-        charges = costs if self.disjoint else (costs @ self._within).astype(np.int64)  # exact: integers below 2**53
-        paid = np.cumsum(-np.sort(-charges, axis=-1), axis=-1)
+        paid = self._paid(costs)
         paid = np.concatenate((np.zeros_like(paid[..., :1]), paid), axis=-1)
         places = np.minimum(np.arange(self.units + 1), paid.shape[-1] - 1)
         capped: Int64 = np.minimum(paid[..., places], costs.sum(axis=-1, keepdims=True))
@@ -79,13 +86,47 @@ class PerturbedUnits:
 
         While time is left, linear programs then try to prove one more unit at a time.
         """
-        found: Int64 = (self.bounds(costs) <= budgets[..., None]).sum(axis=-1) - 1
+        paid = self._paid(costs)
+        affordable = np.count_nonzero(paid <= budgets[..., None], axis=-1)
+        everything = (affordable == paid.shape[-1]) | (costs.sum(axis=-1) <= budgets)
+        found: Int64 = np.where(everything, self.units, np.minimum(affordable, self.units))
+        found[budgets < 0] = -1
         if self.disjoint or not self.seconds:
             return found
         flat, limits, each = found.ravel(), budgets.ravel().tolist(), costs.reshape(found.size, len(self.masks))
         for place in np.flatnonzero(flat).tolist():  # the bound for one unit is exact: 0 cannot be improved
             flat[place] = self._tightened(each[place], limits[place], int(flat[place]))
         return flat.reshape(found.shape)
+
+    def least_radii(self, costs: Int64, budgets: Int64) -> Int64:
+        """As for every adversary, but most rivals need not be looked at.
+
+        No unit is charged more than the largest cost times the most masks that a unit is in, so that a budget pays for
+        at least budget / charge units. The rival with the smallest budget comes first; then those alone that could have
+        a smaller radius by this.
+        """
+        charge = max(1, int(costs.max(initial=0)) * self._most_masks)
+        first, inputs = budgets.argmin(axis=0), np.arange(budgets.shape[1])
+        found = self.radii(costs[first, inputs], budgets[first, inputs])
+        unclear = budgets // charge < found
+        unclear[first, inputs] = False
+        rivals, inputs = unclear.nonzero()
+        np.minimum.at(found, inputs, self.radii(costs[rivals, inputs], budgets[rivals, inputs]))
+        return found
+
+    def _paid(self, costs: Int64) -> Int64:
+        """int64[..., units]: the charges of the most expensive units, added up; of disjoint masks, those of the masks.
+
+        The charge of a unit is the cost of all masks that it is in.
+        """
+        most = int(costs.max(initial=0))
+        if not (costs.min(initial=0) >= 0 and most <= MOST_COST):
+            raise ValueError(f"costs must be from 0 to {MOST_COST}")
+        charges = costs if self.disjoint else costs @ self._within  # exact: integers below 2**53
+        small = most * self._most_masks < 1 << 15  # 16 bits are sorted several times as fast
+        charges = np.sort(charges.astype(np.int16 if small else np.int64), axis=-1)[..., ::-1]
+        paid: Int64 = np.cumsum(charges, axis=-1, dtype=np.int64)
+        return paid
 
     def priced_bound(self, costs: Int64, prices: Sequence[int], rho: int) -> int:
         """Bounds SCALE times the damage of rho perturbed units from above, by prices from 0 to SCALE * cost per mask.

@@ -7,12 +7,12 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from sparsecert.certificates.adversary import MOST_TOTAL
+from sparsecert.certificates.adversary import MOST_TOTAL, Adversary
 from sparsecert.counts import Bool, Int64
 from sparsecert.errors import InputError
 
 
-class PerturbedPatch:
+class PerturbedPatch(Adversary):
     """The `Adversary` who perturbs one square patch of a height x width image. masks: Bool[masks, height * width].
 
     All positions are enumerated, so the damage is exactly that of the worst one.

@@ -35,57 +35,53 @@ class ExactCertificate:
 
 @dataclass(frozen=True)
 class Rule:
-    """How the votes of a fixed set of masks elect a class. Both functions take how each mask's copy ranks the classes,
-    int[masks, classes], 0 for the one it votes for; all alike for a copy without an opinion.
+    """How the votes of a fixed set of masks elect a class, for many inputs at once. All functions take how each mask's
+    copy ranks the classes, int[b, masks, classes], 0 for the one it votes for; all alike for a copy without an opinion.
 
-    winner: the class that is elected. certify: it, and how large a change surely leaves it elected. standings: for
-    attacks, many elections at once on their device: int16[b, masks, classes] -> int64[b, classes], the votes of each
-    class, of which the largest, of equal ones the first, is the winner's; None: `winner` is asked one by one.
+    winners: int64[b], the classes that are elected. certify: these, and int64[b], how large a change surely leaves each
+    elected. standings: for attacks, on their device: int64[b, classes], the votes of each class, of which the largest,
+    of equal ones the first, is the winner's; None: there are only `winners`.
     """
 
-    winner: Callable[[Ranks], int]
-    certify: Callable[[Ranks, Adversary], ExactCertificate]
+    winners: Callable[[Ranks], Int64]
+    certify: Callable[[Ranks, Adversary], tuple[Int64, Int64]]
     standings: Callable[[torch.Tensor], torch.Tensor] | None = None
 
 
-def winner(counts: Int64) -> int:
-    """The class with most votes; the lowest-numbered one on a tie."""
-    return int(counts.argmax())
-
-
-def firsts(ranks: Ranks) -> Int64:
-    """int64[m]: the class that each copy ranks first; the number of classes if it ranks all alike (no opinion)."""
-    labels: Int64 = np.where(ranks.min(axis=1) == ranks.max(axis=1), ranks.shape[1], ranks.argmin(axis=1))
+def top_choices(ranks: Ranks) -> Int64:
+    """int64[..., m]: the class that each copy ranks first; the number of classes if it ranks all alike (no opinion)."""
+    labels: Int64 = np.where(ranks.min(axis=-1) == ranks.max(axis=-1), ranks.shape[-1], ranks.argmin(axis=-1))
     return labels
 
 
-def tallied(labels: Int64, classes: int) -> Int64:
-    """int64[classes]: the votes per class; a label of `classes` or more votes for no class."""
-    return np.bincount(labels, minlength=classes)[:classes].astype(np.int64)
+def count_labels(labels: Int64, classes: int) -> Int64:
+    """int64[..., classes]: the votes per class; a label of `classes` or more votes for no class."""
+    counts: Int64 = np.count_nonzero(labels[..., None, :] == np.arange(classes)[:, None], axis=-1)
+    return counts
 
 
-def plurality(labels: Int64, classes: int, adversary: Adversary) -> ExactCertificate:
-    """The winner A of the votes, int64[m], and how many units may be perturbed without another class winning.
+def plurality(labels: Int64, classes: int, adversary: Adversary) -> tuple[Int64, Int64]:
+    """int64[b]: the winner A of each input's votes, int64[b, m], ties going to the lower class; and how many units may
+    be perturbed without another class winning.
 
     A class j replaces A only if n_A - n_j falls below 0, or to 0 if j < A, since ties go to the lower class. A mask
     that retains a perturbed unit can lower the difference by 2 if it votes for A (by voting for j), by 0 if it votes
     for j, and by 1 otherwise.
     """
-    counts = tallied(labels, classes)
-    label = winner(counts)
-    rivals = np.array([rival for rival in range(classes) if rival != label], dtype=np.int64)
-    costs = against(labels, label, rivals)
-    budgets = counts[label] - counts[rivals] - (rivals < label)
-    return ExactCertificate(label, int(adversary.radii(costs, budgets).min()))
+    counts, rivals = count_labels(labels, classes).T, np.arange(classes)[:, None]
+    winners, inputs = counts.argmax(axis=0), np.arange(len(labels))
+    budgets = counts[winners, inputs] - counts - (rivals < winners)
+    budgets[winners, inputs] = 2 * labels.shape[1]  # A is no rival of itself
+    return winners, adversary.least_radii(vote_costs(labels, winners[:, None], rivals[..., None]), budgets)
 
 
-def against(labels: Int64, leader: int, rivals: Int64) -> Int64:
-    """int64[rivals, m]: how much a mask that retains a perturbed unit can lower the lead over each rival."""
-    costs: Int64 = 1 + (labels == leader).astype(np.int64) - (labels == rivals[:, None])
+def vote_costs(labels: Int64, leader: Int64 | int, rivals: Int64) -> Int64:
+    """How much a mask that retains a perturbed unit can lower the lead over each rival: int8, broadcast together."""
+    costs: Int64 = 1 + (labels == leader).astype(np.int8) - (labels == rivals)
     return costs
 
 
-def first_choices(ranks: torch.Tensor) -> torch.Tensor:
+def first_choice_votes(ranks: torch.Tensor) -> torch.Tensor:
     """int64[b, classes]: how many copies rank each class first; ranks are all 0 for a copy without an opinion."""
     opinion = ranks.amax(dim=2, keepdim=True) > 0
     return ((ranks == 0) & opinion).sum(dim=1)
@@ -93,8 +89,8 @@ def first_choices(ranks: torch.Tensor) -> torch.Tensor:
 
 RULES.register("plurality")(
     Rule(
-        winner=lambda ranks: winner(tallied(firsts(ranks), ranks.shape[1])),
-        certify=lambda ranks, adversary: plurality(firsts(ranks), ranks.shape[1], adversary),
-        standings=first_choices,
+        winners=lambda ranks: count_labels(top_choices(ranks), ranks.shape[2]).argmax(axis=1),
+        certify=lambda ranks, adversary: plurality(top_choices(ranks), ranks.shape[2], adversary),
+        standings=first_choice_votes,
     )
 )

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sparsecert.certificates.adversary import Adversary
-from sparsecert.certificates.plurality import ExactCertificate, Rule, against, first_choices, firsts, tallied
+from sparsecert.certificates.plurality import (
+    ExactCertificate,
+    Ranks,
+    Rule,
+    count_labels,
+    first_choice_votes,
+    top_choices,
+    vote_costs,
+)
 from sparsecert.counts import Int64
 from sparsecert.registry import RULES
 
@@ -26,16 +34,16 @@ def finalists(counts: Int64) -> tuple[int, int]:
     return first, second
 
 
-def run_off_winner(ranks: Int64) -> int:
+def run_off_winner(ranks: Ranks) -> int:
     """Of the two finalists, the one that more copies rank above the other."""
-    lower, higher = sorted(finalists(tallied(firsts(ranks), ranks.shape[1])))
+    lower, higher = sorted(finalists(count_labels(top_choices(ranks), ranks.shape[1])))
     return lower if _lead(ranks, lower, higher) >= 0 else higher
 
 
-def run_off(ranks: Int64, adversary: Adversary) -> ExactCertificate:
+def run_off(ranks: Ranks, adversary: Adversary) -> ExactCertificate:
     """The winner W of the run-off, and how many units may be perturbed without another class winning.
 
-    ranks: int64[m, classes], each copy's ranking of the classes, 0 for its first choice, without ties; or all equal for
+    ranks: int[m, classes], each copy's ranking of the classes, 0 for its first choice, without ties; or all equal for
     a copy without an opinion. Round one: each copy votes for its first choice, and the two classes with the most votes
     advance. Round two: each copy votes for the finalist it ranks higher. Ties go to the lower class.
 
@@ -43,17 +51,17 @@ def run_off(ranks: Int64, adversary: Adversary) -> ExactCertificate:
 
     1. It does not advance: two classes j and l both overtake it in round one. Let n be the votes there. For j to
        overtake W, n_W - n_j must fall by some need_j, and for l, n_W - n_l by some need_l. A mask that retains a
-       perturbed unit can lower n_W - n_j by what `against` says, and the sum of both by 3 if it voted for W, by 0 if
+       perturbed unit can lower n_W - n_j by what `vote_costs` says, and the sum of both by 3 if it voted for W, by 0 if
        for j or l (what it takes from one it can only give to the other), by 1 otherwise. If the damage stays below
        need_j, or below need_l, or that to the sum below need_j + need_l, then j and l do not both overtake W.
     2. It loses to a rival j in round two. Then more copies must rank j above W than W above j, where a mask that ranks
        W above j can lower the lead by 2, one that ranks j above W by 0, one without an opinion by 1. And j must be
-       ahead of every third class l in round one, which it can overtake only at the cost that `against` says. If any of
-       these is out of reach, j does not win.
+       ahead of every third class l in round one, which it can overtake only at the cost that `vote_costs` says. If any
+       of these is out of reach, j does not win.
     """
     classes = ranks.shape[1]
-    labels = firsts(ranks)
-    counts, label = tallied(labels, classes), run_off_winner(ranks)
+    labels = top_choices(ranks)
+    counts, label = count_labels(labels, classes), run_off_winner(ranks)
     beaten = _beaten(ranks, label, adversary)
     radius: int | None = None
     for rival in sorted((rival for rival in range(classes) if rival != label), key=lambda rival: int(beaten[rival])):
@@ -65,17 +73,18 @@ def run_off(ranks: Int64, adversary: Adversary) -> ExactCertificate:
     return ExactCertificate(label, _both_pass(labels, counts, label, adversary, radius))
 
 
-def _lead(ranks: Int64, one: int, other: int) -> int:
+def _lead(ranks: Ranks, one: int, other: int) -> int:
     """The number of copies that rank `one` above `other`, less the number that do the opposite."""
     return int((ranks[:, one] < ranks[:, other]).sum() - (ranks[:, one] > ranks[:, other]).sum())
 
 
 def _passed(labels: Int64, counts: Int64, leader: int, rivals: Int64, adversary: Adversary) -> Int64:
     """int64[rivals]: a number of perturbed units with which each rival cannot overtake the leader in round one."""
-    return adversary.radii(against(labels, leader, rivals), counts[leader] - counts[rivals] - (rivals < leader))
+    budgets = counts[leader] - counts[rivals] - (rivals < leader)
+    return adversary.radii(vote_costs(labels, leader, rivals[:, None]), budgets)
 
 
-def _beaten(ranks: Int64, label: int, adversary: Adversary) -> Int64:
+def _beaten(ranks: Ranks, label: int, adversary: Adversary) -> Int64:
     """int64[classes]: a number of perturbed units with which each class cannot beat the label in round two."""
     above, below = ranks[:, [label]] < ranks, ranks[:, [label]] > ranks
     costs = (1 + above.astype(np.int64) - below).T
@@ -123,16 +132,27 @@ def run_off_standings(ranks: torch.Tensor) -> torch.Tensor:
     """
     import torch
 
-    counts = first_choices(ranks)
+    counts = first_choice_votes(ranks)
     finalists = counts.argsort(dim=1, descending=True, stable=True)[:, :2]
     one, other = ranks.gather(2, finalists[:, None].expand(-1, ranks.shape[1], -1)).unbind(dim=2)
     return counts.scatter(1, finalists, torch.stack(((one < other).sum(dim=1), (other < one).sum(dim=1)), dim=1))
 
 
+def run_off_winners(ranks: Ranks) -> Int64:
+    """int64[b]: the winners of many elections, int[b, m, classes]."""
+    return np.array([run_off_winner(one) for one in ranks], dtype=np.int64)
+
+
+def _certify(ranks: Ranks, adversary: Adversary) -> tuple[Int64, Int64]:
+    found = [run_off(one, adversary) for one in ranks]
+    labels, radii = zip(*((one.label, one.radius) for one in found), strict=True)
+    return np.array(labels, dtype=np.int64), np.array(radii, dtype=np.int64)
+
+
 RULES.register("run-off")(
     Rule(
-        winner=lambda ranks: run_off_winner(ranks.astype(np.int64)),
-        certify=lambda ranks, adversary: run_off(ranks.astype(np.int64), adversary),
+        winners=run_off_winners,
+        certify=_certify,
         standings=run_off_standings,
     )
 )

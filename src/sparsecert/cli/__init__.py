@@ -1,25 +1,21 @@
-"""The command line: parse, call, write. Torch is imported only inside the commands that need it."""
+"""The command line: parse, call, write. Torch is imported only inside the commands that need it.
+
+A command is a file here that defines a Click command of the file's name; nothing else lists it.
+"""
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
 
 from sparsecert import __version__
-from sparsecert.cli.attack import attack
-from sparsecert.cli.certify import certify
-from sparsecert.cli.data import data
-from sparsecert.cli.demo import demo
-from sparsecert.cli.info import info
-from sparsecert.cli.predict import predict
-from sparsecert.cli.records import records
-from sparsecert.cli.report import report
-from sparsecert.cli.serve import serve
-from sparsecert.cli.train import train
 from sparsecert.errors import InputError
 
 
@@ -36,7 +32,14 @@ def cli() -> None:
     """
 
 
-for command in (demo, train, predict, certify, attack, records, report, serve, data, info):
+def _commands() -> Iterator[click.Command]:
+    """The command of each file that has one; files without one are not imported."""
+    for file in Path(__file__).parent.glob("[!_]*.py"):
+        if re.search(r"^@click\.(command|group)\(", file.read_text("utf-8"), re.MULTILINE):
+            yield getattr(import_module(f"{__name__}.{file.stem}"), file.stem)
+
+
+for command in _commands():
     cli.add_command(command)
 
 

@@ -87,9 +87,10 @@ def attack(
     """
     from sparsecert import records
     from sparsecert.attacks import attack_named
-    from sparsecert.cli.progress import attack_bar
+    from sparsecert.cli.progress import evaluations, inputs_bar
     from sparsecert.reports import attack_report, summarise_attack
     from sparsecert.runs import attack_dataset, target_of
+    from sparsecert.runs.groups import indices_of
 
     chosen = attack_named(name, **attack_settings)
     which = options.chosen(limit, drawn, seed)
@@ -99,7 +100,8 @@ def attack(
         model, data, device, data_dir,
         precision=precision, rows=rows, n=samples, alpha=alpha, error=error, full=full, rule=rule,
     ).with_recorded_precision(out)  # fmt: skip
-    with attack_bar(options.inputs(data, which, None), options.computing("attacking", target)) as on_progress:
+    verb, images = options.computing("attacking", target), len(indices_of(data, which))
+    with inputs_bar(verb, images, None, "images", evaluations) as on_progress:
         attack_dataset(
             target, chosen, data, out, budget=budget, seed=seed, limit=which, group=group, on_progress=on_progress
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,6 +11,7 @@ from sparsecert.errors import InputError
 
 if TYPE_CHECKING:
     from sparsecert.procedures import Procedure
+    from sparsecert.schemes import Scheme
 
 
 @click.command()
@@ -46,33 +47,18 @@ if TYPE_CHECKING:
 )
 def certify(
     model: str,
-    data_name: str,
-    out: str | None,
-    split: str,
-    limit: int | None,
-    drawn: bool,
     n0: int,
     n: int | None,
     sampling: str,
     at_least: int | None,
     max_samples: int | None,
     tolerance: float | None,
-    alpha: float,
+    alpha: float | None,
     bound: str,
     rule: str | None,
     against: str | None,
     seconds: float | None,
-    seed: int,
-    shard: str | None,
-    ray: str | None,
-    workers: int | None,
-    cpus_per_worker: float | None,
-    gpus_per_worker: float | None,
-    data_dir: str | None,
-    skip_bad: bool,
-    device: str,
-    precision: str | None,
-    rows: int | None,
+    **run: Any,
 ) -> None:
     """Certify a data set and record every input's votes.
 
@@ -113,39 +99,21 @@ def certify(
       sparsecert certify mnist-lattice-28 --data mnist
       sparsecert certify runs/table-k5 --data table.csv
     """
-    from sparsecert import records
-    from sparsecert.cli.progress import inputs_bar
+    from sparsecert.cli.voting import record_votes
     from sparsecert.procedures import Exact, Fixed, Sequential
-    from sparsecert.procedures.exact import fixed
-    from sparsecert.reports import FORMATS, summarise
-    from sparsecert.runs import Shard, certify_dataset
+    from sparsecert.schemes import FixedMasks
 
     _check_sampling(sampling, n, at_least, max_samples, tolerance)
-    part = None if shard is None else Shard.parse(shard)
-    which = options.chosen(limit, drawn, seed)
-    cluster = options.cluster(ray, workers, cpus_per_worker, gpus_per_worker, device)
-    out = options.records_file(out, model, "certify", data_name, part)
-    smoothed = options.load_model(model, device, precision, rows, out, cluster)
-    if options.has_fixed_masks(smoothed):
-        procedure: Procedure = Exact(rule or fixed(smoothed.scheme).rule, against, seconds or 0.0)
-        copies, level = options.masks(smoothed), None
-    elif sampling == "sequential":
+
+    def procedure(scheme: Scheme) -> Procedure:
+        if isinstance(scheme, FixedMasks):
+            return Exact(rule or scheme.rule, against, seconds or 0.0)
+        if sampling == "fixed":
+            return Fixed(n0, 10_000 if n is None else n, bound)
         asked = {} if tolerance is None else {"tolerance": tolerance}
-        procedure = Sequential(max_samples, n0, at_least=at_least, bound=bound, **asked)
-        copies, level = None, alpha
-    else:
-        procedure = Fixed(n0, 10_000 if n is None else n, bound)
-        copies, level = procedure.n0 + procedure.n, alpha
-    procedure.check(smoothed.scheme, level, seed)
-    data = options.load_inputs(smoothed, data_name, split, data_dir, skip_bad, limit)
-    verb = options.computing("certifying", smoothed, cluster)
-    with inputs_bar(verb, options.inputs(data, which, part), copies) as on_progress:
-        certify_dataset(
-            smoothed, model, data, out, procedure, alpha=level, seed=seed,
-            limit=which, shard=part, cluster=cluster, on_progress=on_progress,
-        )  # fmt: skip
-    click.echo(FORMATS["terminal"]([summarise(records.read(out))]))
-    click.echo(f"wrote {out}")
+        return Sequential(max_samples, n0, at_least=at_least, bound=bound, **asked)
+
+    record_votes("certify", model, procedure, alpha, **run)
 
 
 def _check_sampling(

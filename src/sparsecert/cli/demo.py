@@ -45,10 +45,9 @@ def demo(
       sparsecert demo --limit 20 --out runs/small --format markdown
     """
     from sparsecert.cli.demo_tables import Demo
-    from sparsecert.devices import device_named
     from sparsecert.reports.tables import table_text
 
-    settings = Demo(out, device_named(device), None if precision == "auto" else precision, seed, limit, n0, n)
+    settings = Demo(out, device, None if precision == "auto" else precision, seed, limit, n0, n)
     drawn: list[Path] = []
     for table, figures in settings.run():
         click.echo(table_text(table, form))

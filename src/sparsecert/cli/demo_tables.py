@@ -12,15 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sparsecert import datasets, records
-from sparsecert.cli.progress import inputs_bar
+from sparsecert.cli.voting import record
 from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
 from sparsecert.modelfile import shipped_models
-from sparsecert.procedures.exact import Exact
-from sparsecert.procedures.sequential import Sequential
+from sparsecert.procedures import Exact, Fixed, Procedure, Sequential
 from sparsecert.records import Record, Records, find_records
 from sparsecert.reports import Summary, summarise, write_curves
 from sparsecert.reports.comparison import (
@@ -33,7 +32,6 @@ from sparsecert.reports.comparison import (
 )
 from sparsecert.reports.drawing import write_figure
 from sparsecert.reports.pictures import image, retained, show, with_null
-from sparsecert.runs import certify_dataset
 from sparsecert.schemes import FixedMasks, from_config
 from sparsecert.smoothed import Smoothed
 
@@ -47,27 +45,17 @@ AS_PUBLISHED = "for the paper's 1,000 + 10,000 samples per image: sparsecert dem
 ACCURACY, MEDIAN = "accuracy (abstained)", "median certified robustness"
 
 
-@dataclass(frozen=True)
-class Published:
-    """Published numbers and their source."""
-
-    source: str
-    median: int
-    accuracy: str = NOT_APPLICABLE
-
-
-PAPER = Published(
+PAPER = (
     "Levine & Feizi, Robustness Certificates for Sparse Adversarial Attacks by Randomized Ablation, AAAI 2020 "
-    "(arXiv:1911.09272), Table 1",
-    median=8,
-    accuracy="96.72% (0.45%)",
+    "(arXiv:1911.09272), Table 1"
 )
+PAPER_ACCURACY, PAPER_MEDIAN = "96.72% (0.45%)", "8"
 N0, N, ALPHA = 1_000, 10_000, 0.05  # the paper's
-PARTITIONS = Published(
+PARTITIONS = (
     "Hammoudeh & Lowd, Provable Robustness Against a Union of L0 Adversarial Attacks, AAAI 2024 (arXiv:2302.11628), "
-    "abstract",
-    median=12,
+    "abstract"
 )
+PARTITIONS_MEDIAN = "12"
 
 
 @dataclass
@@ -91,39 +79,32 @@ class Demo:
 
         First 28 fixed masks, then k = 45 with sequential sampling, or with n0 + n samples if given.
         """
-        fixed = self._certified("mnist-lattice-28", "lattice-28x1/certify.jsonl", 28, procedure=Exact())
+        fixed = self._certified("mnist-lattice-28", "lattice-28x1/certify.jsonl", Exact(), None)
         exact = summarise(fixed)
         yield _exact_table(fixed, exact), []
-        how: dict[str, Any] = {"alpha": ALPHA, "seed": self.seed}
         if self.n0 is None and self.n is None:
-            how["procedure"] = Sequential(n0=N0)
-            random = self._certified("mnist-k45", "k45/certify-sequential.jsonl", None, **how)
+            random = self._certified("mnist-k45", "k45/certify-sequential.jsonl", Sequential(n0=N0), ALPHA)
         else:
-            n0, n = self.n0 or N0, self.n or N
-            random = self._certified("mnist-k45", "k45/certify.jsonl", n0 + n, n0=n0, n=n, **how)
+            random = self._certified("mnist-k45", "k45/certify.jsonl", Fixed(self.n0 or N0, self.n or N), ALPHA)
         sampled = summarise(random)
         drawn = write_curves([exact, sampled], self.out / "figures" / "headline")
         drawn += write_figure(lambda: _digits(self.data, fixed, random), self.out / "figures" / "digits")
         yield _sampled_table(random, sampled), drawn
 
-    def _certified(self, name: str, file: str, copies: int | None, **how: Any) -> Records:
+    def _certified(self, name: str, file: str, procedure: Procedure, alpha: float | None) -> Records:
         """The records of a shipped model: compressed ones are read, others are resumed."""
-        path = self.out / DATA / file
+        path, model = self.out / DATA / file, shipped_models()[name]
         there = find_records(path)
         if there is not None and there != path:
-            found = records.read(there)
-            self._check(found)
-            return found
-        model = shipped_models()[name]
+            return self._checked(records.read(there))
         smoothed = Smoothed.load(model, device=self.device, precision=self.precision)
-        with inputs_bar(
-            f"certifying {path.parent.name}", len(self.data.spaced_indices(self.limit)), copies
-        ) as on_progress:
-            certify_dataset(smoothed, model, self.data, path, limit=self.limit, on_progress=on_progress, **how)
-        return records.read(path)
+        return record(
+            "certify", f"certifying {path.parent.name}", smoothed, model, self.data, path, procedure,
+            alpha=alpha, seed=self.seed, limit=self.limit,
+        )  # fmt: skip
 
-    def _check(self, found: Records) -> None:
-        """Refuses records made with other settings."""
+    def _checked(self, found: Records) -> Records:
+        """The records; refuses those made with other settings."""
         there = {**found.header.run, "inputs": found.header.run["data"]["inputs"]}
         wanted = {"seed": self.seed, "precision": self.precision, "n0": self.n0, "n": self.n}
         wanted["inputs"] = len(self.data.spaced_indices(self.limit))
@@ -132,52 +113,48 @@ class Demo:
                 raise InputError(
                     f"{found.path} was made with {key} {there[key]}, not {value}; choose another --out folder"
                 )
+        return found
 
 
 def _exact_table(found: Records, exact: Summary) -> Table:
-    digits = [f"{line.label} ({line.radius})" for line in _first(found)]
-    rows = (
-        (ACCURACY, format_percent(exact.accuracy), PARTITIONS.accuracy),
-        (MEDIAN, format_median(exact.median), format_median(PARTITIONS.median)),
-        *_certified_rows(exact),
-    )
-    notes = (
-        _settings(exact),
-        f"the first digits, each with its certified radius: {', '.join(digits)}",
+    digits = ", ".join(f"{line.label} ({line.radius})" for line in _first(found))
+    rows = [
+        (ACCURACY, format_percent(exact.accuracy), NOT_APPLICABLE),
+        (MEDIAN, format_median(exact.median), PARTITIONS_MEDIAN),
+    ]
+    return _table(
+        "MNIST, 28 fixed masks of 28 of 784 pixels each", exact, rows,
+        f"the first digits, each with its certified radius: {digits}",
         "all 28 masks vote and nothing is estimated: certificates are deterministic, without alpha",
         _uncertain(exact),
-        f"published: the largest median over numbers of masks: {PARTITIONS.source}",
-    )
-    return Table(("", "measured", "published"), rows, "MNIST, 28 fixed masks of 28 of 784 pixels each", notes)
+        f"published: the largest median over numbers of masks: {PARTITIONS}",
+    )  # fmt: skip
 
 
 def _sampled_table(found: Records, sampled: Summary) -> Table:
     rows = [
-        (ACCURACY, f"{format_percent(sampled.accuracy)} ({format_percent(sampled.abstained)})", PAPER.accuracy),
-        (MEDIAN, format_median(sampled.median), format_median(PAPER.median)),
-        *_certified_rows(sampled),
+        (ACCURACY, f"{format_percent(sampled.accuracy)} ({format_percent(sampled.abstained)})", PAPER_ACCURACY),
+        (MEDIAN, format_median(sampled.median), PAPER_MEDIAN),
     ]
     fixed = found.header.run.get("sampling") is None
     if fixed:
         by_corollary_1 = format_median(summarise(found, bound="one-sided").median)
-        rows.insert(2, (f"{MEDIAN} by Corollary 1", by_corollary_1, format_median(PAPER.median)))
-    notes = (
-        _settings(sampled),
+        rows.append((f"{MEDIAN} by Corollary 1", by_corollary_1, PAPER_MEDIAN))
+    return _table(
+        "MNIST, k = 45 of 784 pixels retained", sampled, rows,
         _uncertain(sampled),
-        f"published: all 10,000 test images, medians by Corollary 1; measured: Corollary 2: {PAPER.source}",
+        f"published: all 10,000 test images, medians by Corollary 1; measured: Corollary 2: {PAPER}",
         *(() if fixed else (AS_PUBLISHED,)),
-    )
-    return Table(("", "measured", "published"), tuple(rows), "MNIST, k = 45 of 784 pixels retained", notes)
+    )  # fmt: skip
 
 
-def _certified_rows(summary: Summary) -> Iterator[tuple[str, str, str]]:
+def _table(caption: str, summary: Summary, rows: list[tuple[str, str, str]], *notes: str) -> Table:
+    """The rows, certified accuracy, and notes after the settings."""
     for rho in RHOS:
         share = format_percent(summary.certified_accuracy_at(rho) or 0.0)
-        yield f"certified against {_pixels(rho)}", share, NOT_APPLICABLE
-
-
-def _settings(summary: Summary) -> str:
-    return settings_line({name: text for name, text in run_settings(summary).items() if name != "bound"})
+        rows.append((f"certified against {_pixels(rho)}", share, NOT_APPLICABLE))
+    settings = settings_line({name: text for name, text in run_settings(summary).items() if name != "bound"})
+    return Table(("", "measured", "published"), tuple(rows), caption, (settings, *notes))
 
 
 def _uncertain(summary: Summary) -> str:

@@ -57,7 +57,7 @@ split = click.option("--split", default="test", show_default=True, type=click.Ch
 limit = click.option("--limit", type=int, metavar="N", help="Only N inputs, evenly spaced over the split.")
 drawn = click.option("--random", "drawn", is_flag=True, help="Choose the --limit inputs at random, by --seed.")
 n = click.option("--n", default=10_000, show_default=True, help="Ablated copies per input that vote.")
-alpha = click.option("--alpha", default=0.05, show_default=True, help="Maximum probability of a wrong answer.")
+alpha = click.option("--alpha", type=float, help="Maximum probability of a wrong answer (default: 0.05).")
 seed = click.option("--seed", default=0, show_default=True, help="Seed of all random choices.")
 bound = name_option(
     "--bound", default="two-sided", show_default=True, registry=METHODS,
@@ -81,8 +81,6 @@ tolerance = click.option(
     "--tolerance", type=float,
     help="Sequential: stop when 1000 more copies would gain less radius than this (default: 0.01).",
 )  # fmt: skip
-RANDOM_MASKS_ONLY = "n0", "n", "alpha", "bound", "sampling", "at_least", "max_samples", "tolerance"
-FIXED_MASKS_ONLY = "rule", "against", "seconds"
 AGAINST = ["pixels", "patches"]
 rule = name_option(
     "--rule", registry=RULES,
@@ -127,15 +125,23 @@ def together(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
     return decorate
 
 
-def refuse_given(names: Collection[str], why: str) -> None:
-    """Refuses these parameters on the command line."""
+def given() -> dict[str, str]:
+    """The parameters on the command line: name and flag of each."""
     from click.core import ParameterSource
 
     context = click.get_current_context()
-    for parameter in context.command.get_params(context):
-        given = context.get_parameter_source(parameter.name or "") == ParameterSource.COMMANDLINE
-        if given and parameter.name in names:
-            raise InputError(f"{parameter.opts[0]} {why}")
+    return {
+        parameter.name: parameter.opts[0]
+        for parameter in context.command.get_params(context)
+        if parameter.name and context.get_parameter_source(parameter.name) == ParameterSource.COMMANDLINE
+    }
+
+
+def refuse_given(names: Collection[str], why: str) -> None:
+    """Refuses these parameters on the command line."""
+    for name, flag in given().items():
+        if name in names:
+            raise InputError(f"{flag} {why}")
 
 
 def refuse_in_memory(names: Collection[str], data_name: str) -> None:
@@ -185,7 +191,7 @@ def load_inputs(
 
     if not Path(name).expanduser().is_file():
         raise InputError(f"the model was trained on a table; --data must be a table file, got {name}")
-    refuse_given(["split", "skip_bad", "device", "precision"], "is for images; leave it out for a table")
+    refuse_given(["split", "skip_bad"], "is for images; leave it out for a table")
     return Rows.read(name, smoothed)
 
 
@@ -206,13 +212,6 @@ def chosen(limit: int | None, drawn: bool, seed: int) -> Limit:
     return RandomSample(limit, seed) if drawn and limit is not None else limit
 
 
-def inputs(data: Inputs, limit: Limit, shard: Shard | None) -> int:
-    """The number of inputs of the run."""
-    from sparsecert.runs.inputs import indices_of
-
-    return len(indices_of(data, limit, shard))
-
-
 def cluster(
     address: str | None, workers: int | None, cpus: float | None, gpus: float | None, device: str
 ) -> Cluster | None:
@@ -228,46 +227,6 @@ def cluster(
     for variable, setting in QUIET_RAY.items():
         os.environ.setdefault(variable, setting)
     return Cluster(address, workers, 1 if cpus is None else cpus, gpus, device)
-
-
-def masks(smoothed: Smoothed) -> int | None:
-    """The number of fixed masks; None for random masks."""
-    from sparsecert.schemes import FixedMasks
-
-    return len(smoothed.scheme.table) if isinstance(smoothed.scheme, FixedMasks) else None
-
-
-def has_fixed_masks(smoothed: Smoothed) -> bool:
-    """Whether the classifier has a fixed set of masks; refuses the options of the other kind."""
-    fixed = masks(smoothed)
-    if fixed is None:
-        refuse_given(
-            FIXED_MASKS_ONLY, f"is for a fixed set of masks; this model draws them at random ({smoothed.scheme})"
-        )
-        return False
-    random = click.get_current_context().params.get("drawn")
-    names = RANDOM_MASKS_ONLY if random else (*RANDOM_MASKS_ONLY, "seed")
-    why = f"is for masks drawn at random; the {fixed} masks of this model are fixed, and all of them vote"
-    refuse_given(names, f"{why}: leave it out")
-    return True
-
-
-def load_model(
-    path: str,
-    device: str,
-    precision: str | None,
-    rows: int | None,
-    out: str | None = None,
-    cluster: Cluster | None = None,
-) -> Smoothed:
-    """The classifier of a model file, on its device, in the precision of the run in `out`, if there is one."""
-    from sparsecert.devices import device_named
-    from sparsecert.runs.header import with_recorded_precision
-    from sparsecert.smoothed import Smoothed
-
-    place = device_named(device if cluster is None else "cpu")
-    smoothed = Smoothed.load(path, device=place, precision=precision, rows=rows)
-    return smoothed if out is None else with_recorded_precision(smoothed, out)
 
 
 def computing(verb: str, model: Smoothed | Target, cluster: Cluster | None = None) -> str:

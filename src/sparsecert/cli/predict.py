@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import click
 
 from sparsecert.cli import options
+
+if TYPE_CHECKING:
+    from sparsecert.procedures import Procedure
+    from sparsecert.schemes import Scheme
 
 
 @click.command(short_help="Predict a data set by vote, abstaining where votes are close.")
@@ -30,28 +36,7 @@ from sparsecert.cli import options
     options.precision,
     options.rows,
 )
-def predict(
-    model: str,
-    data_name: str,
-    out: str | None,
-    split: str,
-    limit: int | None,
-    drawn: bool,
-    n: int,
-    alpha: float,
-    rule: str | None,
-    seed: int,
-    shard: str | None,
-    ray: str | None,
-    workers: int | None,
-    cpus_per_worker: float | None,
-    gpus_per_worker: float | None,
-    data_dir: str | None,
-    skip_bad: bool,
-    device: str,
-    precision: str | None,
-    rows: int | None,
-) -> None:
+def predict(model: str, n: int, alpha: float | None, rule: str | None, **run: Any) -> None:
     """Predict a data set by vote, abstaining where the top two classes are too close.
 
     MODEL is a model file, the folder of a training run, or a shipped model (mnist-k45, mnist-k30, mnist-lattice-28).
@@ -64,27 +49,11 @@ def predict(
     Example:
       sparsecert predict runs/mnist-k45 --data mnist --out predict.jsonl
     """
-    from sparsecert import records
-    from sparsecert.cli.progress import inputs_bar
+    from sparsecert.cli.voting import record_votes
     from sparsecert.procedures import Exact, Fixed
-    from sparsecert.procedures.exact import fixed
-    from sparsecert.reports import FORMATS, summarise
-    from sparsecert.runs import Shard, predict_dataset
+    from sparsecert.schemes import FixedMasks
 
-    part = None if shard is None else Shard.parse(shard)
-    which = options.chosen(limit, drawn, seed)
-    cluster = options.cluster(ray, workers, cpus_per_worker, gpus_per_worker, device)
-    out = options.records_file(out, model, "predict", data_name, part)
-    smoothed = options.load_model(model, device, precision, rows, out, cluster)
-    exact = options.has_fixed_masks(smoothed)
-    procedure = Exact(rule or fixed(smoothed.scheme).rule) if exact else Fixed(n=n)
-    data = options.load_inputs(smoothed, data_name, split, data_dir, skip_bad, limit)
-    verb, copies = options.computing("predicting", smoothed, cluster), options.masks(smoothed) or n
-    with inputs_bar(verb, options.inputs(data, which, part), copies) as on_progress:
-        predict_dataset(
-            smoothed, model, data, out,
-            procedure, alpha=None if exact else alpha, seed=seed,
-            limit=which, shard=part, cluster=cluster, on_progress=on_progress,
-        )  # fmt: skip
-    click.echo(FORMATS["terminal"]([summarise(records.read(out))]))
-    click.echo(f"wrote {out}")
+    def procedure(scheme: Scheme) -> Procedure:
+        return Exact(rule or scheme.rule) if isinstance(scheme, FixedMasks) else Fixed(n=n)
+
+    record_votes("predict", model, procedure, alpha, **run)

@@ -48,16 +48,31 @@ def _stopping(bar: Progress) -> Iterator[None]:
             bar.stop()
 
 
+def mean_samples(done: int, copies: int) -> str:
+    """The mean number of ablated copies per input."""
+    return f" {copies / done:,.0f} samples each" if done else ""
+
+
+def evaluations(done: int, copies: int) -> str:
+    """Images are attacked in groups; the number of evaluations shows progress within one."""
+    return f", {copies:,} evaluations"
+
+
 @contextmanager
-def inputs_bar(verb: str, inputs: int, copies: int | None, noun: str = "inputs") -> Iterator[OnProgress]:
+def inputs_bar(
+    verb: str,
+    inputs: int,
+    copies: int | None,
+    noun: str = "inputs",
+    note: Callable[[int, int], str] = mean_samples,
+) -> Iterator[OnProgress]:
     """A bar over `inputs`; yields its callback (inputs done, copies done).
 
-    With `copies` per input known, it advances with every batch; with None (sequential sampling), with every input, and
-    it shows the mean number of copies.
+    With `copies` per input known, it advances with every batch. With None (sequential sampling, attacks) it advances
+    with every input and shows a `note` on the inputs and copies computed in this run.
     """
-    texts = [f"{{task.fields[done]}} of {{task.fields[inputs]}} {noun}"]
-    bar = _bar(*texts, *(["{task.fields[mean]}"] if copies is None else []))
-    task = bar.add_task(verb, total=inputs * (copies or 1), done=0, inputs=inputs, mean="")
+    bar = _bar(f"{{task.fields[done]}} of {{task.fields[inputs]}} {noun}{{task.fields[note]}}")
+    task = bar.add_task(verb, total=inputs * (copies or 1), done=0, inputs=inputs, note="")
     done = computed = taken = 0
 
     def on_progress(more_inputs: int, more_copies: int) -> None:
@@ -66,28 +81,7 @@ def inputs_bar(verb: str, inputs: int, copies: int | None, noun: str = "inputs")
         done, taken = done + more_inputs, taken + more_copies
         computed += more_inputs if taken else 0  # inputs recorded before took no copies in this run
         completed = done if copies is None else max(bar.tasks[0].completed + more_copies, done * copies)
-        mean = f"{taken / computed:,.0f} samples each" if computed else ""
-        bar.update(task, completed=completed, done=done, mean=mean)
-
-    with _stopping(bar):
-        yield on_progress
-
-
-@contextmanager
-def attack_bar(images: int, verb: str = "attacking") -> Iterator[OnProgress]:
-    """A bar over images under attack; yields its callback (images done, evaluations done).
-
-    Images are done in groups; the count of evaluations shows progress within a group.
-    """
-    bar = _bar("{task.fields[done]} of {task.total} images, {task.fields[evaluations]:,} evaluations")
-    task = bar.add_task(verb, total=images, done=0, evaluations=0)
-    done = evaluations = 0
-
-    def on_progress(more_images: int, more_evaluations: int) -> None:
-        nonlocal done, evaluations
-        bar.start()
-        done, evaluations = done + more_images, evaluations + more_evaluations
-        bar.update(task, completed=done, done=done, evaluations=evaluations)
+        bar.update(task, completed=completed, done=done, note=note(computed, taken) if copies is None else "")
 
     with _stopping(bar):
         yield on_progress

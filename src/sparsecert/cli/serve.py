@@ -65,14 +65,15 @@ def serve(
     from sparsecert import modelfile
     from sparsecert.service import Limits
     from sparsecert.service import serve as service_of
+    from sparsecert.smoothed import Smoothed
 
     token = _token(token_file)
-    smoothed, parser = options.load_model(model, device, precision, rows), None
+    smoothed, parser = Smoothed.load(model, device=device, precision=precision, rows=rows), None
     if "table" in smoothed.facts:
         from sparsecert.service.rows import RowParser
         from sparsecert.tabular.tables import Columns
 
-        options.refuse_given(["shape", "precision"], "is for images; leave it out for a table")
+        options.refuse_given(["shape"], "is for images; leave it out for a table")
         parser = RowParser(Columns.from_config(smoothed.facts["table"]))
     service = service_of(
         smoothed,

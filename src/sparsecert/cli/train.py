@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from sparsecert.cli import options, tables
+from sparsecert.cli import options, train_table
 from sparsecert.cli.registered import RegisteredCommand, name_option
 from sparsecert.errors import InputError
 from sparsecert.registry import ENCODINGS, MODELS, RECIPES, SCHEMES
@@ -113,7 +113,9 @@ def train(
       sparsecert train table.csv --target y --keep 5
     """
     if table is not None:
-        tables.train(table, target, scheme_settings.get("keep"), out, protected, together, dropped, share, copies, seed)
+        train_table.train(
+            table, target, scheme_settings.get("keep"), out, protected, together, dropped, share, copies, seed
+        )
         return
     options.refuse_given(TABULAR, "is for a table; give its file: sparsecert train table.csv --target y --keep 5")
     if data_name is None or out is None:

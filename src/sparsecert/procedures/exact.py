@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -13,8 +12,8 @@ import numpy.typing as npt
 from sparsecert.certificates.adversary import Adversary, PerturbedUnits
 from sparsecert.certificates.enumerated import EnumeratedUnits
 from sparsecert.certificates.patches import PerturbedPatch
-from sparsecert.certificates.plurality import ExactCertificate, Ranks, firsts, tallied
-from sparsecert.counts import Counts
+from sparsecert.certificates.plurality import ExactCertificate, count_labels, top_choices
+from sparsecert.counts import Counts, Int64
 from sparsecert.errors import InputError
 from sparsecert.procedures.pipelining import Steps
 from sparsecert.procedures.procedure import Procedure, warn_of_invalid
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 PIXELS, FEATURES, PATCHES = "pixels", "features", "patches"  # perturbed: some units anywhere, or all of one square
 AGAINST = PIXELS, FEATURES, PATCHES
 MOST_SECONDS = 3_600.0
+AT_ONCE = 256  # elections worked out together
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Exact(Procedure):
     seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        rule_named(self.rule)
+        RULES[self.rule]
         if self.against not in (None, *AGAINST):
             raise InputError(f"against must be one of {', '.join(AGAINST)}, got {self.against!r}")
         if not 0 <= self.seconds <= MOST_SECONDS:
@@ -89,14 +89,14 @@ class Exact(Procedure):
         adversary = _adversary(self, fixed(copies.voter.scheme))
         check_geometry(adversary, copies.voter.encoding.sides(copies.inputs.shape[1:]))
         ranks = yield from _ranks(copies)
-        certificates = certified(ranks, self.rule, adversary)
+        certificates = tuple(map(ExactCertificate, *(found.tolist() for found in elect(ranks, self.rule, adversary))))
         samples = np.full(len(ranks), ranks.shape[1])
         return Certifications(certificates, self, None, None, first_choices(ranks), samples, ranks=ranks)
 
     def predict(self, copies: Copies, alpha: float | None) -> Steps[Predictions]:
         ranks = yield from _ranks(copies)
-        answers = tuple(elected(one, self.rule) for one in ranks)
-        return Predictions(first_choices(ranks), answers, ranks.shape[1], None, None, ranks)
+        answers = RULES[self.rule].winners(ranks).tolist()
+        return Predictions(first_choices(ranks), tuple(answers), ranks.shape[1], None, None, ranks)
 
 
 @lru_cache(maxsize=4)
@@ -116,7 +116,7 @@ def _ranks(copies: Copies) -> Steps[npt.NDArray[np.int16]]:
 
 def first_choices(ranks: npt.NDArray[np.int16]) -> Counts:
     """The first-choice votes; copies without an opinion count as invalid."""
-    votes = np.stack([tallied(firsts(one), ranks.shape[2]) for one in ranks])
+    votes = count_labels(top_choices(ranks), ranks.shape[2])
     return Counts(votes, ranks.shape[1] - votes.sum(axis=1))
 
 
@@ -130,20 +130,11 @@ def check_geometry(adversary: Adversary, sides: tuple[int, int] | None) -> None:
         )
 
 
-def certified(ranks: npt.NDArray[np.int16], rule: str, adversary: Adversary) -> tuple[ExactCertificate, ...]:
-    """The certificate of each input, from its copies' rankings alone."""
-    certify = rule_named(rule)
-    return tuple(certify(one, adversary) for one in ranks)
-
-
-def rule_named(name: str) -> Callable[[Ranks, Adversary], ExactCertificate]:
-    """The function that certifies the winner by this rule."""
-    return RULES[name].certify
-
-
-def elected(ranks: npt.NDArray[np.int16], rule: str) -> int:
-    """The winner of one input's vote."""
-    return RULES[rule].winner(ranks)
+def elect(ranks: npt.NDArray[np.int16], rule: str, adversary: Adversary) -> tuple[Int64, Int64]:
+    """int64[b]: the winner and the radius of each input, from its copies' rankings alone; some inputs at a time."""
+    parts = [RULES[rule].certify(ranks[at : at + AT_ONCE], adversary) for at in range(0, len(ranks), AT_ONCE)]
+    labels, radii = zip(*parts, strict=True)
+    return np.concatenate(labels), np.concatenate(radii)
 
 
 def fixed(scheme: Scheme) -> FixedMasks:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparsecert.bounds import corrected_alpha, predicted
-from sparsecert.certificates import method_named
+from sparsecert.certificates import METHODS
 from sparsecert.procedures.pipelining import Steps
 from sparsecert.procedures.procedure import Procedure, check_settings, warn_of_invalid
 from sparsecert.results import Certifications, Predictions
@@ -31,7 +31,7 @@ class Fixed(Procedure):
     bound: str = "two-sided"
 
     def check(self, scheme: Scheme, alpha: float | None, seed: int) -> None:
-        method_named(self.bound)
+        METHODS[self.bound]
         check_settings(scheme, seed, alpha, n0=self.n0, n=self.n)
 
     def first_votes(self, scheme: Scheme) -> int:
@@ -50,7 +50,7 @@ class Fixed(Procedure):
 
     def certify(self, copies: Copies, alpha: float | None) -> Steps[Certifications]:
         assert alpha is not None
-        method, scheme = method_named(self.bound), copies.voter.scheme
+        method, scheme = METHODS[self.bound], copies.voter.scheme
         votes = copies.begin_count(SELECTION, 0, self.n0), copies.begin_count(ESTIMATION, 0, self.n)
         yield
         selection, estimation = (counted() for counted in votes)
@@ -75,5 +75,5 @@ class Fixed(Procedure):
 def sampled_facts(alpha: float | None, seed: int, bound: str) -> dict[str, Any]:
     """The header's fields for certificates from random masks."""
     assert alpha is not None
-    theorem = method_named(bound).theorem_name
+    theorem = METHODS[bound].theorem_name
     return {"alpha": float(alpha), "seed": int(seed), "bound": bound, "certificate": theorem}

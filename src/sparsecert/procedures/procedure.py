@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sparsecert.bounds import corrected_alpha
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from sparsecert.votes.copies import Copies
 
 ALPHA = 0.05  # the default
+FIXED_MASKS_ONLY = frozenset({"rule", "against", "seconds"})
+SAMPLING = "n0", "n", "sampling", "max_samples", "tolerance", "at_least", "error", "full"
+RANDOM_MASKS_ONLY = frozenset({"alpha", "seed", "example", "bound", *SAMPLING})
 
 
 class Procedure(ABC):
@@ -89,6 +93,22 @@ def check_settings(scheme: Scheme, seed: int, alpha: float | None = None, **draw
     key_of(seed)
     if alpha is not None:
         corrected_alpha(alpha, scheme, draws["n"])
+
+
+def refuse_other_masks(scheme: Scheme, given: Mapping[str, str]) -> None:
+    """Refuses settings for random masks where the masks are a fixed set, and the other way round.
+
+    `given` maps each setting that the user gave to the name by which the user knows it.
+    """
+    if isinstance(scheme, FixedMasks):
+        others, masks = RANDOM_MASKS_ONLY, "masks drawn at random"
+        has = f"the {len(scheme.table)} masks of this model are fixed, and all of them vote"
+    else:
+        others, masks = FIXED_MASKS_ONLY, "a fixed set of masks"
+        has = f"this model draws them at random ({scheme})"
+    for setting, name in given.items():
+        if setting in others:
+            raise InputError(f"{name} is for {masks}; {has}: leave it out")
 
 
 def warn_of_invalid(invalid: int, copies: int) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from sparsecert.bounds import corrected_alpha
-from sparsecert.certificates import method_named
+from sparsecert.certificates import METHODS
 from sparsecert.certificates.anytime import certify_anytime
 from sparsecert.counts import Counts, Int64
 from sparsecert.errors import InputError, whole
@@ -67,7 +67,7 @@ class Sequential(Procedure):
 
     def check(self, scheme: Scheme, alpha: float | None, seed: int) -> None:
         assert alpha is not None
-        method_named(self.bound)
+        METHODS[self.bound]
         check_settings(scheme, seed)
         corrected_alpha(alpha, scheme, self.most)
         if self.at_least is not None and self.at_least >= len(scheme.deltas) - 1:

@@ -12,12 +12,11 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from sparsecert.bounds import corrected_alpha
 from sparsecert.bounds.betting import STAKES, needed
 from sparsecert.certificates.anytime import stake_of
-from sparsecert.counts import Counts, Int64, Tally
+from sparsecert.counts import Bool, Counts, Float64, Int64, Tally
 from sparsecert.schemes import DELTA_BITS, Scheme
 
 if TYPE_CHECKING:
@@ -25,35 +24,32 @@ if TYPE_CHECKING:
 
 FIRST_STAGE, GROWTH = 96, 1.1  # votes in the first stage, and their growth per stage
 FIRST_SELECTION, CLEAR = 32, 3.0  # selection votes in the first stage; standard deviations of a clear lead
-RADII_AHEAD, HORIZONS = 3, 6  # how far the rule looks ahead, in radii and in stopping times
+RADII_AHEAD, HORIZONS = 3, 6  # how far the rule stages ahead, in radii and in stopping times
 ROUNDING = 1e-14  # per vote: bounds the error of the log wealth behind a "no", whose factors are 1/2 or more
-
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 
 def selection_stages(most: int) -> list[int]:
     """The number of selection votes at each stage: twice as many as before."""
-    looks = [min(FIRST_SELECTION, most)]
-    while looks[-1] < most:
-        looks.append(min(2 * looks[-1], most))
-    return looks
+    stages = [min(FIRST_SELECTION, most)]
+    while stages[-1] < most:
+        stages.append(min(2 * stages[-1], most))
+    return stages
 
 
-def clear(selection: Counts, rows: Int64) -> Bools:
+def clear(selection: Counts, rows: Int64) -> Bool:
     """The inputs for which more selection votes are unlikely to change the class."""
     first_two = np.sort(selection.votes[rows], axis=1)[:, -2:]
     leader, rival = first_two[:, 1], first_two[:, 0] + selection.invalid[rows]
-    result: Bools = (leader > rival) & ((leader - rival) ** 2 >= CLEAR**2 * (leader + rival))
+    result: Bool = (leader > rival) & ((leader - rival) ** 2 >= CLEAR**2 * (leader + rival))
     return result
 
 
 def estimation_stages(most: int) -> list[int]:
     """The number of estimation votes at each stage: a tenth more than before."""
-    looks = [min(FIRST_STAGE, most)]
-    while looks[-1] < most:
-        looks.append(min(int(np.ceil(GROWTH * looks[-1])), most))
-    return looks
+    stages = [min(FIRST_STAGE, most)]
+    while stages[-1] < most:
+        stages.append(min(int(np.ceil(GROWTH * stages[-1])), most))
+    return stages
 
 
 class StoppingRule:
@@ -72,9 +68,9 @@ class StoppingRule:
         self.gaps = np.array([2 * delta / (1 << DELTA_BITS) for delta in scheme.deltas[:-1]])
         self.best: Int64 = np.full(len(selections), -1, dtype=np.int64)
         self.at: Int64 = np.zeros(len(selections), dtype=np.int64)
-        self.refuted: Bools = np.zeros(len(selections), dtype=np.bool_)
+        self.refuted: Bool = np.zeros(len(selections), dtype=np.bool_)
 
-    def update(self, rows: Int64, leader: Int64, rival: Int64, second: Int64, total: int) -> Bools:
+    def update(self, rows: Int64, leader: Int64, rival: Int64, second: Int64, total: int) -> Bool:
         """Which of the inputs `rows` need more votes, given their votes among `total`.
 
         `leader`: for the selected class, `rival`: for the largest other one, `second`: for the runner-up of the
@@ -113,12 +109,12 @@ class StoppingRule:
             high = np.where(proved | (high - low <= 1), high, middle)
         return low
 
-    def _refutes(self, rows: Int64, leader: Int64, second: Int64, total: int, radius: Int64) -> Bools:
+    def _refutes(self, rows: Int64, leader: Int64, second: Int64, total: int, radius: Int64) -> Bool:
         """Whether the opposite bet, that the lead over one fixed class is below the gap, has reached 1 / alpha."""
         wealth = _log_wealth(self.stakes[rows], -self.gaps[radius], second, leader, total)
         return wealth >= self.enough + ROUNDING * (total + 100)
 
-    def _pays(self, rows: Int64, leader: Int64, rival: Int64, total: int) -> Bools:
+    def _pays(self, rows: Int64, leader: Int64, rival: Int64, total: int) -> Bool:
         """Whether some later stopping time is expected to gain enough radius for its votes.
 
         The log wealth after more votes is taken to be normal, with drift and variance estimated from the votes so far;
@@ -142,19 +138,19 @@ class StoppingRule:
         return pays
 
 
-def _factors(stake: Floats, gap: Floats) -> tuple[Floats, Floats, Floats]:
+def _factors(stake: Float64, gap: Float64) -> tuple[Float64, Float64, Float64]:
     """The logarithms of the factors by which a vote for leader, rival or another class multiplies the wealth."""
     return np.log1p(stake * (1 - gap)), np.log1p(-stake * (1 + gap)), np.log1p(-stake * gap)
 
 
-def _log_wealth(stake: Floats, gap: Floats, leader: Int64, rival: Int64, total: int) -> Floats:
+def _log_wealth(stake: Float64, gap: Float64, leader: Int64, rival: Int64, total: int) -> Float64:
     won, lost, neither = _factors(stake, gap)
-    result: Floats = leader * won + rival * lost + (total - leader - rival) * neither
+    result: Float64 = leader * won + rival * lost + (total - leader - rival) * neither
     return result
 
 
-def _normal(z: Floats) -> Floats:
+def _normal(z: Float64) -> Float64:
     from scipy.special import ndtr
 
-    result: Floats = ndtr(z)
+    result: Float64 = ndtr(z)
     return result

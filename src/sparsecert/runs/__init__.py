@@ -11,7 +11,7 @@ from sparsecert.progress import OnProgress, ignore
 from sparsecert.records import CERTIFY, PREDICT
 from sparsecert.runs.attacks import adversarial_images, attack_dataset
 from sparsecert.runs.cluster import Cluster, record_on_cluster
-from sparsecert.runs.inputs import Limit, RandomSample, Shard, load_batch
+from sparsecert.runs.groups import Limit, RandomSample, Shard, load_batch
 from sparsecert.runs.local import record_all
 from sparsecert.runs.questions import Question
 from sparsecert.runs.targets import AllMasksTarget, PlainTarget, SmoothedTarget, Target, target_of

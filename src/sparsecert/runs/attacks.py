@@ -24,8 +24,8 @@ from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError, whole
 from sparsecert.progress import OnProgress, ignore
 from sparsecert.records import ATTACK, AttackRecord, AttackRecords, Header, Writer
+from sparsecert.runs.groups import Limit, groups, indices_of, load_batch, load_group, selection_info
 from sparsecert.runs.header import check_inputs, data_info, environment
-from sparsecert.runs.inputs import Limit, groups, indices_of, load_batch, load_group, selection_info
 from sparsecert.runs.questions import Group
 from sparsecert.runs.targets import Target
 from sparsecert.schemes.philox import key_of

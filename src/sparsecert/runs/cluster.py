@@ -21,8 +21,8 @@ from sparsecert.models import architecture_of
 from sparsecert.progress import OnProgress, ignore
 from sparsecert.records import Header, Writer
 from sparsecert.runs.connection import capacity, describe_resources, ray_connection
+from sparsecert.runs.groups import Limit, Shard, indices_of, unfinished
 from sparsecert.runs.header import check_inputs, recorded_rows, run_info, with_recorded_precision
-from sparsecert.runs.inputs import Limit, Shard, indices_of, unfinished
 from sparsecert.runs.questions import Question, inputs_per_group
 from sparsecert.runs.ray_pool import RayPool
 from sparsecert.runs.worker import PackedGroup, WorkerInfo, WorkerJob

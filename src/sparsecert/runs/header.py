@@ -20,7 +20,7 @@ from sparsecert.errors import InputError
 from sparsecert.inputs import Inputs
 from sparsecert.procedures.exact import PIXELS
 from sparsecert.records import Writer
-from sparsecert.runs.inputs import Limit, Shard, indices_of, selection_info
+from sparsecert.runs.groups import Limit, Shard, indices_of, selection_info
 from sparsecert.schemes import Scheme
 from sparsecert.smoothed import AUTO, Smoothed
 from sparsecert.votes.precision import PRECISIONS

@@ -8,8 +8,8 @@ from pathlib import Path
 from sparsecert.inputs import Inputs
 from sparsecert.progress import OnProgress, ignore
 from sparsecert.records import Header, Writer
+from sparsecert.runs.groups import Limit, Shard, indices_of, load_batch, load_group, prefetch, unfinished
 from sparsecert.runs.header import check_inputs, environment, recorded_rows, run_info, with_recorded_precision
-from sparsecert.runs.inputs import Limit, Shard, indices_of, load_batch, load_group, prefetch, unfinished
 from sparsecert.runs.questions import Question, answer, inputs_per_group
 from sparsecert.smoothed import Smoothed
 

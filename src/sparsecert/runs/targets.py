@@ -18,9 +18,10 @@ from sparsecert.plain.defenders import NEAREST_NEIGHBOUR, TRAINED_ON, defender_f
 from sparsecert.plain.files import is_plain
 from sparsecert.procedures import check_settings
 from sparsecert.procedures.exact import fixed
+from sparsecert.procedures.procedure import refuse_other_masks
 from sparsecert.records import Writer
+from sparsecert.runs.groups import load_batch
 from sparsecert.runs.header import check_classes, model_info, recorded_rows, with_recorded_precision
-from sparsecert.runs.inputs import load_batch
 from sparsecert.schemes import FixedMasks
 from sparsecert.smoothed import Smoothed
 
@@ -208,25 +209,21 @@ def target_of(
     classifiers are refused for the others. Where the masks are a fixed set, all of them vote, by `rule`, and the
     settings of random masks (n, alpha, error, full) are refused.
     """
-    smoothing: dict[str, Any] = {"precision": precision, "rows": rows, "n": n, "alpha": alpha, "error": error}
-    smoothing["rule"] = rule
-    given = {name: value for name, value in smoothing.items() if value is not None}
+    sampling: dict[str, Any] = {"n": n, "alpha": alpha, "error": error, "full": full or None}
+    sampling = {name: value for name, value in sampling.items() if value is not None}
+    others = {"precision": precision, "rows": rows, "rule": rule}
+    given = [*(name for name, value in others.items() if value is not None), *sampling]
     if model == NEAREST_NEIGHBOUR or is_plain(model):
-        for name in [*given, *(["full"] if full else [])]:
-            raise InputError(f"{name} is a setting of smoothed classifiers, {model} is not one; leave it out")
+        if given:
+            raise InputError(f"{given[0]} is a setting of smoothed classifiers, {model} is not one; leave it out")
         return _plain(model, data, torch.device(device_named(device)), data_dir)
     if full and error is not None:
         raise InputError("error is for queries decided early; with full every query takes all copies; leave one out")
-    smoothed = Smoothed.load(model, device=device_named(device), precision=precision, rows=rows)
-    sampling = {name: value for name, value in given.items() if name in ("n", "alpha", "error")}
+    smoothed = Smoothed.load(model, device=device, precision=precision, rows=rows)
+    refuse_other_masks(smoothed.scheme, {name: name for name in given})
     if isinstance(smoothed.scheme, FixedMasks):
-        for name in [*sampling, *(["full"] if full else [])]:
-            masks = f"the {len(smoothed.scheme.table)} masks of this model are fixed, and all of them vote"
-            raise InputError(f"{name} is for masks drawn at random; {masks}: leave it out")
         return AllMasksTarget(smoothed, model, rule or RULE)
-    if rule is not None:
-        raise InputError(f"rule is for a fixed set of masks; this model draws them at random ({smoothed.scheme})")
-    return SmoothedTarget(smoothed, model, full=full, **sampling)
+    return SmoothedTarget(smoothed, model, **sampling)
 
 
 def _plain(model: str, data: Dataset, device: torch.device, data_dir: str | None) -> PlainTarget:

@@ -11,7 +11,6 @@ from typing import Any
 import numpy.typing as npt
 import torch
 
-from sparsecert.devices import device_named
 from sparsecert.inputs import Inputs, to_tensor
 from sparsecert.progress import ignore
 from sparsecert.records import Record
@@ -83,9 +82,8 @@ class Worker:
         """Loads and probes the model."""
         torch.set_num_threads(job.threads)
         with _warnings() as seen:
-            device = device_named(job.device)
             self._smoothed = Smoothed.load_bytes(
-                job.file, job.model, job.module, device, precision=job.precision, rows=job.rows
+                job.file, job.model, job.module, job.device, precision=job.precision, rows=job.rows
             )
             self._voter = self._smoothed.voter(to_tensor(job.first[None].copy()), job.classes)
         self._question, self._rows = job.question, self._voter.rows

@@ -19,8 +19,10 @@ from starlette.types import ASGIApp
 
 from sparsecert import __version__, datasets, models
 from sparsecert.errors import InputError
-from sparsecert.service import inputs, metrics
+from sparsecert.procedures import procedure_for
+from sparsecert.service import metrics, parsing
 from sparsecert.service.batching import ShuttingDown
+from sparsecert.service.guarantees import model_guarantee
 from sparsecert.service.handlers import Handlers
 from sparsecert.service.limits import Limits
 from sparsecert.service.middleware import add_middleware
@@ -97,7 +99,7 @@ def serve(
     name: str = "model",
     sha256: str | None = None,
     shape: tuple[int, ...] | None = None,
-    parser: inputs.InputParser | None = None,
+    parser: parsing.InputParser | None = None,
     limits: Limits | None = None,
     token: str | None = None,
     rows: int | None = None,
@@ -108,7 +110,7 @@ def serve(
     images, such as rows of a table.
     """
     limits, counted = limits or Limits(), metrics.Metrics()
-    handlers = Handlers(smoothed, parser or inputs.ArrayParser(_shape(smoothed, shape)), limits, counted, rows)
+    handlers = Handlers(smoothed, parser or parsing.ArrayParser(_shape(smoothed, shape)), limits, counted, rows)
     app = _application(handlers, name, sha256)
     add_middleware(app, limits, counted, token, OPEN_PATHS)
     return Service(app, handlers)
@@ -191,7 +193,7 @@ def _add_model_routes(app: FastAPI, handlers: Handlers) -> None:
         return await certified(await _parse_image(request, handlers.parser), asked)
 
 
-def _parse_input(asked: InputFields, parser: inputs.InputParser) -> Any:
+def _parse_input(asked: InputFields, parser: parsing.InputParser) -> Any:
     if sum(one is not None for one in (asked.values, asked.image, asked.row)) != 1:
         raise InputError("give the input as exactly one of values, image and row")
     if asked.row is not None:
@@ -199,7 +201,7 @@ def _parse_input(asked: InputFields, parser: inputs.InputParser) -> Any:
     return parser.from_values(asked.values) if asked.image is None else parser.from_base64(asked.image)
 
 
-async def _parse_image(request: Request, parser: inputs.InputParser) -> Any:
+async def _parse_image(request: Request, parser: parsing.InputParser) -> Any:
     if _content_type(request).startswith("multipart/"):
         raise InputError("send the file itself as the body, not as a form: curl --data-binary @digit.png")
     return await run_in_threadpool(parser.from_file, await request.body())
@@ -289,21 +291,10 @@ def model_card(handlers: Handlers, name: str, sha256: str | None) -> ModelCard:
         exact=handlers.masks is not None,
         masks=handlers.masks,
         largest_radius=len(scheme.deltas) - 2,
-        guarantee=_guarantee(handlers),
+        guarantee=model_guarantee(
+            handlers.against(procedure_for(scheme)), handlers.masks is not None, handlers.condition
+        ),
         limits=asdict(handlers.limits),
-    )
-
-
-def _guarantee(handlers: Handlers) -> str:
-    """What a certificate of this model guarantees, and what it does not."""
-    change = (
-        f"no perturbation of up to `radius` {handlers.units} changes the smoothed model's answer{handlers.condition}"
-    )
-    if handlers.masks is not None:
-        return f"A certificate guarantees that {change}. It is deterministic, and says nothing about the true class."
-    return (
-        f"A certificate guarantees that {change}. It fails with probability at most alpha over the random masks, and "
-        "says nothing about the true class."
     )
 
 

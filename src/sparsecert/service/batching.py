@@ -1,7 +1,7 @@
 """Many requests, one device: the votes of all requests share forward passes.
 
-One thread owns the device. A procedure answers each request in steps and asks a `BatchedVoter` for votes, which only
-queues them. The thread fills one forward pass after another with queued copies, whichever request they are for. Masks
+One thread owns the device. A procedure answers each request in steps and asks `QueuedCopies` for votes, which only
+queue them. The thread fills one forward pass after another with queued copies, whichever request they are for. Masks
 are a pure function of (seed, example, draw), so an answer does not depend on other requests: it is what `Smoothed`
 returns alone. (As everywhere, a score that two batch sizes round differently may tip a copy with two tied classes.)
 """
@@ -21,10 +21,10 @@ import torch
 
 from sparsecert.counts import Counts, Int64
 from sparsecert.procedures.pipelining import Steps
-from sparsecert.progress import OnProgress, ignore
 from sparsecert.schemes import ENUMERATION
 from sparsecert.service.metrics import Metrics
 from sparsecert.votes.batches import pad_batch, to_device
+from sparsecert.votes.copies import Copies
 from sparsecert.votes.voter import Voter, rank
 
 T = TypeVar("T")
@@ -82,23 +82,17 @@ class PassResult:
 OnPass = Callable[[PassResult], None]
 
 
-class BatchedVoter(Voter):
-    """A `Voter` that queues its votes for the device thread, which batches them with those of other requests."""
+@dataclass(frozen=True)
+class QueuedCopies(Copies):
+    """Copies whose votes are queued for the device thread, which batches them with those of other requests.
 
-    def __init__(self, base: Voter, queue: list[VoteTask]) -> None:
-        self.__dict__.update(base.__dict__)  # the model was probed once, at startup
-        self._queue = queue
+    The votes are ready when the procedure takes its next step.
+    """
 
-    def begin_count(
-        self,
-        inputs: torch.Tensor,
-        examples: Sequence[int],
-        draws: range,
-        seed: int,
-        on_progress: OnProgress = ignore,
-    ) -> Callable[[], Counts]:
-        """Queues the votes; the counts are ready when the procedure takes its next step."""
-        tasks = [self._enqueue(one, example, seed, draws) for one, example in zip(inputs, examples, strict=True)]
+    queue: list[VoteTask] = field(default_factory=list)
+
+    def begin_count(self, purpose: int, first: int, last: int) -> Callable[[], Counts]:
+        tasks = self._enqueue(self.seed, self.examples, range(purpose + first, purpose + last))
 
         def counted() -> Counts:
             votes = np.stack([task.votes for task in tasks])
@@ -106,26 +100,30 @@ class BatchedVoter(Voter):
 
         return counted
 
-    def begin_ranks(
-        self, inputs: torch.Tensor, masks: int, on_progress: OnProgress = ignore
-    ) -> Callable[[], torch.Tensor]:
-        """Queues the rankings of every mask of a fixed set."""
-        tasks = [self._enqueue(one, 0, 0, range(ENUMERATION, ENUMERATION + masks)) for one in inputs]
-        for task in tasks:
-            task.ranks = np.zeros((masks, self.classes), dtype=np.int16)
-        return lambda: torch.from_numpy(np.stack([task.ranks for task in tasks if task.ranks is not None]))
+    def begin_ranks(self, masks: int) -> Callable[[], torch.Tensor]:
+        tasks = self._enqueue(0, [0] * len(self), range(ENUMERATION, ENUMERATION + masks))
+        ranks = np.zeros((len(self), masks, self.voter.classes), dtype=np.int16)
+        for task, own in zip(tasks, ranks, strict=True):
+            task.ranks = own
+        return lambda: torch.from_numpy(ranks)
 
-    def _enqueue(self, image: torch.Tensor, example: int, seed: int, draws: range) -> VoteTask:
-        task = VoteTask(image, int(example), seed, draws, np.zeros(self.classes + 1, dtype=np.int64))
-        self._queue.append(task)
-        return task
+    def _enqueue(self, seed: int, examples: Sequence[int], draws: range) -> list[VoteTask]:
+        tasks = [
+            VoteTask(image, int(example), seed, draws, np.zeros(self.voter.classes + 1, dtype=np.int64))
+            for image, example in zip(self.inputs, examples, strict=True)
+        ]
+        self.queue.extend(tasks)
+        return tasks
+
+
+Begin = Callable[[Voter, list[VoteTask]], Steps[T]]  # the steps of a request, which queue their votes in the list
 
 
 @dataclass(eq=False)
 class Job(Generic[T]):
     """The work of one request; `done` receives its result or its exception."""
 
-    begin: Callable[[Voter], Steps[T]]
+    begin: Begin[T]
     on_pass: OnPass | None
     done: Future[T] = field(default_factory=Future)
     pending: list[VoteTask] = field(default_factory=list)
@@ -139,7 +137,7 @@ class Job(Generic[T]):
                 if not self.done.set_running_or_notify_cancel():
                     self.cancel()
                     return
-                self._steps = self.begin(BatchedVoter(base, self.pending))
+                self._steps = self.begin(base, self.pending)
             while not self.pending:
                 next(self._steps)
         except StopIteration as stop:
@@ -176,7 +174,7 @@ class Batcher:
         self._thread = threading.Thread(target=self._run, name="device", daemon=True)
         self._thread.start()
 
-    def submit(self, begin: Callable[[Voter], Steps[T]], on_pass: OnPass | None = None) -> Job[T]:
+    def submit(self, begin: Begin[T], on_pass: OnPass | None = None) -> Job[T]:
         """Queues a job; the device thread calls `on_pass` for every pass with copies of it."""
         job = Job(begin, on_pass)
         with self._changed:

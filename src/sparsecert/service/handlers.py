@@ -6,7 +6,6 @@ import asyncio
 import math
 import secrets
 from collections.abc import AsyncIterator, Callable
-from decimal import Decimal
 from typing import Any, TypeVar
 
 import torch
@@ -15,12 +14,14 @@ from sparsecert.errors import InputError
 from sparsecert.procedures import Exact, Fixed, Procedure, Sequential
 from sparsecert.procedures.exact import PATCHES, fixed
 from sparsecert.procedures.pipelining import Steps
+from sparsecert.procedures.procedure import refuse_other_masks
 from sparsecert.results import Certifications
 from sparsecert.schemes import FixedMasks
-from sparsecert.service.batching import Batcher, Job
-from sparsecert.service.inputs import InputParser
+from sparsecert.service.batching import Batcher, Begin, Job, QueuedCopies, VoteTask
+from sparsecert.service.guarantees import certificate_guarantee
 from sparsecert.service.limits import Limits
 from sparsecert.service.metrics import Metrics
+from sparsecert.service.parsing import InputParser
 from sparsecert.service.schemas import (
     CertificateLine,
     CertifyResponse,
@@ -32,12 +33,9 @@ from sparsecert.service.schemas import (
 )
 from sparsecert.service.streaming import ProgressStream
 from sparsecert.smoothed import Smoothed
-from sparsecert.votes.copies import Copies
 from sparsecert.votes.voter import Voter
 
 SEED_BITS = 53  # of a fresh seed, so that JavaScript holds it exact
-RANDOM_MASKS_ONLY = frozenset({"alpha", "seed", "example", "n0", "n", "bound", "sampling", "max_samples", "tolerance"})
-FIXED_MASKS_ONLY = frozenset({"rule", "against"})
 SEQUENTIAL_ONLY = frozenset({"max_samples", "tolerance"})
 T = TypeVar("T")
 
@@ -67,11 +65,16 @@ class Handlers:
 
     @property
     def units(self) -> str:
-        """What a radius counts."""
+        """What a radius counts, unless it is the side of patches."""
         if self.parser.units is not None:
             return self.parser.units
         shape = self.parser.shape
         return "pixels" if self.smoothed.encoding.sides(shape) == shape[1:] else "units"
+
+    def against(self, procedure: Procedure) -> str:
+        """What a radius of this procedure counts: units, or the side of patches."""
+        patches = isinstance(procedure, Exact) and procedure.perturbs(fixed(self.smoothed.scheme)) == PATCHES
+        return PATCHES if patches else self.units
 
     @property
     def condition(self) -> str:
@@ -123,13 +126,14 @@ class Handlers:
         x: torch.Tensor,
         settings: Settings,
         seed: int | None,
-    ) -> Callable[[Voter], Steps[T]]:
+    ) -> Begin[T]:
         """The steps of a request, for the device thread."""
 
-        def steps(voter: Voter) -> Steps[T]:
+        def steps(voter: Voter, queue: list[VoteTask]) -> Steps[T]:
             alpha = settings.alpha if self.masks is None else None
             procedure.check(self.smoothed.scheme, alpha, seed or 0)
-            return verb(Copies(voter, self.smoothed.check(x), [settings.example], seed or 0), alpha)
+            inputs = self.smoothed.check(x)
+            return verb(QueuedCopies(voter, inputs, [settings.example], seed or 0, queue=queue), alpha)
 
         return steps
 
@@ -185,11 +189,9 @@ class Handlers:
         return settings.rule or fixed(self.smoothed.scheme).rule
 
     def _certified(self, found: Certifications, settings: CertifySettings, seed: int | None) -> CertifyResponse:
-        certificate, exact = found[0], found.procedure if isinstance(found.procedure, Exact) else None
+        certificate, exact = found[0], self.masks is not None
         self.metrics.count_answer("certify", certificate.label is None)
-        against, alpha = self.units, settings.alpha if exact is None else None
-        if exact is not None and exact.perturbs(fixed(self.smoothed.scheme)) == PATCHES:
-            against = PATCHES
+        against, alpha = self.against(found.procedure), None if exact else settings.alpha
         p_lower, p_upper = (None if math.isnan(p) else p for p in (float(found.p_lower[0]), float(found.p_upper[0])))
         return CertifyResponse(
             **self._common_fields(certificate.label, settings, seed),
@@ -202,9 +204,9 @@ class Handlers:
             invalid=int(found.invalid[0]),
             p_lower=p_lower,
             p_upper=p_upper,
-            bound=settings.bound if exact is None else None,
-            sampling=settings.sampling if exact is None else "exact",
-            guarantee=guarantee(certificate.radius, against, alpha, self.condition),
+            bound=None if exact else settings.bound,
+            sampling="exact" if exact else settings.sampling,
+            guarantee=certificate_guarantee(certificate.radius, against, alpha, self.condition),
         )
 
     def _common_fields(self, label: int | None, settings: Settings, seed: int | None) -> dict[str, Any]:
@@ -220,13 +222,7 @@ class Handlers:
     def _check_settings(self, settings: Settings) -> None:
         """Refuses settings of the other kind of masks or of the other kind of sampling."""
         given = settings.model_fields_set
-        if self.masks is None and (wrong := given & FIXED_MASKS_ONLY):
-            raise InputError(f"{min(wrong)} is for a fixed set of masks; this model draws them at random: leave it out")
-        if self.masks is not None and (wrong := given & RANDOM_MASKS_ONLY):
-            raise InputError(
-                f"{min(wrong)} is for masks drawn at random; the {self.masks} masks of this model are fixed, and all "
-                f"of them vote: leave it out"
-            )
+        refuse_other_masks(self.smoothed.scheme, {name: name for name in sorted(given)})
         if isinstance(settings, CertifySettings):
             sequential = settings.sampling == "sequential"
             wrong = given & (frozenset({"n"}) if sequential else SEQUENTIAL_ONLY)
@@ -237,21 +233,6 @@ class Handlers:
     def _check_samples(self, name: str, asked: int) -> None:
         if asked > self.limits.samples:
             raise InputError(self.limits.too_many_samples(name, asked))
-
-
-def guarantee(radius: int | None, against: str, alpha: float | None, condition: str = "") -> str:
-    """A certificate in words."""
-    if radius is None:
-        return "Nothing is certified, not even the answer for the unperturbed input."
-    if against == PATCHES:
-        change = f"No perturbed square patch of up to {radius} x {radius} pixels changes the answer"
-    else:
-        change = f"No perturbation of up to {radius} {against} changes the answer"
-    change += condition
-    if alpha is None:
-        return f"{change}. This is deterministic, provided the model gives a copy the same scores in any batch."
-    sure = 1 - Decimal(str(alpha))  # in full: rounding might overstate it
-    return f"{change}, with probability at least {sure} over the random masks."
 
 
 async def _wait_for_either(done: asyncio.Future[Any], changed: asyncio.Event) -> None:

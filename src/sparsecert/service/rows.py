@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from sparsecert.errors import InputError
-from sparsecert.service.inputs import as_float, short_repr
+from sparsecert.service.parsing import as_float, short_repr
 
 if TYPE_CHECKING:
     from sparsecert.tabular.tables import Columns
@@ -60,12 +60,10 @@ class RowParser:
         """A value as the trees see it; NaN if missing."""
         if value is None:
             return math.nan
-        categories = self.columns.categories.get(name)
-        if categories is not None:
+        if (categories := self.columns.numbers.get(name)) is not None:
             if isinstance(value, bool) or not isinstance(value, str | int | float):
                 raise InputError(f"the column {name} must be text or null, got {short_repr(value)}")
-            text = str(value).strip()
-            return float(categories.index(text)) if text in categories else math.nan
+            return categories.get(str(value).strip(), math.nan)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise InputError(f"the column {name} must be a number or null, got {short_repr(value)}")
         number = as_float(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,11 @@ class Columns:
         known = {name: tuple(sorted({value for value in values if value is not None})) for name, values in text.items()}
         return cls(tuple(map(str, frame.columns)), known)
 
+    @cached_property
+    def numbers(self) -> dict[str, dict[str, float]]:
+        """Of each text column, the number of each category."""
+        return {name: {v: float(number) for number, v in enumerate(known)} for name, known in self.categories.items()}
+
     def config(self) -> dict[str, Any]:
         """Plain JSON values, for `from_config`."""
         return {
@@ -56,8 +62,7 @@ class Columns:
         return np.stack(encoded, axis=1) if encoded else np.empty((len(frame), 0))
 
     def _column(self, name: str, column: Any) -> Float64:
-        if name in self.categories:
-            numbers = {value: float(number) for number, value in enumerate(self.categories[name])}
+        if (numbers := self.numbers.get(name)) is not None:
             return np.array([np.nan if v is None else numbers.get(v, np.nan) for v in _texts(column)])
         if not _is_number(column):
             raise InputError(f"the column {name} was numeric in training and is not here")
