@@ -6,7 +6,7 @@ Votes are drawn from the class shares in a records file: no model is needed. Two
   spent alpha    alpha spending: Clopper-Pearson bounds at stages (looks) fixed in advance, half of alpha for the last
                  one, the rest for the others in proportion to their votes.
 
-Both select the class by the package's rule, keep the largest radius certified, and continue while some later stage is
+Both take the class that the package selects, keep the largest radius certified, and continue while some later stage is
 expected to gain enough radius for its votes: at the same tolerance, and then, since their estimates differ, at the one
 that makes the second method take as many samples as the first. Prints, for Corollary 2 and Corollary 1, the mean number
 of samples, the median certified robustness and the certified accuracy by rho, with the largest difference from a fixed
@@ -33,13 +33,14 @@ from sparsecert import records
 from sparsecert.bounds import corrected_alpha
 from sparsecert.certificates import METHODS
 from sparsecert.counts import Counts, Int64
+from sparsecert.procedures import Fixed, Procedure, Sequential
 from sparsecert.procedures.pipelining import finish
-from sparsecert.procedures.sequential import Sequential, StagedVotes
-from sparsecert.procedures.stopping import clear, selection_stages
-from sparsecert.progress import ignore
+from sparsecert.procedures.sequential import first_two
 from sparsecert.reports.medians import certified_accuracy, median_certified_robustness
-from sparsecert.schemes import DELTA_BITS, SELECTION, Scheme
+from sparsecert.results import Certifications
+from sparsecert.schemes import DELTA_BITS, Scheme
 from sparsecert.schemes import from_config as scheme_from_config
+from sparsecert.votes.copies import Copies
 
 RECORDS = Path("studies/levine_feizi_2020/results/mnist/k45/certify.jsonl.xz")
 N0, N, ALPHA = 1_000, 10_000, 0.05
@@ -69,8 +70,8 @@ def main() -> None:
     settled = Sequential(max_samples=options.max_samples, n0=N0, tolerance=options.tolerance)
     asking = Sequential(max_samples=options.max_samples, n0=N0, at_least=options.at_least)
     for bound in METHODS:
-        compare(simulation, bound, settled, options.repeats)
-        ask(simulation, bound, asking)
+        compare(simulation, replace(settled, bound=bound), options.repeats)
+        ask(simulation, replace(asking, bound=bound))
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,11 @@ class Simulation:
         """Simulated votes instead of a model's."""
         return SimulatedVoter(self.scheme, self.shares, np.random.default_rng([self.seed, stream]))
 
+    def certify(self, procedure: Procedure, stream: int = 1) -> Certifications:
+        """The package's certificates from simulated votes."""
+        inputs = torch.zeros(len(self.true), 1)
+        return finish(procedure.certify(Copies(self.voter(stream), inputs, range(len(inputs))), self.alpha))
+
 
 class SimulatedVoter:
     """Simulates `sparsecert.votes.voter.Voter`: draws votes from class shares."""
@@ -124,41 +130,19 @@ class SimulatedVoter:
 
 @dataclass(frozen=True)
 class Outcome:
-    """For each input the class chosen, the radius (-1: none), the samples taken, and the answer where one was asked."""
+    """For each input the class, the radius (-1: none), the samples taken, and the answer where one was asked."""
 
-    label: Int64
-    radius: Int64
+    selected: Int64
+    radii: Int64
     samples: Int64
-    answers: tuple[str | None, ...] = ()
+    answers: tuple[str | None, ...]
 
 
-def fixed(simulation: Simulation, bound: str, stream: int) -> Outcome:
-    """N0 + N samples of every input."""
-    generator = np.random.default_rng([simulation.seed, stream])
-    label = generator.multinomial(N0, simulation.shares)[:, :-1].argmax(axis=1)
-    votes = generator.multinomial(N, simulation.shares)
-    leader, rival = against(votes, label, bound)
-    lead = lead_proved(leader, rival, N, float(corrected_alpha(simulation.alpha, simulation.scheme, N)), bound)
-    return Outcome(label, radii(lead, simulation.gaps), np.full(len(label), N0 + N))
-
-
-def by_betting(simulation: Simulation, bound: str, sampling: Sequential) -> Outcome:
-    """The package's stages and certificates."""
-    inputs = torch.zeros(len(simulation.true), 1)
-    examples = range(len(inputs))
-    sampling = replace(sampling, bound=bound)
-    found = finish(sampling.certify(simulation.voter(1), inputs, examples, simulation.alpha, 0, ignore))
-    return Outcome(found.selected, found.radii, found.samples, found.answers)
-
-
-def by_alpha_spending(simulation: Simulation, bound: str, sampling: Sequential) -> Outcome:
+def by_alpha_spending(simulation: Simulation, sampling: Sequential, selection: Counts | None) -> Outcome:
     """Clopper-Pearson bounds at every stage, each at its part of alpha."""
-    selection = selected(simulation, sampling)
-    label = selection.counts.votes.argmax(axis=1)
-    others = selection.counts.votes.copy()
-    others[np.arange(len(label)), label] = -1
-    second = others.argmax(axis=1)
-    stages = stage_sizes(sampling.most)
+    assert selection is not None
+    label, second = first_two(selection.votes)
+    bound, gaps, stages = sampling.bound, simulation.gaps, stage_sizes(sampling.most)
     levels = alpha_parts(stages) * float(corrected_alpha(simulation.alpha, simulation.scheme, sampling.most))
     voter, rows = simulation.voter(2), np.arange(len(label))
     votes, taken = np.zeros(simulation.shares.shape, dtype=np.int64), np.zeros(len(label), dtype=np.int64)
@@ -168,18 +152,15 @@ def by_alpha_spending(simulation: Simulation, bound: str, sampling: Sequential) 
         votes[rows] += np.column_stack((fresh.votes, fresh.invalid))
         taken[rows] = total
         leader, rival = against(votes[rows], label[rows], bound)
-        proved = radii(lead_proved(leader, rival, total, levels[stage], bound), simulation.gaps)
-        best[rows] = np.maximum(best[rows], proved)
+        lead = lead_proved(leader, rival, total, levels[stage], bound)
+        best[rows] = np.maximum(best[rows], np.searchsorted(gaps, lead, side="left") - 1)
         if sampling.at_least is None:
-            going = best[rows] < len(simulation.gaps) - 2
-            going &= (
-                gain(leader, rival, stage, stages, levels, best[rows], simulation.gaps, bound)
-                > sampling.tolerance / 1e3
-            )
+            gained = gain(leader, rival, stage, stages, levels, best[rows], gaps, bound)
+            going = (best[rows] < len(gaps) - 2) & (gained > sampling.tolerance / 1e3)
         else:
-            runner_up = votes[rows, second[rows]] if bound == "two-sided" else total - leader
-            lead = lead_refuted(leader, runner_up, total, levels[stage], bound)
-            refuted[rows] = (best[rows] < sampling.at_least) & (lead <= simulation.gaps[sampling.at_least])
+            runner_up = votes[rows, second[rows]] if bound == "two-sided" else total - leader  # a fixed class
+            most = -lead_proved(runner_up, leader, total, levels[stage], bound)
+            refuted[rows] = (best[rows] < sampling.at_least) & (most <= gaps[sampling.at_least])
             going = (best[rows] < sampling.at_least) & ~refuted[rows]
         rows = rows[going]
         if not len(rows):
@@ -188,21 +169,7 @@ def by_alpha_spending(simulation: Simulation, bound: str, sampling: Sequential) 
         None if sampling.at_least is None else "yes" if radius >= sampling.at_least else "no" if no else "undecided"
         for radius, no in zip(best.tolist(), refuted.tolist(), strict=True)
     )
-    return Outcome(label, best, selection.taken + taken, answers)
-
-
-def selected(simulation: Simulation, sampling: Sequential) -> StagedVotes:
-    """Selection votes by the package's rule."""
-    votes = StagedVotes(
-        simulation.voter(3), torch.zeros(len(simulation.true), 1), range(len(simulation.true)), SELECTION, 0, ignore
-    )
-    rows = np.arange(len(simulation.true))
-    for total in selection_stages(sampling.n0):
-        finish(votes.extend(rows, total))
-        rows = rows[~clear(votes.counts, rows)]
-        if not len(rows):
-            break
-    return votes
+    return Outcome(label, best, selection.votes.sum(axis=1) + selection.invalid + taken, answers)
 
 
 def stage_sizes(most: int) -> list[int]:
@@ -249,7 +216,7 @@ def gain(
     return result
 
 
-def against(votes: Int64, label: Int64, bound: str) -> tuple[Int64, Int64]:
+def against(votes: npt.NDArray[Any], label: Int64, bound: str) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Votes for the label, and for the rival; the last column counts the invalid ones."""
     each = np.arange(len(label))
     leader = votes[each, label]
@@ -264,14 +231,7 @@ def lead_proved(leader: Int64, rival: Int64, total: int, level: float, bound: st
     """A lower bound on the lead, too large with probability at most `level`."""
     if bound == "one-sided":
         return 2 * lower(leader, total, level) - 1
-    return lower(leader, total, level / 2) - upper(rival, total, level / 2)
-
-
-def lead_refuted(leader: Int64, second: Int64, total: int, level: float, bound: str) -> Floats:
-    """An upper bound on the lead over one fixed class, too small with probability at most `level`."""
-    if bound == "one-sided":
-        return 2 * upper(leader, total, level) - 1
-    return upper(leader, total, level / 2) - lower(second, total, level / 2)
+    return lower(leader, total, level / 2) + lower(total - rival, total, level / 2) - 1
 
 
 def lower(votes: Int64, total: int, level: float) -> Floats:
@@ -280,100 +240,74 @@ def lower(votes: Int64, total: int, level: float) -> Floats:
     return result
 
 
-def upper(votes: Int64, total: int, level: float) -> Floats:
-    return 1 - lower(total - votes, total, level)
-
-
-def radii(lead: Floats, gaps: Floats) -> Int64:
-    """The largest radius whose gap is below the lead, -1 for none."""
-    return np.searchsorted(gaps, lead, side="left") - 1
-
-
-def compare(simulation: Simulation, bound: str, sampling: Sequential, repeats: int) -> None:
+def compare(simulation: Simulation, sampling: Sequential, repeats: int) -> None:
     """Samples, median and certified accuracy of the two methods beside the fixed number."""
     began = time.perf_counter()
-    simulated = [fixed(simulation, bound, 10 + repeat) for repeat in range(repeats)]
-    curves = [curve(simulation, outcome) for outcome in simulated]
+    fixed = [simulation.certify(Fixed(N0, N, sampling.bound), 10 + repeat) for repeat in range(repeats)]
+    curves = [curve(simulation, found) for found in fixed]
     base = np.mean(curves, axis=0)
     noise = max(float(np.abs(single - base).max()) for single in curves)
     budget = f"at most {sampling.max_samples:,} samples, tolerance {sampling.tolerance} per 1,000"
-    print(f"\n{bound}, {budget}, {len(stage_sizes(sampling.most))} looks where alpha is spent", flush=True)
+    print(f"\n{sampling.bound}, {budget}, {len(stage_sizes(sampling.most))} looks where alpha is spent", flush=True)
     print(f"{'':<36}{'samples':>8}{'median':>8}  certified accuracy at rho = 0, 1, ...")
-    row(f"fixed {N0:,} + {N:,}, mean of {repeats}", simulated[0], simulation, base)
-    betting = by_betting(simulation, bound, sampling)
-    row("wealth", betting, simulation, None, base)
-    row("spent alpha, the same tolerance", by_alpha_spending(simulation, bound, sampling), simulation, None, base)
-    alike = with_samples(simulation, bound, sampling, float(betting.samples.mean()))
-    row(
-        f"spent alpha, tolerance {alike.tolerance:.4f}",
-        by_alpha_spending(simulation, bound, alike),
-        simulation,
-        None,
-        base,
-    )
+    row(f"fixed {N0:,} + {N:,}, mean of {repeats}", simulation, fixed[0], base)
+    betting = simulation.certify(sampling)
+    alike = with_samples(simulation, sampling, betting)
+    for name, found in (
+        ("wealth", betting),
+        ("spent alpha, the same tolerance", by_alpha_spending(simulation, sampling, betting.selection)),
+        (f"spent alpha, tolerance {alike.tolerance:.4f}", by_alpha_spending(simulation, alike, betting.selection)),
+    ):
+        points = curve(simulation, found) - base
+        at = int(np.abs(points).argmax())
+        row(name, simulation, found, base + points)
+        largest = f"largest difference {points[at]:+.2f} points at rho = {at}"
+        print(f"{'':<36}{largest}, mean radius {points.sum() / 100:+.3f}", flush=True)
     print(f"one fixed simulation is up to {noise:.2f} points from their mean; {time.perf_counter() - began:.0f} s")
 
 
-def with_samples(simulation: Simulation, bound: str, sampling: Sequential, samples: float) -> Sequential:
-    """The tolerance at which spending takes so many samples on average, by bisection."""
+def with_samples(simulation: Simulation, sampling: Sequential, betting: Certifications) -> Sequential:
+    """The tolerance at which spending takes as many samples as betting on average, by bisection."""
     low, high = math.log(1e-4), math.log(10.0)
     for _ in range(12):
         middle = replace(sampling, tolerance=math.exp((low + high) / 2))
-        more = by_alpha_spending(simulation, bound, middle).samples.mean() > samples
+        more = by_alpha_spending(simulation, middle, betting.selection).samples.mean() > betting.samples.mean()
         low, high = ((low + high) / 2, high) if more else (low, (low + high) / 2)
     return replace(sampling, tolerance=math.exp((low + high) / 2))
 
 
-def ask(simulation: Simulation, bound: str, sampling: Sequential) -> None:
+def ask(simulation: Simulation, sampling: Sequential) -> None:
     """Samples and answers of the two methods to the question."""
-    began, truly = time.perf_counter(), share_at_least(simulation, bound, sampling.at_least or 0)
-    print(
-        f"\n{bound}, is the radius at least {sampling.at_least}? at most {sampling.max_samples:,} samples", flush=True
-    )
+    began, asked, budget = time.perf_counter(), sampling.at_least or 0, sampling.max_samples
+    leader, rival = against(simulation.shares, simulation.shares[:, :-1].argmax(axis=1), sampling.bound)
+    truly = float((leader - rival > simulation.gaps[asked]).mean())
+    print(f"\n{sampling.bound}, is the radius at least {asked}? at most {budget:,} samples", flush=True)
     print(f"{'':<36}{'samples':>8}{'yes':>9}{'no':>9}{'undecided':>11}")
     print(f"{'by the shares themselves':<36}{'':>8}{truly:>9.2%}{1 - truly:>9.2%}")
-    for name, method in (
-        ("wealth", by_betting),
-        (f"spent alpha, {len(stage_sizes(sampling.most))} looks", by_alpha_spending),
-    ):
-        outcome = method(simulation, bound, sampling)
-        yes, no, undecided = (outcome.answers.count(answer) / len(outcome.answers) for answer in records.ANSWERS)
-        print(f"{name:<36}{outcome.samples.mean():>8,.0f}{yes:>9.2%}{no:>9.2%}{undecided:>11.2%}", flush=True)
+    betting = simulation.certify(sampling)
+    spending = by_alpha_spending(simulation, sampling, betting.selection)
+    for name, found in (("wealth", betting), (f"spent alpha, {len(stage_sizes(sampling.most))} looks", spending)):
+        yes, no, undecided = (found.answers.count(answer) / len(found.answers) for answer in records.ANSWERS)
+        print(f"{name:<36}{found.samples.mean():>8,.0f}{yes:>9.2%}{no:>9.2%}{undecided:>11.2%}", flush=True)
     print(f"{time.perf_counter() - began:.0f} s")
 
 
-def share_at_least(simulation: Simulation, bound: str, radius: int) -> float:
-    """The share of inputs that the corollary gives this radius, were their shares the probabilities."""
-    label = simulation.shares[:, :-1].argmax(axis=1)
-    each = np.arange(len(label))
-    leader, others = simulation.shares[each, label], simulation.shares[:, :-1].copy()
-    others[each, label] = -1
-    rival = 1 - leader if bound == "one-sided" else others.max(axis=1) + simulation.shares[:, -1]
-    return float((leader - rival > simulation.gaps[radius]).mean())
+def robustness(simulation: Simulation, found: Certifications | Outcome) -> list[int | None]:
+    right = (found.selected == simulation.true) & (found.radii >= 0)
+    return [radius if ok else None for radius, ok in zip(found.radii.tolist(), right.tolist(), strict=True)]
 
 
-def robustness(simulation: Simulation, outcome: Outcome) -> list[int | None]:
-    right = (outcome.label == simulation.true) & (outcome.radius >= 0)
-    return [radius if ok else None for radius, ok in zip(outcome.radius.tolist(), right.tolist(), strict=True)]
-
-
-def curve(simulation: Simulation, outcome: Outcome) -> Floats:
+def curve(simulation: Simulation, found: Certifications | Outcome) -> Floats:
     """Certified accuracy in points, for every radius of the scheme."""
-    found = certified_accuracy(robustness(simulation, outcome))
-    return 100 * np.pad(np.array(found), (0, len(simulation.gaps) - 1 - len(found)))
+    shares = certified_accuracy(robustness(simulation, found))
+    return 100 * np.pad(np.array(shares), (0, len(simulation.gaps) - 1 - len(shares)))
 
 
-def row(name: str, outcome: Outcome, simulation: Simulation, found: Floats | None, base: Floats | None = None) -> None:
-    """One line of numbers, and a second one that holds them against `base`."""
-    found = curve(simulation, outcome) if found is None else found
-    median = median_certified_robustness(robustness(simulation, outcome))
-    shown = " ".join(f"{share:5.2f}" for share in found)
-    print(f"{name:<36}{outcome.samples.mean():>8,.0f}{'N/A' if median is None else median:>8}  {shown}", flush=True)
-    if base is not None:
-        points = found - base
-        at = int(np.abs(points).argmax())
-        largest = f"largest difference {points[at]:+.2f} points at rho = {at}"
-        print(f"{'':<36}{largest}, mean radius {points.sum() / 100:+.3f}", flush=True)
+def row(name: str, simulation: Simulation, found: Certifications | Outcome, points: Floats) -> None:
+    """One line of numbers."""
+    median = median_certified_robustness(robustness(simulation, found))
+    shown = " ".join(f"{share:5.2f}" for share in points)
+    print(f"{name:<36}{found.samples.mean():>8,.0f}{'N/A' if median is None else median:>8}  {shown}", flush=True)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,13 @@ def sparsecert(*arguments: object, cwd: Path | None = None) -> Done:
     return in_process(main, command(*arguments), 3, cwd)
 
 
+def exit_code(*arguments: object) -> int:
+    """Its exit code alone, run in this process; what it prints is left to pytest's `capsys`."""
+    with pytest.raises(SystemExit) as end:
+        main([*map(str, arguments)])
+    return int(end.value.code or 0)
+
+
 def study(*arguments: object) -> Done:
     """The same of `python -m studies.levine_feizi_2020 ARGUMENTS`, on the CPU and 120 columns wide."""
     from sparsecert.cli import run_command

@@ -19,6 +19,7 @@ from sparsecert import datasets
 from sparsecert.datasets.dataset import ArrayImages
 from sparsecert.training import train
 from sparsecert.training.recipes import RECIPES
+from tests.helpers import Digits
 
 
 @pytest.fixture(scope="session")
@@ -30,7 +31,15 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def digits() -> tuple[torch.Tensor, torch.Tensor]:
+def few() -> datasets.Dataset:
+    """The first 150 training digits."""
+    data = datasets.load("digits", "train")
+    assert isinstance(data.images, ArrayImages)
+    return replace(data, images=ArrayImages(data.images.pixels[:150]), labels=data.labels[:150])
+
+
+@pytest.fixture(scope="session")
+def digits() -> Digits:
     """The first held-out digits as Float[20, 1, 8, 8] and their labels."""
     data = datasets.load("digits", "test")
     assert isinstance(data.images, ArrayImages)

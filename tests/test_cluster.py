@@ -12,7 +12,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -35,6 +34,7 @@ from sparsecert.runs.connection import capacity, describe_resources, ray_connect
 from sparsecert.runs.worker import WorkerInfo
 from sparsecert.schemes import Lattice, Uniform
 from sparsecert.smoothed import Smoothed
+from tests.helpers import has_lines, wait_until
 from tests.pages import ROOT, run_page
 
 pytestmark = pytest.mark.check
@@ -306,9 +306,7 @@ def test_the_command_killed_by_sigkill_ends_with_the_same_content(trained: Path,
     command = list(map(str, [sys.executable, "-m", "sparsecert", "certify", trained, *settings, *cluster]))
     environment = {**os.environ, "RAY_ADDRESS": address}
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment) as process:
-        deadline = time.monotonic() + 120
-        while (not out.exists() or out.read_bytes().count(b"\n") < 5) and time.monotonic() < deadline:
-            time.sleep(0.005)
+        wait_until(lambda: has_lines(out, 5))
         process.kill()
     assert process.returncode == -signal.SIGKILL
     assert 5 <= out.read_bytes().count(b"\n") < 41

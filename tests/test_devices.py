@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from sparsecert import datasets
 from sparsecert.attacks import AllMasks, Pointwise, Saliency
 from sparsecert.datasets import folder
+from sparsecert.datasets.views import RandomCrop
 from sparsecert.encodings import MeanFill, NullChannels, ReplacedValues
 from sparsecert.procedures import Exact
 from sparsecert.schemes import ESTIMATION, MAX_DRAWS, TRAINING, Lattice, RandomValues, Scheme, Uniform
@@ -24,6 +24,7 @@ from sparsecert.training.objective import CompiledObjective, objective
 from sparsecert.training.recipes import RECIPES
 from tests.attacks.means import nearest_mean
 from tests.contracts import SCHEMES
+from tests.helpers import Digits, write_photographs
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
 
@@ -66,7 +67,7 @@ def test_the_kernel_draws_what_the_tensor_operations_draw(seed: int, units: int,
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
-def test_votes_agree_but_for_rounding(trained: Path, digits: tuple[torch.Tensor, torch.Tensor], precision: str) -> None:
+def test_votes_agree_but_for_rounding(trained: Path, digits: Digits, precision: str) -> None:
     images, _ = digits
     here, there = Smoothed.load(trained), Smoothed.load(trained, device="cuda")
     here.precision, there.precision = "fp32", precision
@@ -77,7 +78,7 @@ def test_votes_agree_but_for_rounding(trained: Path, digits: tuple[torch.Tensor,
     assert on_gpu.invalid.sum() == 0
 
 
-def test_the_callers_images_may_be_on_the_gpu(trained: Path, digits: tuple[torch.Tensor, torch.Tensor]) -> None:
+def test_the_callers_images_may_be_on_the_gpu(trained: Path, digits: Digits) -> None:
     images, _ = digits
     g = Smoothed.load(trained).to("cuda")
     assert g.device.type == "cuda"
@@ -113,10 +114,7 @@ def test_captured_steps_are_the_steps_taken_one_by_one() -> None:
 def photographs(tmp_path_factory: pytest.TempPathFactory) -> datasets.Dataset:
     """Seventy photographs of two classes, shown as squares of 32 pixels."""
     root = tmp_path_factory.mktemp("photographs")
-    for i in range(70):
-        path = root / "train" / f"class{i % 2}" / f"{i}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(np.random.default_rng(i).integers(0, 256, (40, 48, 3), dtype=np.uint8)).save(path)
+    write_photographs(root / "train", 70, (40, 48))
     return folder.load(root, "train", size=32)
 
 
@@ -140,7 +138,8 @@ def test_a_captured_step_sees_the_photographs_that_were_decoded_for_it(photograp
         run.model.train()
         while run.step < run.steps:
             take_step([run])
-    expected = sum(photographs.images.random_crops(range(70), 0, epoch).sum(dtype=np.float64) for epoch in range(3))
+    crops = [photographs.images.load_views(range(70), RandomCrop(0, epoch)) for epoch in range(3)]
+    expected = sum(each.sum(dtype=np.float64) for each in crops)
     assert sums.item() == expected
 
 
@@ -182,7 +181,7 @@ def test_the_compiled_objective_is_the_plain_one() -> None:
 
 
 @pytest.mark.parametrize("rule", ["plurality", "run-off"])
-def test_all_masks_are_attacked_on_the_gpu(rule: str, digits: tuple[torch.Tensor, torch.Tensor]) -> None:
+def test_all_masks_are_attacked_on_the_gpu(rule: str, digits: Digits) -> None:
     """Lines of attempts and gradients with images on the CPU, as attacks hand them over."""
     smoothed = Smoothed(nearest_mean().model, Lattice(8, 8, 8), classes=10).to("cuda")
     images, sure = digits[0][:6], smoothed.certify(digits[0][:6], Exact(rule))

@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from sparsecert.errors import InputError
 from sparsecert.models.resnet import resnet18_cifar
 from sparsecert.training import ProcessGroup, join_process_group
 from sparsecert.training.sync_batch_norm import SyncBatchNorm, synchronise_batch_norm
+from tests.helpers import same_weights, wait_until
 
 pytestmark = pytest.mark.check
 
@@ -114,9 +114,7 @@ def test_processes_that_are_killed_go_on_from_the_checkpoint(tmp_path: Path) -> 
         stderr=subprocess.DEVNULL,
         env=ENVIRONMENT,
     )
-    deadline = time.monotonic() + 120
-    while not (killed / "checkpoint.safetensors").exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until((killed / "checkpoint.safetensors").exists)
     for worker in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
         os.kill(int(worker), signal.SIGKILL)
     process.kill()
@@ -126,8 +124,7 @@ def test_processes_that_are_killed_go_on_from_the_checkpoint(tmp_path: Path) -> 
     for folder in (killed, straight):
         done = _run(2, *arguments, str(folder))
         assert done.returncode == 0, done.stderr
-    weights = [modelfile.read(folder)[0] for folder in (killed, straight)]
-    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+    assert same_weights(killed, straight)
     assert [len((folder / "training.jsonl").read_text().splitlines()) for folder in (killed, straight)] == [10, 10]
 
 

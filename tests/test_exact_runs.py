@@ -15,7 +15,6 @@ from sparsecert import datasets, modelfile, records
 from sparsecert.attacks import UniformNoise
 from sparsecert.certificates.adversary import PerturbedUnits
 from sparsecert.certificates.patches import PerturbedPatch
-from sparsecert.cli import main
 from sparsecert.encodings import Encoding, Grouped, NullChannels
 from sparsecert.errors import InputError
 from sparsecert.procedures.exact import Exact, certified, elected
@@ -32,6 +31,7 @@ from sparsecert.runs import (
 )
 from sparsecert.schemes import Bands, FixedMasks, Lattice, Partition, from_config
 from sparsecert.smoothed import Smoothed
+from tests.commands import exit_code
 
 LIMIT, ROWS = 40, 64
 SCHEMES = {
@@ -41,12 +41,6 @@ SCHEMES = {
 }
 
 
-def _cli(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as exit_:
-        main([str(argument) for argument in arguments])
-    return int(exit_.value.code or 0)
-
-
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A model of each scheme, trained on the digits by the command line, and its records by the default certificate."""
@@ -54,8 +48,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for name, options in SCHEMES.items():
         folder = tmp_path_factory.mktemp(name)
         common = ("--data", "digits", "--device", "cpu")
-        assert _cli("train", *common, *options, "--epochs", 4, "--out", folder) == 0
-        assert _cli("certify", folder, *common, "--limit", LIMIT, "--rows", ROWS) == 0
+        assert exit_code("train", *common, *options, "--epochs", 4, "--out", folder) == 0
+        assert exit_code("certify", folder, *common, "--limit", LIMIT, "--rows", ROWS) == 0
         found[name] = folder
     return found
 
@@ -96,7 +90,7 @@ def test_the_header_names_the_scheme_and_no_keep(folders: dict[str, Path], capsy
     assert settings["recipe"]["scheme"] == "partition-6x2-seed3"
     assert "keep" not in settings["recipe"]
     capsys.readouterr()
-    assert _cli("info", folders["partition"]) == 0
+    assert exit_code("info", folders["partition"]) == 0
     assert json.loads(capsys.readouterr().out)["masks"] == {"count": 12, "fewest_retained": 10, "most_retained": 11}
 
 
@@ -164,10 +158,8 @@ def test_the_command_line_shows_both_rules_beside_sampled_votes(
     data = datasets.load("digits", "test")
     certify_dataset(Smoothed.load(trained), trained, data, sampled, n0=20, n=100, limit=10)
     capsys.readouterr()
-    assert (
-        _cli("report", exact, sampled, "--rule", "run-off", "--rule", "plurality", "--alpha", 0.1, "--format", "json")
-        == 0
-    )
+    rules = ["--rule", "run-off", "--rule", "plurality"]
+    assert exit_code("report", exact, sampled, *rules, "--alpha", 0.1, "--format", "json") == 0
     reported = json.loads(capsys.readouterr().out)
     assert [(one["bound"], one["alpha"]) for one in reported] == [
         ("run-off", None),
@@ -180,7 +172,7 @@ def test_the_command_line_shows_both_rules_beside_sampled_votes(
         ((sampled, "--rule", "plurality"), "--rule is for votes of a fixed set of masks"),
         ((sampled, "--against", "pixels"), "--against is for votes of a fixed set of masks"),
     ):
-        assert _cli("report", *arguments) == 2
+        assert exit_code("report", *arguments) == 2
         assert message in capsys.readouterr().err
 
 
@@ -188,7 +180,8 @@ def test_the_vote_of_all_masks_is_predicted(
     folders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "predict.jsonl"
-    assert _cli("predict", folders["bands"], "--data", "digits", "--limit", LIMIT, "--rows", ROWS, "--out", out) == 0
+    settings = ["--limit", LIMIT, "--rows", ROWS, "--out", out]
+    assert exit_code("predict", folders["bands"], "--data", "digits", *settings) == 0
     found, sure = records.read(out), _read(folders["bands"])
     assert (found.header.kind, found.header.run["rule"]) == ("predict", "run-off")
     assert [line.label for line in found.lines] == [line.label for line in sure.lines]
@@ -208,7 +201,7 @@ def test_what_chance_needs_is_refused(
     )
     given = [option, value, *(["--sampling", "sequential"] if option == "--max-samples" else [])]
     out = tmp_path / "certify.jsonl"
-    assert _cli("certify", folders["lattice"], "--data", "digits", *given, "--out", out) == 2
+    assert exit_code("certify", folders["lattice"], "--data", "digits", *given, "--out", out) == 2
     assert "is for masks drawn at random; the 8 masks of this model are fixed" in capsys.readouterr().err
     assert not out.exists()
 
@@ -218,9 +211,9 @@ def test_what_fixed_masks_need_is_refused_of_others(
 ) -> None:
     out = tmp_path / "certify.jsonl"
     for given in (("--rule", "plurality"), ("--against", "pixels"), ("--seconds", "1")):
-        assert _cli("certify", trained, "--data", "digits", *given, "--out", out) == 2
+        assert exit_code("certify", trained, "--data", "digits", *given, "--out", out) == 2
         assert f"{given[0]} is for a fixed set of masks" in capsys.readouterr().err
-    assert _cli("certify", folders["bands"], "--data", "digits", "--seconds", "1", "--out", out) == 2
+    assert exit_code("certify", folders["bands"], "--data", "digits", "--seconds", "1", "--out", out) == 2
     assert "seconds is for perturbed pixels" in capsys.readouterr().err
     data = datasets.load("digits", "test")
     with pytest.raises(InputError, match=r"n are short for Fixed\(n0, n\); leave them out beside Exact"):
@@ -250,7 +243,7 @@ def test_what_fixed_masks_need_is_refused_of_others(
 def test_training_refuses_what_does_not_fit(
     given: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert _cli("train", "--data", "digits", *given, "--epochs", 1, "--out", tmp_path / "run") == 2
+    assert exit_code("train", "--data", "digits", *given, "--epochs", 1, "--out", tmp_path / "run") == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "run" / "model.safetensors").exists()
 
@@ -395,7 +388,7 @@ def attacked(folders: dict[str, Path]) -> dict[str, Path]:
     """Attacks on the lattice and the bands by the command line, on images that are certified too."""
     common = ("--data", "digits", "--limit", LIMIT, "--rows", ROWS, "--device", "cpu", "--restarts", 1)
     for name, settings in (("lattice", ["--rounds", 1]), ("bands", ["--attack", "noise"])):
-        assert _cli("attack", folders[name], *common, *settings) == 0
+        assert exit_code("attack", folders[name], *common, *settings) == 0
     return {
         "lattice": folders["lattice"] / "attack-pointwise.jsonl",
         "bands": folders["bands"] / "attack-noise.jsonl",
@@ -426,7 +419,7 @@ def test_an_attack_goes_on_to_the_same_findings(
     whole, out = attacked["lattice"].read_bytes(), tmp_path / "attack.jsonl"
     out.write_bytes(b"".join(whole.splitlines(keepends=True)[:30]))
     common = ("--data", "digits", "--limit", LIMIT, "--device", "cpu", "--restarts", 1, "--rounds", 1)
-    assert _cli("attack", folders["lattice"], *common, "--rule", "run-off", "--out", out) == 0
+    assert exit_code("attack", folders["lattice"], *common, "--rule", "run-off", "--out", out) == 0
     first, again = records.read_attack(attacked["lattice"]), records.read_attack(out)
     assert [replace(line, seconds=0.0) for line in first.lines] == [replace(line, seconds=0.0) for line in again.lines]
 
@@ -436,13 +429,13 @@ def test_an_attack_is_held_against_exact_certificates(
 ) -> None:
     both = folders["lattice"] / "certify.jsonl", attacked["lattice"]
     capsys.readouterr()
-    assert _cli("report", *both, "--plot", tmp_path / "gap") == 0
+    assert exit_code("report", *both, "--plot", tmp_path / "gap") == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "run-off of all 8 masks" in text
     assert "attacks that succeed within the certified radius: 0 of " in text
     assert (tmp_path / "gap.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (tmp_path / "gap.svg").read_text()
-    assert _cli("report", *both, "--rule", "run-off", "--rule", "plurality", "--format", "json") == 0
+    assert exit_code("report", *both, "--rule", "run-off", "--rule", "plurality", "--format", "json") == 0
     reported = json.loads(capsys.readouterr().out)
     assert [one["bound"] for one in reported["certify"]] == ["run-off", "plurality"]
     (gap,) = reported["gap"]  # with the vote that was attacked alone
@@ -465,7 +458,7 @@ def test_one_broken_exact_certificate_is_told_loudly(
     said = next(label for label in range(10) if label not in (line.true, sure[line.example].label))
     with records.Writer(tmp_path / "attack.jsonl", found.header) as writer:
         writer.append([replace(line, distance=0, answer=said, pixels=(), values=())])
-    assert _cli("report", folders["lattice"] / "certify.jsonl", tmp_path / "attack.jsonl") == 1
+    assert exit_code("report", folders["lattice"] / "certify.jsonl", tmp_path / "attack.jsonl") == 1
     reported = capsys.readouterr().err
     assert reported.startswith(f"NOT SOUND: {tmp_path}/attack.jsonl changes the answer to 1 of 1 certified images")
     assert "an exact certificate never fails" in reported
@@ -492,10 +485,10 @@ def test_attacks_that_say_nothing_of_a_certificate_are_refused(
         ((patches, attacked["lattice"]), "does not belong to"),
         ((exact, attacked["bands"]), "does not belong to"),
     ):
-        assert _cli("report", *arguments) == 2
+        assert exit_code("report", *arguments) == 2
         assert message in capsys.readouterr().err
-    assert _cli("report", patches, attacked["bands"], "--against", "pixels") == 0
-    assert _cli("report", sampled, exact, attacked["lattice"], by_chance) == 0
+    assert exit_code("report", patches, attacked["bands"], "--against", "pixels") == 0
+    assert exit_code("report", sampled, exact, attacked["lattice"], by_chance) == 0
     assert capsys.readouterr().out.count("images of both") == 3
 
 
@@ -506,7 +499,7 @@ def test_attacks_on_fixed_masks_refuse_what_chance_needs(
     given: list[str], folders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "attack.jsonl"
-    assert _cli("attack", folders["lattice"], "--data", "digits", "--device", "cpu", *given, "--out", out) == 2
+    assert exit_code("attack", folders["lattice"], "--data", "digits", "--device", "cpu", *given, "--out", out) == 2
     reported = capsys.readouterr().err
     assert (
         "is for masks drawn at random; the 8 masks of this model are fixed, and all of them vote: leave it" in reported
@@ -523,7 +516,7 @@ def test_attacks_on_other_models_refuse_a_rule(
         ("nearest-neighbour", "rule is a setting of smoothed classifiers"),
     ):
         arguments = ("--data", "digits", "--device", "cpu", "--rule", "plurality", "--out", out)
-        assert _cli("attack", model, *arguments) == 2
+        assert exit_code("attack", model, *arguments) == 2
         assert message in capsys.readouterr().err
     assert not out.exists()
 

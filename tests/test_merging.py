@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import lzma
 from collections.abc import Callable
 from dataclasses import asdict
@@ -23,19 +22,13 @@ from sparsecert.reports import summarise
 from sparsecert.runs import RandomSample, Shard, certify_dataset, predict_dataset
 from sparsecert.runs.groups import groups
 from sparsecert.smoothed import Smoothed
+from tests.helpers import untimed
 
 SETTINGS: dict[str, tuple[Any, dict[str, Any]]] = {
     "fixed": (certify_dataset, {"n0": 20, "n": 100}),
     "sequential": (certify_dataset, {"procedure": Sequential(max_samples=600, n0=50)}),
     "predict": (predict_dataset, {"n": 100}),
 }
-
-
-def _content(path: Path) -> list[dict[str, Any]]:
-    """The file without its times, in its own order."""
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    lines[0]["environment"].pop("started")
-    return [lines[0], *({k: v for k, v in line.items() if k != "seconds"} for line in lines[1:])]
 
 
 @pytest.mark.parametrize("kind", list(SETTINGS))
@@ -48,7 +41,7 @@ def test_merged_shards_are_the_run(trained: Path, tmp_path: Path, kind: str, of:
     for index, path in zip(range(of, 0, -1), shards, strict=True):
         run(smoothed, trained, data, path, limit=20, shard=Shard(index, of), **settings)
     merged = merge(shards, tmp_path / "merged.jsonl")
-    assert _content(tmp_path / "merged.jsonl") == _content(tmp_path / "whole.jsonl")
+    assert untimed(tmp_path / "merged.jsonl") == untimed(tmp_path / "whole.jsonl")
     assert merged == read(tmp_path / "merged.jsonl")
     if kind != "predict":
         assert summarise(merged).inputs == 20

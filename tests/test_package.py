@@ -12,14 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers import modules_after
+
 SOURCES = sorted((Path(__file__).parent.parent / "src").rglob("*.py"))
-
-
-def _modules_after(code: str) -> set[str]:
-    script = f"import sys\n{code}\nprint(*sys.modules)"
-    return set(
-        subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.split()
-    )
 
 
 @pytest.mark.parametrize(
@@ -34,11 +29,11 @@ def _modules_after(code: str) -> set[str]:
     ],
 )
 def test_the_mathematics_needs_no_torch(module: str) -> None:
-    assert not _modules_after(f"import {module}") & {"torch", "matplotlib", "jinja2"}
+    assert not modules_after(f"import {module}") & {"torch", "matplotlib", "jinja2"}
 
 
 def test_only_a_run_on_a_cluster_needs_ray() -> None:
-    modules = _modules_after("import sparsecert.runs, sparsecert.cli")
+    modules = modules_after("import sparsecert.runs, sparsecert.cli")
     assert "torch" in modules
     assert "ray" not in modules
 
@@ -51,7 +46,7 @@ def test_certifying_old_votes_again_needs_no_torch() -> None:
         "tally = Tally((990, 10))\n"
         "assert METHODS['two-sided'].certify(tally, tally, Uniform(784, 45), 0.001).radius == 10\n"
     )
-    assert "torch" not in _modules_after(code)
+    assert "torch" not in modules_after(code)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +65,7 @@ def test_certifying_old_votes_again_needs_no_torch() -> None:
 )
 def test_help_imports_neither_torch_nor_anything_slow(arguments: list[str]) -> None:
     code = ["from sparsecert.cli import main", "try:", f"    main({arguments!r})", "except SystemExit as end:"]
-    modules = _modules_after("\n".join([*code, "    assert not end.code"]))
+    modules = modules_after("\n".join([*code, "    assert not end.code"]))
     assert "click" in modules
     heavy = {"torch", "scipy", "matplotlib", "rich", "PIL", "safetensors", "ray", "fastapi", "jinja2"}
     assert not modules & {*heavy, "prometheus_client"}

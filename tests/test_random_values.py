@@ -21,7 +21,7 @@ from sparsecert.attacks import Pointwise, SmoothedDefender, SurrogateDefender
 from sparsecert.bounds import Interval
 from sparsecert.certificates import METHODS, certify_anytime, lead
 from sparsecert.cli import cli
-from sparsecert.datasets.dataset import ArrayImages, Dataset
+from sparsecert.datasets.dataset import Dataset
 from sparsecert.errors import InputError
 from sparsecert.procedures import Exact
 from sparsecert.reports import summarise
@@ -30,18 +30,10 @@ from sparsecert.schemes import ATTACK
 from sparsecert.smoothed import Smoothed
 from sparsecert.training import Stop, TrainingRun, train
 from sparsecert.training.recipes import RECIPES
+from tests.helpers import Digits
 
 NOISE = "--scheme", "random-values"
 QUICK = replace(RECIPES["digits"].shortened(2), masks="sample")
-Digits = tuple[torch.Tensor, torch.Tensor]
-
-
-@pytest.fixture(scope="module")
-def few() -> Dataset:
-    """The first 150 training digits."""
-    data = datasets.load("digits", "train")
-    assert isinstance(data.images, ArrayImages)
-    return replace(data, images=ArrayImages(data.images.pixels[:150]), labels=data.labels[:150])
 
 
 def _sparsecert(*arguments: object) -> Result:

@@ -7,7 +7,6 @@ import os
 import resource
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -28,15 +27,9 @@ from sparsecert.runs.questions import Group
 from sparsecert.schemes import Uniform
 from sparsecert.smoothed import Smoothed
 from tests.commands import command, sparsecert
+from tests.helpers import has_lines, untimed, wait_until, write_photographs
 
 SMALL = {"n0": 20, "n": 100, "limit": 12}
-
-
-def _content(path: Path) -> list[dict[str, Any]]:
-    """The file without its times."""
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    lines[0]["environment"].pop("started")
-    return [lines[0], *({k: v for k, v in line.items() if k != "seconds"} for line in lines[1:])]
 
 
 def _certify(trained: Path, out: Path, **changes: Any) -> None:
@@ -89,7 +82,7 @@ def test_a_random_subset_is_drawn_once_and_for_all(trained: Path, tmp_path: Path
     cut = tmp_path / "cut.jsonl"
     cut.write_bytes(before[: int(len(before) * 0.6)])
     _certify(trained, cut, limit=RandomSample(12, seed=3))
-    assert _content(cut) == _content(out)
+    assert untimed(cut) == untimed(out)
 
 
 def test_a_random_subset_of_everything_is_everything(trained: Path, tmp_path: Path) -> None:
@@ -114,7 +107,7 @@ def test_a_run_cut_anywhere_ends_with_the_same_content(trained: Path, tmp_path: 
         cut = tmp_path / "cut.jsonl"
         cut.write_bytes(data[: int(len(data) * share)])
         _certify(trained, cut)
-        assert _content(cut) == _content(whole)
+        assert untimed(cut) == untimed(whole)
 
 
 def test_a_resumed_run_puts_the_same_copies_into_the_same_batches(trained: Path, tmp_path: Path) -> None:
@@ -222,15 +215,13 @@ def test_a_run_killed_by_sigkill_ends_with_the_same_content(trained: Path, tmp_p
     killed, straight = tmp_path / "killed.jsonl", tmp_path / "straight.jsonl"
     starting = command(*_arguments(trained, killed, 1_000))
     process = subprocess.Popen(starting, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 120
-    while (not killed.exists() or killed.read_bytes().count(b"\n") < 5) and time.monotonic() < deadline:
-        time.sleep(0.005)
+    wait_until(lambda: has_lines(killed, 5))
     os.kill(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     assert 5 <= killed.read_bytes().count(b"\n") < 41
     for out in (killed, straight):
         assert sparsecert(*_arguments(trained, out, 1_000)).returncode == 0
-    assert _content(killed) == _content(straight)
+    assert untimed(killed) == untimed(straight)
 
 
 def test_a_full_disk_ends_in_one_line_and_loses_nothing(trained: Path, tmp_path: Path) -> None:
@@ -265,16 +256,11 @@ def test_pixels_are_between_0_and_1() -> None:
 def test_a_folder_with_bad_files_skipped_is_certified_as_one_that_never_had_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from PIL import Image
-
     from sparsecert.datasets import folder
     from sparsecert.datasets.bad_files import drop_bad_files
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    for i in range(6):
-        path = tmp_path / "photos" / "val" / f"class{i % 2}" / f"{i}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(np.random.default_rng(i).integers(0, 256, (8, 8, 3), dtype=np.uint8)).save(path)
+    write_photographs(tmp_path / "photos" / "val", 6, (8, 8))
     bad = tmp_path / "photos" / "val" / "class0" / "1.png"
     bad.write_bytes(b"no image")
     torch.manual_seed(0)
@@ -286,7 +272,7 @@ def test_a_folder_with_bad_files_skipped_is_certified_as_one_that_never_had_them
     for name in ("skipped", "removed"):
         data = drop_bad_files(folder.load(tmp_path / "photos", "test", size=8))
         certify_dataset(smoothed, tmp_path / "model.safetensors", data, tmp_path / f"{name}.jsonl", **settings)
-        found[name] = _content(tmp_path / f"{name}.jsonl")
+        found[name] = untimed(tmp_path / f"{name}.jsonl")
         bad.unlink(missing_ok=True)
     assert len(found["skipped"]) == 1 + 6
     assert found["skipped"][0]["run"]["data"].pop("skipped") == 1

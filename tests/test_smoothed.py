@@ -19,6 +19,7 @@ from sparsecert import modelfile, models
 from sparsecert.bounds import corrected_alpha, predicted
 from sparsecert.certificates import METHODS
 from sparsecert.schemes import ATTACK, AUGMENTATION, ESTIMATION, MAX_DRAWS, PREDICTION, SELECTION, TRAINING
+from tests.helpers import Digits
 from tests.reference import Reference
 
 
@@ -32,7 +33,7 @@ def g(trained: Path) -> sc.Smoothed:
     return sc.Smoothed.load(trained)
 
 
-def test_three_lines_certify_digits(g: sc.Smoothed, digits: tuple[torch.Tensor, torch.Tensor]) -> None:
+def test_three_lines_certify_digits(g: sc.Smoothed, digits: Digits) -> None:
     images, labels = digits
     c = g.certify(images, n0=100, n=1_000, alpha=0.05, seed=0)
     assert len(c) == 20
@@ -48,7 +49,7 @@ def test_three_lines_certify_digits(g: sc.Smoothed, digits: tuple[torch.Tensor, 
     assert (c.selection.votes.sum(axis=1) == 100).all()
 
 
-def test_results_follow_from_the_counts_alone(g: sc.Smoothed, digits: tuple[torch.Tensor, torch.Tensor]) -> None:
+def test_results_follow_from_the_counts_alone(g: sc.Smoothed, digits: Digits) -> None:
     images, _ = digits
     for name, method in METHODS.items():
         c = g.certify(images, sc.Fixed(50, 300, name), alpha=0.1, seed=4)
@@ -60,9 +61,7 @@ def test_results_follow_from_the_counts_alone(g: sc.Smoothed, digits: tuple[torc
     assert (p.abstained == (p.labels == -1)).all()
 
 
-def test_selection_estimation_and_prediction_use_masks_of_their_own(
-    g: sc.Smoothed, digits: tuple[torch.Tensor, torch.Tensor]
-) -> None:
+def test_selection_estimation_and_prediction_use_masks_of_their_own(g: sc.Smoothed, digits: Digits) -> None:
     """The counts are those of exactly these draws: the guarantee needs selection and estimation to be independent."""
     images, _ = digits
     c, p = g.certify(images, n0=40, n=300, seed=6), g.predict(images, n=200, seed=6)
@@ -79,7 +78,7 @@ def test_selection_estimation_and_prediction_use_masks_of_their_own(
     assert all(a.stop <= b.start for a, b in pairwise(ranges))
 
 
-def test_alpha_pays_for_masks_that_are_not_quite_uniform(digits: tuple[torch.Tensor, torch.Tensor]) -> None:
+def test_alpha_pays_for_masks_that_are_not_quite_uniform(digits: Digits) -> None:
     """With a scheme that owns up to a large distance, intervals widen and predictions abstain."""
 
     class Rough(sc.Uniform):
@@ -103,9 +102,7 @@ def test_alpha_pays_for_masks_that_are_not_quite_uniform(digits: tuple[torch.Ten
         rough.certify(digits[0], n0=5, n=1_000)
 
 
-def test_a_run_is_repeated_by_its_seed_and_by_the_examples_numbers(
-    g: sc.Smoothed, digits: tuple[torch.Tensor, torch.Tensor]
-) -> None:
+def test_a_run_is_repeated_by_its_seed_and_by_the_examples_numbers(g: sc.Smoothed, digits: Digits) -> None:
     images, _ = digits
     whole = g.certify(images, n0=20, n=200, seed=3)
     again = g.certify(images, n0=20, n=200, seed=3)
@@ -117,14 +114,14 @@ def test_a_run_is_repeated_by_its_seed_and_by_the_examples_numbers(
     assert (whole.selection.votes[7:12] == part.selection.votes).all()
 
 
-def test_more_draws_extend_fewer(g: sc.Smoothed, digits: tuple[torch.Tensor, torch.Tensor]) -> None:
+def test_more_draws_extend_fewer(g: sc.Smoothed, digits: Digits) -> None:
     images, _ = digits
     few, many = (g.certify(images, n0=n0, n=n, seed=3) for n0, n in ((20, 100), (40, 200)))
     assert (few.counts <= many.counts).all()
     assert (few.selection.votes <= many.selection.votes).all()
 
 
-def test_the_callers_tensor_is_never_edited(g: sc.Smoothed, digits: tuple[torch.Tensor, torch.Tensor]) -> None:
+def test_the_callers_tensor_is_never_edited(g: sc.Smoothed, digits: Digits) -> None:
     images = digits[0].clone().requires_grad_()
     before = images.detach().clone()
     g.certify(images, n0=5, n=20)
@@ -134,7 +131,7 @@ def test_the_callers_tensor_is_never_edited(g: sc.Smoothed, digits: tuple[torch.
     assert images.grad is None
 
 
-def test_float64_inputs_and_models_are_taken_as_they_are(digits: tuple[torch.Tensor, torch.Tensor]) -> None:
+def test_float64_inputs_and_models_are_taken_as_they_are(digits: Digits) -> None:
     images, _ = digits
     net = _net()
     single = sc.Smoothed(net, sc.Uniform(64, 12)).certify(images.double(), n0=5, n=50)
@@ -142,7 +139,7 @@ def test_float64_inputs_and_models_are_taken_as_they_are(digits: tuple[torch.Ten
     assert single.counts.shape == double.counts.shape == (20, 10)
 
 
-def test_any_callable_can_be_certified(digits: tuple[torch.Tensor, torch.Tensor]) -> None:
+def test_any_callable_can_be_certified(digits: Digits) -> None:
     def darker(copies: torch.Tensor) -> torch.Tensor:
         return torch.stack((copies[:, 0].sum(dim=(1, 2)), copies[:, 1].sum(dim=(1, 2))), dim=1)
 
@@ -151,7 +148,7 @@ def test_any_callable_can_be_certified(digits: tuple[torch.Tensor, torch.Tensor]
     assert not c.abstained.all()
 
 
-def test_not_finite_scores_are_reported(digits: tuple[torch.Tensor, torch.Tensor]) -> None:
+def test_not_finite_scores_are_reported(digits: Digits) -> None:
     def model(copies: torch.Tensor) -> torch.Tensor:
         scores = torch.tensor([[1.0, 0.0]]).repeat(len(copies), 1)
         scores[copies[:, :, 0, 0].sum(dim=1) > 0] = float("nan")
@@ -186,9 +183,7 @@ def test_not_finite_scores_are_reported(digits: tuple[torch.Tensor, torch.Tensor
         ({"examples": [1, 2]}, "examples must number each of the 20 inputs, got 2"),
     ],
 )
-def test_certify_refuses(
-    g: sc.Smoothed, digits: tuple[torch.Tensor, torch.Tensor], arguments: dict[str, Any], message: str
-) -> None:
+def test_certify_refuses(g: sc.Smoothed, digits: Digits, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(sc.InputError, match=message):
         g.certify(digits[0], **{"n0": 5, "n": 10, **arguments})
 
@@ -205,16 +200,12 @@ def test_certify_refuses(
         (lambda x: x.index_fill(0, torch.tensor([5]), float("inf")), "input 5 holds NaN or infinity"),
     ],
 )
-def test_inputs_are_checked(
-    g: sc.Smoothed, digits: tuple[torch.Tensor, torch.Tensor], change: Any, message: str
-) -> None:
+def test_inputs_are_checked(g: sc.Smoothed, digits: Digits, change: Any, message: str) -> None:
     with pytest.raises(sc.InputError, match=message):
         g.predict(change(digits[0]), n=10)
 
 
-def test_images_of_8_bits_that_were_not_divided_are_told_of(
-    g: sc.Smoothed, digits: tuple[torch.Tensor, torch.Tensor]
-) -> None:
+def test_images_of_8_bits_that_were_not_divided_are_told_of(g: sc.Smoothed, digits: Digits) -> None:
     with pytest.warns(UserWarning, match=r"whole numbers up to 255.*pass x / 255"):
         reported = g.predict((digits[0] * 255).round(), n=10)
     assert (reported.counts.sum(axis=1) == 10).all()  # it is a warning: the copies vote all the same
@@ -237,7 +228,7 @@ def test_a_function_cannot_take_saved_weights(tmp_path: Path) -> None:
         sc.Smoothed.load(tmp_path, model=function)
 
 
-def test_a_model_with_the_wrong_number_of_classes_is_refused(digits: tuple[torch.Tensor, torch.Tensor]) -> None:
+def test_a_model_with_the_wrong_number_of_classes_is_refused(digits: Digits) -> None:
     g = sc.Smoothed(_net(), sc.Uniform(64, 12), classes=7)
     with pytest.raises(sc.InputError, match="model returns scores for 10 classes, expected classes=7"):
         g.predict(digits[0], n=10)
@@ -254,9 +245,7 @@ def test_construction_refuses(arguments: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     "encoding", [sc.NullChannels(), sc.NullChannels(0.3, 0.37), sc.MeanFill(0.306)], ids=["null", "normalised", "mean"]
 )
-def test_a_saved_classifier_votes_as_before(
-    tmp_path: Path, digits: tuple[torch.Tensor, torch.Tensor], encoding: Any
-) -> None:
+def test_a_saved_classifier_votes_as_before(tmp_path: Path, digits: Digits, encoding: Any) -> None:
     model = models.build("digits-cnn", encoding.channels(1), 10)
     g = sc.Smoothed(model, sc.Uniform(64, 9), encoding, classes=10, facts={"data": "digits"})
     g.save(tmp_path / "model.safetensors")
@@ -270,7 +259,7 @@ def test_a_saved_classifier_votes_as_before(
         assert '"scheme": {"kind": "uniform", "units": 64, "keep": 9}' in file.metadata()["sparsecert"]
 
 
-def test_your_own_module_is_saved_and_handed_back(tmp_path: Path, digits: tuple[torch.Tensor, torch.Tensor]) -> None:
+def test_your_own_module_is_saved_and_handed_back(tmp_path: Path, digits: Digits) -> None:
     g = sc.Smoothed(_net(), sc.Uniform(64, 9))
     g.save(tmp_path / "own.safetensors")
     other = nn.Sequential(nn.Flatten(), nn.Linear(128, 10))
@@ -283,9 +272,7 @@ def test_your_own_module_is_saved_and_handed_back(tmp_path: Path, digits: tuple[
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-def test_a_saved_classifier_keeps_its_precision(
-    tmp_path: Path, digits: tuple[torch.Tensor, torch.Tensor], dtype: torch.dtype
-) -> None:
+def test_a_saved_classifier_keeps_its_precision(tmp_path: Path, digits: Digits, dtype: torch.dtype) -> None:
     g = sc.Smoothed(models.build("digits-cnn", 2, 10).to(dtype), sc.Uniform(64, 9))
     g.save(tmp_path / "m.safetensors")
     images, n = digits[0][:10], 100
@@ -313,9 +300,7 @@ def test_parts_that_are_not_what_they_should_be_are_refused(parts: tuple[Any, An
         sc.Smoothed(*parts)
 
 
-def test_half_size_files_hold_the_rounded_model(
-    trained: Path, tmp_path: Path, digits: tuple[torch.Tensor, torch.Tensor]
-) -> None:
+def test_half_size_files_hold_the_rounded_model(trained: Path, tmp_path: Path, digits: Digits) -> None:
     images, _ = digits
     g = sc.Smoothed.load(trained)
     g.save(tmp_path / "whole.safetensors")
@@ -372,7 +357,7 @@ def test_inputs_too_large_for_the_models_precision_are_refused(g: sc.Smoothed) -
         g.predict(torch.full((1, 1, 8, 8), 1e300, dtype=torch.float64), n=10)
 
 
-def test_results_show_themselves_briefly(g: sc.Smoothed, digits: tuple[torch.Tensor, torch.Tensor]) -> None:
+def test_results_show_themselves_briefly(g: sc.Smoothed, digits: Digits) -> None:
     assert len(repr(g.certify(digits[0], n0=5, n=10))) < 400
     assert len(repr(g.predict(digits[0], n=10))) < 300
     assert g.predict(digits[0], n=10, alpha=np.float32(0.05)).n == 10
@@ -458,13 +443,13 @@ def test_a_header_that_cannot_be_understood_is_refused(tmp_path: Path, header: d
         sc.Smoothed.load(tmp_path / "m.safetensors")
 
 
-def test_a_model_that_does_not_take_the_channels_is_refused(digits: tuple[torch.Tensor, torch.Tensor]) -> None:
+def test_a_model_that_does_not_take_the_channels_is_refused(digits: Digits) -> None:
     g = sc.Smoothed(models.build("digits-cnn", 2, 10), sc.Uniform(64, 9))
     with pytest.raises(sc.InputError, match=r"the model does not take ablated copies of shape \(6, 8, 8\)"):
         g.predict(digits[0].expand(-1, 3, -1, -1), n=10)
 
 
-def test_numpy_integers_are_whole_numbers(digits: tuple[torch.Tensor, torch.Tensor]) -> None:
+def test_numpy_integers_are_whole_numbers(digits: Digits) -> None:
     g = sc.Smoothed(_net(), sc.Uniform(np.int64(64), np.int32(9)), rows=np.int64(7))
     assert g.scheme == sc.Uniform(64, 9)
     assert g.predict(digits[0], n=np.int64(10), seed=np.int64(1)).counts.sum() == 200

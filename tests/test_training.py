@@ -19,6 +19,7 @@ import torch
 from sparsecert import datasets, modelfile
 from sparsecert.datasets import folder
 from sparsecert.datasets.dataset import ArrayImages, Dataset
+from sparsecert.datasets.views import RandomCrop
 from sparsecert.encodings import MeanFill, NullChannels
 from sparsecert.errors import InputError
 from sparsecert.registry import MODELS
@@ -30,16 +31,9 @@ from sparsecert.training.cuda_graph import step_each
 from sparsecert.training.objective import CompiledObjective, Objective, divergence, objective
 from sparsecert.training.recipes import RECIPES, Recipe, recipe_for
 from tests.commands import command, sparsecert
+from tests.helpers import Digits, same_weights, wait_until, write_photographs
 
 QUICK = RECIPES["digits"].shortened(2)
-
-
-@pytest.fixture(scope="module")
-def few() -> Dataset:
-    """The first 150 training digits."""
-    data = datasets.load("digits", "train")
-    assert isinstance(data.images, ArrayImages)
-    return replace(data, images=ArrayImages(data.images.pixels[:150]), labels=data.labels[:150])
 
 
 def _run(data: Dataset, recipe: Recipe, **changes: Any) -> TrainingRun:
@@ -212,7 +206,7 @@ def test_the_recipe_goes_with_the_data() -> None:
         recipe_for("digits", "grandmother's")
 
 
-def test_training_learns(trained: Path, digits: tuple[torch.Tensor, torch.Tensor]) -> None:
+def test_training_learns(trained: Path, digits: Digits) -> None:
     log = [json.loads(line) for line in (trained / "training.jsonl").read_text().splitlines()]
     assert [line["epoch"] for line in log] == list(range(1, 13))
     assert log[-1]["loss"] < log[0]["loss"] / 2
@@ -307,9 +301,8 @@ def test_progress_reports_the_truth(few: Dataset, tmp_path: Path) -> None:
 
 def test_the_seed_decides_the_weights(few: Dataset, tmp_path: Path) -> None:
     paths = [train(few, QUICK, tmp_path / name, seed=seed) for name, seed in (("a", 0), ("b", 0), ("c", 1))]
-    weights = [modelfile.read(path)[0] for path in paths]
-    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
-    assert any(not torch.equal(weights[0][name], weights[2][name]) for name in weights[0])
+    assert same_weights(paths[0], paths[1])
+    assert not same_weights(paths[0], paths[2])
 
 
 def _with_batch_norm(channels: int, classes: int) -> torch.nn.Module:
@@ -325,7 +318,7 @@ def test_a_run_stopped_at_any_step_resumes_to_the_same_weights(
     """Within an epoch, at its end, twice: with batch norm's statistics and the momentum carried over."""
     monkeypatch.setitem(MODELS._things, "with-batch-norm", _with_batch_norm)
     recipe = replace(QUICK, model="with-batch-norm", epochs=2, batch=50, augment="crop-flip")
-    straight = modelfile.read(train(few, recipe, tmp_path / "straight"))[0]
+    straight = train(few, recipe, tmp_path / "straight")
 
     for stops in ([1, 4], [3], [4, 4, 5]):
         out = tmp_path / f"stopped-{len(stops)}"
@@ -338,9 +331,8 @@ def test_a_run_stopped_at_any_step_resumes_to_the_same_weights(
                 if run.step % run.epoch_steps == 0:
                     run.end_epoch()
             run.save_checkpoint(out)
-        resumed = modelfile.read(train(few, recipe, out))[0]
-        assert all(torch.equal(straight[name], resumed[name]) for name in straight)
-    assert any("running_mean" in name for name in straight)
+        assert same_weights(train(few, recipe, out), straight)
+    assert any("running_mean" in name for name in modelfile.read(straight)[0])
     assert _log(tmp_path / "straight") == _log(tmp_path / "stopped-3")
 
 
@@ -369,8 +361,7 @@ def test_runs_trained_together_end_in_the_weights_of_runs_trained_alone(
         on_progress=lambda done, steps, **metrics: reported.append((done, steps)),
     )
     for one, other in zip(alone, together, strict=True):
-        weights = [modelfile.read(path)[0] for path in (one, other)]
-        assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+        assert same_weights(one, other)
         assert _log(one.parent) == _log(other.parent)
         assert not (other.parent / "checkpoint.safetensors").exists()
     assert reported == sorted(reported, key=lambda line: line[0])
@@ -396,24 +387,21 @@ def test_a_finished_run_is_left_alone_and_another_refused(few: Dataset, tmp_path
 
 
 def test_a_run_stopped_between_two_steps_is_checkpointed(few: Dataset, tmp_path: Path) -> None:
-    def reported(done: int, steps: int, *, epoch: int, **metrics: float) -> None:
-        if epoch == 1:
+    def reported(done: int, steps: int, **metrics: float) -> None:
+        if done == 3:  # the end of an epoch, which is always reported
             raise Stop
 
     with pytest.raises(Stop):
         train(few, QUICK, tmp_path / "a", on_progress=reported)
     assert modelfile.read_header(tmp_path / "a" / "checkpoint.safetensors")["step"] == 3
-    resumed, straight = (modelfile.read(train(few, QUICK, tmp_path / name))[0] for name in "ab")
-    assert all(torch.equal(straight[name], resumed[name]) for name in straight)
+    assert same_weights(*(train(few, QUICK, tmp_path / name) for name in "ab"))
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_and_the_end_of_a_job_keep_what_was_trained(tmp_path: Path, sent: signal.Signals) -> None:
     starting = command("train", "--data", "digits", "--epochs", 3000, "--device", "cpu", "--out", tmp_path / "run")
     process = subprocess.Popen(starting, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 120
-    while not (tmp_path / "run" / ".lock").exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until((tmp_path / "run" / ".lock").exists)
     time.sleep(1)
     process.send_signal(sent)
     _, errors = process.communicate(timeout=60)
@@ -499,12 +487,7 @@ def test_an_augmentation_that_does_not_fit_the_data_is_refused(few: Dataset, tmp
 @pytest.mark.check
 def test_a_folder_of_photographs_is_trained_on(tmp_path: Path) -> None:
     """The ImageNet recipe itself, on eight tiny photographs, one epoch."""
-    from PIL import Image
-
-    for i in range(8):
-        path = tmp_path / "photos" / "train" / f"class{i % 2}" / f"{i}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(np.random.default_rng(i).integers(0, 256, (40, 60, 3), dtype=np.uint8)).save(path)
+    write_photographs(tmp_path / "photos" / "train", 8, (40, 60))
     data = datasets.load(str(tmp_path / "photos"), "train")
     recipe = replace(RECIPES["paper-imagenet"].shortened(1), batch=8)
     header = modelfile.read_header(train(data, recipe, tmp_path / "run"))
@@ -516,13 +499,8 @@ def test_a_folder_of_photographs_is_trained_on(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def photographs(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     """Ten photographs of two classes, shown as squares of 16 pixels."""
-    from PIL import Image
-
     root = tmp_path_factory.mktemp("photographs")
-    for i in range(10):
-        path = root / "train" / f"class{i % 2}" / f"{i}.jpeg"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(np.random.default_rng(i).integers(0, 256, (24, 30, 3), dtype=np.uint8)).save(path)
+    write_photographs(root / "train", 10, (24, 30), "jpeg")
     return folder.load(root, "train", size=16)
 
 
@@ -535,7 +513,7 @@ def test_a_step_sees_the_random_crops_of_its_epoch(photographs: Dataset) -> None
             run.prepare()
             run.device_step.fill_(step)
             chosen = run._chosen(run.batch)
-            expected = photographs.images.random_crops(chosen.tolist(), 0, run.epoch)
+            expected = photographs.images.load_views(chosen.tolist(), RandomCrop(0, run.epoch))
             assert run.prefetcher is not None
             assert (run.prefetcher.pixels[: len(chosen)].numpy() == expected).all()
             run.step += 1
@@ -572,16 +550,13 @@ def test_a_run_killed_by_sigkill_ends_in_the_same_weights(tmp_path: Path) -> Non
     killed, straight = tmp_path / "killed", tmp_path / "straight"
     starting = command("train", *settings, "--out", killed)
     process = subprocess.Popen(starting, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 120
-    while not (killed / "checkpoint.safetensors").exists() and time.monotonic() < deadline:
-        time.sleep(0.005)
+    wait_until((killed / "checkpoint.safetensors").exists)
     os.kill(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     assert (killed / "checkpoint.safetensors").exists()
     assert not (killed / "model.safetensors").exists()
     for out in (killed, straight):
         assert sparsecert("train", *settings, "--out", out).returncode == 0
-    weights = [modelfile.read(out)[0] for out in (killed, straight)]
-    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+    assert same_weights(killed, straight)
     assert _log(killed) == _log(straight)
     assert modelfile.fingerprint(killed) == modelfile.fingerprint(straight)

@@ -42,9 +42,10 @@ def table_7(
     """
     known = published_schemes("table-7")
     printed = next(row for row in known.rows if row.data == study.data)
-    sweeps = {values or 256: tuple(kappas)} if kappas is not None else _sweeps(values)
-    ablation = [study.spec(keep) for keep in keeps or [printed.keep]]
-    asked = [_spec(study, kappa, count) for count, sweep in sweeps.items() for kappa in sweep]
+    sweeps = SWEEPS if values is None else {values: SWEEPS.get(values, SWEEPS[256])}
+    sweeps = sweeps if kappas is None else {values or 256: tuple(kappas)}
+    ablation, recipe = [study.spec(keep) for keep in keeps or [printed.keep]], study.spec(1).recipe
+    asked = [RandomValuesSpec(recipe=recipe, kappa=kappa, values=n) for n, sweep in sweeps.items() for kappa in sweep]
     random = list({spec.folder: spec for spec in asked}.values())  # 0.1 and 1/10 are one
     rows = _measured(study, [*ablation, *random])
     of_ours, of_theirs = rows[: len(ablation)], rows[len(ablation) :]
@@ -74,15 +75,6 @@ def table_7(
         ("random values, published", none, none, none, none, none, str(printed.random_values), none),
     )
     return Table(HEADERS, texts, f"{study.data}: ablation and random values (Lee et al. 2019) side by side", notes)
-
-
-def _sweeps(values: int | None) -> dict[int, tuple[str, ...]]:
-    """The default kappas for this number of values; those of 256 where there are none."""
-    return SWEEPS if values is None else {values: SWEEPS.get(values, SWEEPS[256])}
-
-
-def _spec(study: Study, kappa: str, values: int) -> RandomValuesSpec:
-    return RandomValuesSpec(recipe=study.spec(1).recipe, kappa=kappa, values=values)
 
 
 def _measured(study: Study, specs: Sequence[ModelSpec]) -> list[Measured]:

@@ -22,8 +22,7 @@ from sparsecert.encodings import NullChannels
 from sparsecert.errors import InputError
 from sparsecert.schemes import Uniform
 from sparsecert.smoothed import Smoothed
-
-Digits = tuple[torch.Tensor, torch.Tensor]
+from tests.helpers import Digits
 
 needs_foolbox = pytest.mark.skipif(
     find_spec("foolbox") is None, reason="Foolbox is not installed: pip install 'sparsecert[foolbox]'"

@@ -18,10 +18,10 @@ from sparsecert.registry import RULES
 from sparsecert.schemes import Bands, Blocks, FixedMasks, Lattice, Partition, Uniform
 from sparsecert.smoothed import Smoothed
 from tests.attacks.means import nearest_mean
+from tests.helpers import Digits
 from tests.test_exact import Reader
 
 RULE_NAMES = "plurality", "run-off"
-Digits = tuple[torch.Tensor, torch.Tensor]
 
 
 def _means(scheme: FixedMasks, encoding: Encoding | None = None) -> Smoothed:

@@ -26,6 +26,7 @@ from sparsecert.errors import InputError
 from sparsecert.smoothed import Smoothed
 from tests.attacks.linear import made
 from tests.attacks.means import nearest_mean
+from tests.helpers import Digits
 
 
 def test_a_networks_largest_score_wins_and_a_broken_one_is_no_answer() -> None:
@@ -156,7 +157,7 @@ def test_a_model_keeps_to_its_number_of_classes_and_gives_a_tensor() -> None:
         Network(lambda shown: model(shown).numpy()).answers(images)  # type: ignore[arg-type, return-value]
 
 
-def test_a_smoothed_classifier_answers_as_it_predicts(trained: Path, digits: tuple[torch.Tensor, torch.Tensor]) -> None:
+def test_a_smoothed_classifier_answers_as_it_predicts(trained: Path, digits: Digits) -> None:
     smoothed, (images, labels) = Smoothed.load(trained), digits
     defender = SmoothedDefender(smoothed, n=200, alpha=0.05, seed=3)
     first, second = defender.answers(images[:6]), defender.answers(images[:6])
@@ -170,7 +171,7 @@ def test_a_smoothed_classifier_answers_as_it_predicts(trained: Path, digits: tup
 
 
 def test_the_gradient_of_a_smoothed_classifier_is_that_of_its_mean_probabilities(
-    digits: tuple[torch.Tensor, torch.Tensor],
+    digits: Digits,
 ) -> None:
     """By finite differences, in doubles; and it leads to smaller changes than chance does."""
     smoothed, (images, labels) = nearest_mean(), digits
@@ -196,18 +197,14 @@ def test_the_gradient_of_a_smoothed_classifier_is_that_of_its_mean_probabilities
 
 
 @pytest.mark.parametrize("kind", [SmoothedDefender, SurrogateDefender])
-def test_doubles_are_taken_as_predict_takes_them(
-    kind: type[SmoothedDefender], trained: Path, digits: tuple[torch.Tensor, torch.Tensor]
-) -> None:
+def test_doubles_are_taken_as_predict_takes_them(kind: type[SmoothedDefender], trained: Path, digits: Digits) -> None:
     smoothed, images = Smoothed.load(trained), digits[0][:3]
     one, other = kind(smoothed, n=50, copies=4), kind(smoothed, n=50, copies=4)
     assert torch.equal(one.answers(images.double()).scores, other.answers(images).scores)
     assert torch.equal(one.scores(images.double()), other.scores(images))
 
 
-def test_nothing_found_on_a_smoothed_classifier_is_no_error(
-    trained: Path, digits: tuple[torch.Tensor, torch.Tensor]
-) -> None:
+def test_nothing_found_on_a_smoothed_classifier_is_no_error(trained: Path, digits: Digits) -> None:
     smoothed, (images, labels) = Smoothed.load(trained), digits
     right = smoothed.predict(images, n=200, seed=1).labels == labels.numpy()
     attack = CarliniWagnerL0(steps=1, raises=0)

@@ -33,6 +33,7 @@ from sparsecert.runs import (
 from sparsecert.runs.attacks import group_seed, group_size
 from sparsecert.schemes import Lattice
 from sparsecert.smoothed import Smoothed
+from tests.helpers import untimed
 
 from .linear import Linear
 
@@ -54,12 +55,6 @@ def _linear(images: torch.Tensor) -> torch.Tensor:
 
 def _plain(model: Callable[[torch.Tensor], torch.Tensor] = _linear) -> PlainTarget:
     return PlainTarget(Network(model), "linear", "ab" * 32, CPU)
-
-
-def _content(path: Path) -> list[dict[str, Any]]:
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    lines[0]["environment"].pop("started")
-    return [lines[0], *({k: v for k, v in line.items() if k != "seconds"} for line in lines[1:])]
 
 
 def _attack(out: Path, attack: Attack | None = None, **changes: Any) -> AttackRecords:
@@ -139,7 +134,7 @@ def test_a_run_cut_anywhere_ends_with_the_same_content(tmp_path: Path, share: fl
     cut.write_bytes(data[: int(len(data) * share)])
     reported: list[tuple[int, int]] = []
     _attack(cut, on_progress=lambda images, evaluations: reported.append((images, evaluations)))
-    assert _content(cut) == _content(whole)
+    assert untimed(cut) == untimed(whole)
     assert sum(images for images, _ in reported) == 12
     assert sum(evaluations for _, evaluations in reported) > 0
     before = cut.read_bytes()
@@ -171,7 +166,7 @@ def test_a_smoothed_classifier_is_attacked_and_resumed(
     lines = found.path.read_bytes().splitlines(keepends=True)
     (tmp_path / "cut.jsonl").write_bytes(b"".join(lines[:4]) + lines[4][:30])
     again = _attack(tmp_path / "cut.jsonl", UniformNoise(restarts=1), **settings)
-    assert _content(again.path) == _content(found.path)
+    assert untimed(again.path) == untimed(found.path)
     full = replace(target, full=True)
     search, last_word = full.defenders(0)
     assert search is last_word  # asked again about what it found, with masks that go on from those of the search
@@ -276,7 +271,7 @@ def test_an_image_that_the_model_fails_on_is_recorded_and_the_others_go_on(tmp_p
     assert {e: replace(line, seconds=0) for e, line in sound.items() if e < 4} == {
         line.example: replace(line, seconds=0) for line in found.lines if line.example < 4
     }
-    assert len(_content(tmp_path / "a.jsonl")) == 13
+    assert len(untimed(tmp_path / "a.jsonl")) == 13
 
 
 def test_a_fault_that_all_images_share_is_no_finding(tmp_path: Path) -> None:

@@ -15,8 +15,7 @@ from sparsecert.errors import InputError
 from sparsecert.schemes import ATTACK
 from sparsecert.smoothed import Smoothed
 from tests.attacks.means import nearest_mean
-
-Digits = tuple[torch.Tensor, torch.Tensor]
+from tests.helpers import Digits
 
 
 def _by_all_copies(defender: SurrogateDefender, image: torch.Tensor) -> tuple[list[int], int]:

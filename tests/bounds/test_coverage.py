@@ -6,7 +6,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.stats import binom
 
 from sparsecert.bounds import corrected_alpha, predicted
 from sparsecert.bounds.clopper_pearson import complement
@@ -15,9 +14,9 @@ from sparsecert.counts import Tally
 from sparsecert.errors import InputError
 from sparsecert.schemes import Uniform
 from tests.contracts import METHOD_NAMES
+from tests.helpers import acceptable
 
 RUNS = 4_000
-ONCE_IN_A_MILLION = 1e-6
 
 # The top two close together, many rivals alike, a clear winner, a certain winner, invalid votes (the last share).
 WORLDS = [
@@ -34,11 +33,6 @@ def _tallies(world: list[float], n: int, seed: int) -> list[Tally]:
     return [Tally(tuple(row[:-1].tolist()), int(row[-1])) for row in rows]
 
 
-def _acceptable(misses: int, alpha: float) -> bool:
-    """Whether so many misses are believable if each run misses with probability alpha at most."""
-    return bool(binom.sf(misses - 1, RUNS, alpha) > ONCE_IN_A_MILLION)
-
-
 @pytest.mark.parametrize("name", METHOD_NAMES)
 @pytest.mark.parametrize("world", WORLDS, ids=str)
 @pytest.mark.parametrize("alpha", [0.05, 0.3])
@@ -51,7 +45,7 @@ def test_intervals_miss_the_true_probabilities_within_alpha(name: str, world: li
         # An invalid copy may stand for any class: p_upper has to cover the rival's probability and theirs together
         rival = max(p for c, p in enumerate(world[:-1]) if c != interval.label) + world[-1]
         misses += interval.p_lower > world[interval.label] or interval.p_upper < rival
-    assert _acceptable(misses, alpha)
+    assert acceptable(misses, RUNS, alpha)
 
 
 @pytest.mark.parametrize("world", [[0.505, 0.495, 0.0], [0.5, 0.5, 0.0], [0.34, 0.33, 0.33, 0.0], [0.45, 0.4, 0.15]])
@@ -61,7 +55,7 @@ def test_predictions_are_wrong_within_alpha(world: list[float]) -> None:
     best = [c for c, p in enumerate(world[:-1]) if p == max(world[:-1])]
     right = best[0] if len(best) == 1 else None
     answers = [predicted(tally, Fraction(alpha)) for tally in _tallies(world, 120, seed=3)]
-    assert _acceptable(sum(answer is not None and answer != right for answer in answers), alpha)
+    assert acceptable(sum(answer is not None and answer != right for answer in answers), RUNS, alpha)
 
 
 def test_prediction_is_the_exact_two_sided_binomial_test() -> None:

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from scipy.special import betaincinv
-from scipy.stats import binom
 
 from sparsecert.bounds import Interval, corrected_alpha
 from sparsecert.bounds.betting import STAKES
@@ -20,8 +19,8 @@ from sparsecert.certificates.anytime import gap_at, stake_of
 from sparsecert.counts import Tally
 from sparsecert.schemes import Scheme, Uniform
 from tests.contracts import METHOD_NAMES, SCHEMES
+from tests.helpers import acceptable
 
-ONCE_IN_A_MILLION = 1e-6
 SMALL = Uniform(12, 2)  # delta: 0, 1/6, 7/22, 5/11, 19/33
 N0, MOST, RUNS = 12, 320, 3_000
 
@@ -93,11 +92,6 @@ def _against(counts: Ints, label: int, bound: str) -> tuple[Ints, Ints, Ints]:
     return leader, rival, total - leader - rival
 
 
-def _acceptable(errors: int, runs: int, alpha: float) -> bool:
-    """Whether so many errors are believable if each run errs with probability alpha at most."""
-    return bool(binom.sf(errors - 1, runs, alpha) > ONCE_IN_A_MILLION)
-
-
 @pytest.mark.parametrize("bound", METHOD_NAMES)
 @pytest.mark.parametrize("alpha", [0.05, 0.3])
 @pytest.mark.parametrize("world", WORLDS)
@@ -128,7 +122,7 @@ def test_an_adversary_who_looks_after_every_vote_finds_an_error_within_alpha(
             radius = certify_anytime(selection, _tally(row[moment]), SMALL, alpha, bound, MOST).radius
             says_wrong = radius is not None and radius >= first_wrong
             assert says_wrong == wrong[moment] or abs(wealth[moment] - enough) < 1e-9
-    assert _acceptable(errors, RUNS, alpha)
+    assert acceptable(errors, RUNS, alpha)
 
 
 @cache
@@ -147,7 +141,7 @@ def test_the_certificate_itself_after_every_vote_errs_within_alpha(bound: str) -
         first_wrong = _first_wrong(SMALL, _lead(shares, selection.leader(), bound))
         radii = (certify(selection, _tally(votes)) for votes in row[:150])
         errors += any(radius is not None and radius >= first_wrong for radius in radii)
-    assert _acceptable(errors, runs, alpha)
+    assert acceptable(errors, runs, alpha)
     assert errors > runs * alpha / 3, "the simulation hardly ever errs: it could not have found a wrong certificate"
 
 
@@ -175,7 +169,7 @@ def test_bounds_for_a_fixed_number_of_votes_do_not_survive_that_adversary(bound:
             assert radius is not None
             assert radius >= first_wrong
             errors += 1
-    assert not _acceptable(errors, runs, alpha)
+    assert not acceptable(errors, runs, alpha)
 
 
 def _exact_radius(selection: Tally, votes: Tally, scheme: Scheme, alpha: float, bound: str, most: int) -> int | None:

@@ -6,26 +6,18 @@ import json
 import os
 import signal
 import subprocess
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sparsecert import datasets
-from sparsecert.cli import main
 from sparsecert.records import AttackRecord, Writer, read, read_attack
-from tests.commands import command, sparsecert
+from tests.commands import command, exit_code, sparsecert
+from tests.helpers import has_lines, wait_until
 
 SMALL = ["--data", "digits", "--limit", "6", "--samples", "60", "--device", "cpu"]
 NOISE = ["--attack", "noise", "--restarts", "1", "--group", "2"]
-
-
-def _called(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as end:
-        main(list(map(str, arguments)))
-    assert isinstance(end.value.code, int)
-    return end.value.code
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +31,8 @@ def run(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert "median adversarial attack magnitude" in done.stdout
     assert "6 of 6 images" in done.stderr
     assert done.stdout.endswith("wrote run/attack-noise.jsonl\n")
-    assert _called("certify", folder, "--data", "digits", "--limit", 12, "--n0", 50, "--n", 300, "--device", "cpu") == 0
+    samples = ["--n0", 50, "--n", 300]
+    assert exit_code("certify", folder, "--data", "digits", "--limit", 12, *samples, "--device", "cpu") == 0
     return folder
 
 
@@ -53,9 +46,7 @@ def test_a_stopped_attack_goes_on_where_it_was(run: Path, tmp_path: Path) -> Non
         text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
     )
-    deadline = time.monotonic() + 120
-    while (not out.exists() or out.read_bytes().count(b"\n") < 3) and time.monotonic() < deadline:
-        time.sleep(0.005)
+    wait_until(lambda: has_lines(out, 3))
     os.kill(process.pid, signal.SIGINT)
     _, said = process.communicate()
     assert process.returncode == 130
@@ -63,7 +54,7 @@ def test_a_stopped_attack_goes_on_where_it_was(run: Path, tmp_path: Path) -> Non
     assert "Traceback" not in said
     kept = [line.example for line in read_attack(out).lines]
     assert 2 <= len(kept) < 20
-    assert _called("attack", run, *settings, "--out", out) == 0
+    assert exit_code("attack", run, *settings, "--out", out) == 0
     whole = [line.example for line in read_attack(out).lines]
     assert (len(whole), len(set(whole))) == (20, 20)
     assert whole[: len(kept)] == kept
@@ -71,7 +62,7 @@ def test_a_stopped_attack_goes_on_where_it_was(run: Path, tmp_path: Path) -> Non
 
 def test_options_reach_the_header(run: Path, tmp_path: Path) -> None:
     settings = [*SMALL, "--attack", "saliency", "--budget", 3, "--limit", 2, "--random", "--seed", 4, "--full"]
-    assert _called("attack", run, *settings, "--alpha", 0.1, "--out", tmp_path / "a.jsonl") == 0
+    assert exit_code("attack", run, *settings, "--alpha", 0.1, "--out", tmp_path / "a.jsonl") == 0
     facts = read_attack(tmp_path / "a.jsonl").header.run
     assert facts["attack"]["name"] == "saliency"
     assert (facts["budget"], facts["seed"], facts["alpha"], facts["n"]) == (3, 4, 0.1, 60)
@@ -90,7 +81,7 @@ def test_settings_of_the_attack_reach_the_header(
     name: str, options: list[object], settings: dict[str, float], run: Path, tmp_path: Path
 ) -> None:
     arguments = [*SMALL, "--limit", 2, "--samples", 5, "--attack", name, *options]  # 5 votes abstain: no search
-    assert _called("attack", run, *arguments, "--out", tmp_path / "a.jsonl") == 0
+    assert exit_code("attack", run, *arguments, "--out", tmp_path / "a.jsonl") == 0
     assert read_attack(tmp_path / "a.jsonl").header.run["attack"] == {"name": name, **settings}
 
 
@@ -102,15 +93,15 @@ def test_plain_models_are_attacked_too(tmp_path: Path, capsys: pytest.CaptureFix
     train, test = datasets.load("digits", "train"), datasets.load("digits", "test")
     train_plain(train, test, replace(plain_recipe("digits", "cnn"), epochs=1), cnn)
     settings = ["--data", "digits", "--limit", 6, "--restarts", 2, "--device", "cpu"]
-    assert _called("attack", cnn, *settings) == 0
-    assert _called("attack", "nearest-neighbour", *settings, "--out", neighbour) == 0
+    assert exit_code("attack", cnn, *settings) == 0
+    assert exit_code("attack", "nearest-neighbour", *settings, "--out", neighbour) == 0
     for model in (cnn, "nearest-neighbour"):
         for option in (["--samples", 5], ["--alpha", 0.1], ["--error", 0.1], ["--full"], ["--precision", "bf16"]):
-            assert _called("attack", model, *settings, *option, "--out", tmp_path / "x") == 2
+            assert exit_code("attack", model, *settings, *option, "--out", tmp_path / "x") == 2
             assert "is a setting of smoothed classifiers" in capsys.readouterr().err
     assert not (tmp_path / "x").exists()
     capsys.readouterr()
-    assert _called("report", cnn / "attack-pointwise.jsonl", neighbour) == 0
+    assert exit_code("report", cnn / "attack-pointwise.jsonl", neighbour) == 0
     text = capsys.readouterr().out
     assert "nearest-neighbour" in text
     run = read_attack(neighbour).header.run
@@ -131,13 +122,13 @@ def test_a_report_of_certificates_and_attack(run: Path, tmp_path: Path) -> None:
 
 def test_a_report_of_an_attack_alone(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     attack = run / "attack-noise.jsonl"
-    assert _called("report", attack, "--format", "json", "--plot", tmp_path / "a.svg") == 0
+    assert exit_code("report", attack, "--format", "json", "--plot", tmp_path / "a.svg") == 0
     found = json.loads(capsys.readouterr().out)
     lines = read_attack(attack).lines
     assert found["clean_accuracy"] == sum(line.distance != 0 for line in lines) / 6
     assert found["mean_queries"] == sum(line.queries for line in lines) / 6
     assert (tmp_path / "a.svg").exists()
-    assert _called("report", attack, "--rho", 1, "--rho", 60) == 0
+    assert exit_code("report", attack, "--rho", 1, "--rho", 60) == 0
     shown = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.endswith("%)")][-2:]
     assert shown == ["1", "60"]
 
@@ -187,7 +178,7 @@ def test_a_mistake_is_one_clear_line(name: str, run: Path, tmp_path: Path, capsy
     arguments, message = MISTAKES[name]
     before = {path: path.read_bytes() for path in run.iterdir()}
     settings = ["--data", "digits", "--device", "cpu", "--out", tmp_path / "a.jsonl"]
-    assert _called("attack", run, *settings, *(argument.format(run=run) for argument in arguments)) == 2
+    assert exit_code("attack", run, *settings, *(argument.format(run=run) for argument in arguments)) == 2
     captured = capsys.readouterr()
     (said,) = captured.err.splitlines()
     assert said.startswith("Error: ")
@@ -210,7 +201,7 @@ def test_reports_refuse_what_does_not_fit(run: Path, tmp_path: Path, capsys: pyt
         ([attack, "--plot", tmp_path / "a.gif"], "must end in one of .png"),
         ([certify, "--predictions", attack], "holds attack records, not votes"),
     ):
-        assert _called("report", *arguments) == 2
+        assert exit_code("report", *arguments) == 2
         said = capsys.readouterr()
         assert message in said.err
         assert said.out == ""

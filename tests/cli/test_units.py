@@ -7,15 +7,9 @@ from pathlib import Path
 import pytest
 
 from sparsecert import records
-from sparsecert.cli import main
 from sparsecert.encodings import Grouped
 from sparsecert.smoothed import Smoothed
-
-
-def _called(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main([str(argument) for argument in arguments])
-    return int(ended.value.code or 0)
+from tests.commands import exit_code
 
 
 @pytest.mark.parametrize(
@@ -25,22 +19,22 @@ def _called(*arguments: object) -> int:
 def test_a_unit_may_be_a_block_of_pixels(scheme: list[object], units: int, tmp_path: Path) -> None:
     """Of the 8 x 8 digits: 4 x 4 blocks, or 3 x 4 of which the lowest are cut off; certified, and certified again."""
     common = "--data", "digits", "--device", "cpu"
-    assert _called("train", *common, *scheme, "--epochs", 2, "--out", tmp_path) == 0
+    assert exit_code("train", *common, *scheme, "--epochs", 2, "--out", tmp_path) == 0
     smoothed = Smoothed.load(tmp_path)
     assert isinstance(smoothed.encoding, Grouped)
     assert smoothed.scheme.units == smoothed.encoding.units((1, 8, 8)) == units
     samples = ["--n0", 50, "--n", 200] if "--keep" in scheme else []
-    assert _called("certify", tmp_path, *common, "--limit", 10, *samples) == 0
-    assert _called("certify", tmp_path, *common, "--limit", 10, *samples) == 0
+    assert exit_code("certify", tmp_path, *common, "--limit", 10, *samples) == 0
+    assert exit_code("certify", tmp_path, *common, "--limit", 10, *samples) == 0
     found = records.read(tmp_path / "certify.jsonl")
     assert len(found.lines) == 10
     assert found.header.run["encoding"]["kind"] == "grouped"
     assert all(line.radius is None or line.radius <= units for line in found.lines)
-    assert _called("report", tmp_path / "certify.jsonl") == 0
+    assert exit_code("report", tmp_path / "certify.jsonl") == 0
 
 
 def test_a_unit_is_rows_and_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for wrong in ("2", "0x2", "2x", "axb"):
-        assert _called("train", "--data", "digits", "--unit", wrong, "--out", tmp_path / "run") == 2
+        assert exit_code("train", "--data", "digits", "--unit", wrong, "--out", tmp_path / "run") == 2
         assert "--unit must be RxC pixels" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()

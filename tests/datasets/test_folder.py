@@ -14,6 +14,7 @@ from PIL import ExifTags, Image
 from sparsecert.datasets import folder, load
 from sparsecert.datasets.folder import FolderImages
 from sparsecert.datasets.image_file import BadImage, open_rgb
+from sparsecert.datasets.views import RandomCrop
 from sparsecert.errors import InputError
 
 from .made import cmyk_jpeg, write_image
@@ -102,7 +103,7 @@ def test_antialias_averages_a_fine_pattern(tmp_path: Path) -> None:
 def test_every_shape_fills_the_square(tmp_path: Path, shape: tuple[int, int]) -> None:
     write_image(tmp_path / "x.png", constant(*shape))
     source = one_image(tmp_path / "x.png")
-    for batch in (source.batch([0]), source.random_crops([0], 0, 0)):
+    for batch in (source.batch([0]), source.load_views([0], RandomCrop(0, 0))):
         assert np.array_equal(batch[0], constant(224, 224).transpose(2, 0, 1))
 
 
@@ -281,20 +282,20 @@ def test_strips_are_refused(tmp_path: Path) -> None:
 
 def test_random_crops_do_not_depend_on_the_batch(photos: Path) -> None:
     source = images(load(str(photos), "train").images)
-    whole = source.random_crops([0, 1, 2], seed=5, epoch=1)
+    whole = source.load_views([0, 1, 2], RandomCrop(seed=5, epoch=1))
     assert whole.shape == (3, 3, 224, 224)
-    assert np.array_equal(source.random_crops([2, 0, 2], 5, 1), whole[[2, 0, 2]])
+    assert np.array_equal(source.load_views([2, 0, 2], RandomCrop(5, 1)), whole[[2, 0, 2]])
     for index in range(3):
-        assert np.array_equal(source.random_crops([index], 5, 1)[0], whole[index])
-        assert not np.array_equal(source.random_crops([index], 5, 2)[0], whole[index])
-        assert not np.array_equal(source.random_crops([index], 6, 1)[0], whole[index])
+        assert np.array_equal(source.load_views([index], RandomCrop(5, 1))[0], whole[index])
+        assert not np.array_equal(source.load_views([index], RandomCrop(5, 2))[0], whole[index])
+        assert not np.array_equal(source.load_views([index], RandomCrop(6, 1))[0], whole[index])
 
 
 def test_random_crops_flip_left_to_right(tmp_path: Path) -> None:
     rows, columns = np.mgrid[0:250, 0:250]
     write_image(tmp_path / "ramp.png", np.stack([columns, rows, rows], axis=-1).astype(np.uint8))
     source = one_image(tmp_path / "ramp.png")
-    crops = [source.random_crops([0], 0, epoch)[0].astype(int) for epoch in range(20)]
+    crops = [source.load_views([0], RandomCrop(0, epoch))[0].astype(int) for epoch in range(20)]
     assert all(crop[1, -1, 0] > crop[1, 0, 0] for crop in crops)
     mirrored = sum(bool(crop[0, 0, -1] < crop[0, 0, 0]) for crop in crops)
     assert 3 <= mirrored <= 17
@@ -373,5 +374,5 @@ def test_real_imagenette(real_data: Callable[[str], Path]) -> None:
     # Photographs: the channel means over a few dozen are near the usual constants.
     assert np.abs(batch.mean(axis=(0, 2, 3)) / 255 - folder.MEAN).max() < 0.1
     assert batch.std(axis=(1, 2, 3)).min() > 5
-    crops = images(data.images).random_crops(chosen, 0, 0)
-    assert np.array_equal(crops[5], images(data.images).random_crops(chosen[5:6], 0, 0)[0])
+    crops = images(data.images).load_views(chosen, RandomCrop(0, 0))
+    assert np.array_equal(crops[5], images(data.images).load_views(chosen[5:6], RandomCrop(0, 0))[0])

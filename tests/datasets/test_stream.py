@@ -60,7 +60,7 @@ def test_batches_are_those_of_the_folder_in_the_order_asked_for(many: FolderImag
     for batch, (indices, view) in zip(batches, requests, strict=True):
         assert batch.dtype == np.uint8
         assert np.array_equal(batch, many.load_views(indices, view))
-    assert np.array_equal(batches[3], many.random_crops(np.arange(40)[::-1], 8, 1))
+    assert np.array_equal(batches[3], many.load_views(np.arange(40)[::-1], RandomCrop(8, 1)))
     assert np.array_equal(batches[2], many.batch([39, 0, 0, 12]))
     assert all(np.array_equal(one, other) for one, other in zip(again, batches[1:3], strict=True))
 

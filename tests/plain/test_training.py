@@ -15,7 +15,7 @@ import sparsecert as sc
 from sparsecert import datasets, modelfile, plain
 from sparsecert.attacks import Pointwise, Saliency
 from sparsecert.cli import cli
-from sparsecert.datasets.dataset import ArrayImages, Dataset
+from sparsecert.datasets.dataset import Dataset
 from sparsecert.errors import InputError
 from sparsecert.plain import PlainRecipe, PlainRun, networks, plain_recipe, train_plain
 from sparsecert.plain.evaluation import accuracy
@@ -24,6 +24,7 @@ from sparsecert.progress import OnProgress
 from sparsecert.training import Stop, train
 from sparsecert.training.recipes import RECIPES
 from tests.commands import sparsecert
+from tests.helpers import same_weights
 
 CPU = torch.device("cpu")
 
@@ -39,23 +40,12 @@ def unseen() -> Dataset:
 
 
 @pytest.fixture(scope="module")
-def few(data: Dataset) -> Dataset:
-    """The first 150 training digits."""
-    assert isinstance(data.images, ArrayImages)
-    return replace(data, images=ArrayImages(data.images.pixels[:150]), labels=data.labels[:150])
-
-
-@pytest.fixture(scope="module")
 def runs(data: Dataset, unseen: Dataset, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The folder of each kind, trained on the digits for fewer epochs than it is meant to be."""
     folders = {kind: tmp_path_factory.mktemp(kind) for kind in plain.KINDS}
     for kind, out in folders.items():
         train_plain(data, unseen, replace(plain_recipe("digits", kind), epochs=5), out)
     return folders
-
-
-def _weights(folder: Path) -> dict[str, torch.Tensor]:
-    return modelfile.read(folder)[0]
 
 
 def test_the_recipe_of_the_robust_network_is_that_of_madry() -> None:
@@ -190,9 +180,7 @@ def test_another_seed_gives_another_network_and_is_refused_in_the_same_folder(
     train_plain(few, unseen, recipe, tmp_path / "a")  # finished already: left as it is
     assert (tmp_path / "a" / "model.safetensors").read_bytes() == before
     train_plain(few, unseen, recipe, tmp_path / "b", seed=1)
-    assert any(
-        not torch.equal(tensor, _weights(tmp_path / "b")[name]) for name, tensor in _weights(tmp_path / "a").items()
-    )
+    assert not same_weights(tmp_path / "b", tmp_path / "a")
     with pytest.raises(InputError, match="belongs to another run"):
         train(few, RECIPES["digits"].shortened(1), tmp_path / "a")
 

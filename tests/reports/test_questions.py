@@ -12,11 +12,11 @@ import pytest
 from sparsecert import records
 from sparsecert.certificates.target import certify_averted, certify_flagged
 from sparsecert.certificates.top_k import certify_top_k
-from sparsecert.cli import main
 from sparsecert.errors import InputError
 from sparsecert.reports import certified_accuracy, median_certified_robustness, summarise
 from sparsecert.reports.questions import AboveThreshold, InTopK, NeverTarget, questions_table, robustness
 from sparsecert.schemes import from_config
+from tests.commands import exit_code
 
 RECORDS = Path(__file__).parents[2] / "results" / "mnist-sample" / "k45" / "certify.jsonl.xz"
 
@@ -59,18 +59,12 @@ def test_the_table_holds_shares_by_rho(found: records.Records) -> None:
     assert "alpha = 0.05" in table.caption
 
 
-def _called(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main([str(argument) for argument in arguments])
-    return int(ended.value.code or 0)
-
-
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert _called("report", RECORDS, "--top", 2, "--flags", 3, "--threshold", 0.25, "--format", "csv") == 0
+    assert exit_code("report", RECORDS, "--top", 2, "--flags", 3, "--threshold", 0.25, "--format", "csv") == 0
     rows = list(csv.reader(io.StringIO(capsys.readouterr().out)))
     assert rows[0] == ["rho", "true class among the 2 leading", "class 3 above 0.25"]
     assert [row[0] for row in rows[3:-1]] == [str(rho) for rho in range(len(rows) - 4)]
-    assert _called("report", RECORDS, "--averts", 3) == 0
+    assert exit_code("report", RECORDS, "--averts", 3) == 0
     assert "never class 3" in capsys.readouterr().out
     for wrong, message in (
         (("--threshold", 0.2), "--threshold is for --flags"),
@@ -79,7 +73,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
         (("--averts", 10), "target must be"),
         (("--flags", 1, "--threshold", 1), "threshold must be"),
     ):
-        assert _called("report", RECORDS, *wrong) == 2
+        assert exit_code("report", RECORDS, *wrong) == 2
         assert message in capsys.readouterr().err
 
 

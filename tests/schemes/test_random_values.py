@@ -15,8 +15,8 @@ from scipy.stats import chisquare
 
 from sparsecert.errors import InputError
 from sparsecert.schemes import DELTA_BITS, ESTIMATION, RandomValues, from_config, random_values
+from tests.helpers import ONCE_IN_A_MILLION
 
-ONCE_IN_A_MILLION = 1e-6
 IMAGENET_UNITS = 3 * 224 * 224
 
 

@@ -12,19 +12,17 @@ from typing import Any
 
 import httpx
 import pytest
-import torch
 from click.testing import CliRunner
 
 from sparsecert import InputError, Smoothed
 from sparsecert.cli import cli
+from tests.helpers import Digits
 from tests.service.running import running
 
 pytestmark = pytest.mark.check
 
 
-def test_it_finishes_what_it_took_and_ends_with_0(
-    trained: Path, digits: tuple[torch.Tensor, torch.Tensor], tmp_path: Path
-) -> None:
+def test_it_finishes_what_it_took_and_ends_with_0(trained: Path, digits: Digits, tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("s3cret\n")
     values = digits[0][0].tolist()

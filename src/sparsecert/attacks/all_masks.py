@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from sparsecert.attacks.affected_masks import AffectedMasks, check_slots
+from sparsecert.attacks.affected_masks import AffectedMasks, SlotCache
 from sparsecert.attacks.defenders import Answers, Defender, check_unprotected
 from sparsecert.certificates.plurality import first_choices
 from sparsecert.procedures.exact import fixed
@@ -15,25 +13,6 @@ from sparsecert.registry import RULES
 from sparsecert.smoothed import Smoothed
 from sparsecert.votes.eval_mode import in_eval_mode
 from sparsecert.votes.voter import Voter
-
-
-@dataclass
-class RankCache:
-    """For each slot (search) the image it has reached and how that image's copies rank the classes, where `valid`."""
-
-    images: torch.Tensor  # float[slots, ...]
-    ranks: torch.Tensor  # int16[slots, masks, classes]
-    valid: torch.Tensor  # bool[slots]
-
-    def grow(self, slots: int) -> RankCache:
-        """The cache, enlarged to at least `slots`."""
-        more = slots - len(self.images)
-        parts = self.images, self.ranks, self.valid
-        return self if more <= 0 else RankCache(*(torch.cat((p, p.new_zeros(more, *p.shape[1:]))) for p in parts))
-
-    def put(self, at: torch.Tensor, others: RankCache, rows: torch.Tensor) -> None:
-        """Fills the slots `at` from these rows of `others`."""
-        self.images[at], self.ranks[at], self.valid[at] = others.images[rows], others.ranks[rows], True
 
 
 class AllMasks(Defender):
@@ -54,8 +33,8 @@ class AllMasks(Defender):
         self.masks = fixed(smoothed.scheme).all_masks(smoothed.device)
         self._affected = AffectedMasks(smoothed.encoding, self.masks)
         self._voter: Voter | None = None
-        self._cache: RankCache | None = None
-        self._last_query: tuple[torch.Tensor, RankCache] | None = None
+        self._cache: SlotCache | None = None
+        self._last_query: tuple[torch.Tensor, SlotCache] | None = None
 
     def answers(
         self, images: torch.Tensor, slots: torch.Tensor | None = None, against: torch.Tensor | None = None
@@ -65,9 +44,9 @@ class AllMasks(Defender):
         voter = self._probed(inputs)
         query, affected = self._from_cache(inputs, slots, voter.classes)
         rows, masks = affected.nonzero().T
-        query.ranks[rows, masks] = voter.ranks(inputs, rows, masks)
+        query.results[rows, masks] = voter.ranks(inputs, rows, masks)
         self._last_query = None if slots is None else self._remember(slots.to(inputs.device), query)
-        votes = standings(query.ranks, self.rule).cpu()
+        votes = standings(query.results, self.rule).cpu()
         return Answers(votes.argmax(dim=1), votes.float() / len(self.masks), affected.sum(dim=1).cpu())
 
     def accept(self, places: torch.Tensor) -> None:
@@ -109,26 +88,25 @@ class AllMasks(Defender):
 
     def _from_cache(
         self, inputs: torch.Tensor, slots: torch.Tensor | None, classes: int
-    ) -> tuple[RankCache, torch.Tensor]:
+    ) -> tuple[SlotCache, torch.Tensor]:
         """The images with the cached ranks of their slots; Bool[b, masks]: which copies must be ranked again."""
         device, shape = inputs.device, (len(self.masks), classes)
         everything = torch.ones(len(inputs), len(self.masks), dtype=torch.bool, device=device)
         if slots is None:
             ranks = torch.zeros(len(inputs), *shape, dtype=torch.int16, device=device)
-            return RankCache(inputs, ranks, everything[:, 0]), everything
-        check_slots(slots)
+            return SlotCache(inputs, ranks, everything[:, 0]), everything
         if self._cache is None:
             none = torch.zeros(0, *shape, dtype=torch.int16, device=device)
-            self._cache = RankCache(inputs[:0], none, everything[:0, 0])
-        self._cache = self._cache.grow(int(slots.max()) + 1)
+            self._cache = SlotCache(inputs[:0], none, everything[:0, 0])
+        self._cache = self._cache.grow(slots)
         at = slots.to(device)
-        stale = torch.where(self._cache.valid[at, None], self._affected(inputs, self._cache.images[at]), everything)
-        return RankCache(inputs, self._cache.ranks[at], everything[:, 0]), stale
+        stale = torch.where(self._cache.known[at, None], self._affected(inputs, self._cache.images[at]), everything)
+        return SlotCache(inputs, self._cache.results[at], everything[:, 0]), stale
 
-    def _remember(self, slots: torch.Tensor, query: RankCache) -> tuple[torch.Tensor, RankCache]:
+    def _remember(self, slots: torch.Tensor, query: SlotCache) -> tuple[torch.Tensor, SlotCache]:
         """Slots and query, for `accept`; fills slots that are new."""
         assert self._cache is not None
-        new = (~self._cache.valid[slots]).nonzero()[:, 0]
+        new = (~self._cache.known[slots]).nonzero()[:, 0]
         self._cache.put(slots[new], query, new)
         return slots, query
 

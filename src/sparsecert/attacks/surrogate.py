@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 
-from sparsecert.attacks.affected_masks import AffectedMasks, check_slots
+from sparsecert.attacks.affected_masks import AffectedMasks, SlotCache
 from sparsecert.attacks.defenders import ABSTAINS, Answers, SmoothedDefender
 from sparsecert.attacks.early_stopping import early_decision, votes_needed
 from sparsecert.bounds import corrected_alpha
@@ -20,20 +18,6 @@ from sparsecert.votes.voter import Voter
 STAGE_DIVISORS = 256, 64, 16, 8, 4, 2, 1  # decisions after n / 256 copies, n / 64, ...
 FOOLED_DIVISOR = 16  # "fooled" takes n / 16 copies or more: the attack goes on from there, and would overfit to few
 MOST_COPIES = 1 << 20  # all masks are kept in memory
-
-
-@dataclass
-class VoteCache:
-    """For each slot (search) the image it has reached, and the votes of those of its copies that are `known`."""
-
-    images: torch.Tensor  # float[slots, ...]
-    votes: torch.Tensor  # int16[slots, n]
-    known: torch.Tensor  # bool[slots, n]
-
-    def grow(self, slots: int) -> VoteCache:
-        """The cache, enlarged to at least `slots`."""
-        more = slots - len(self.images)
-        return self if more <= 0 else VoteCache(*(_grow(part, more) for part in (self.images, self.votes, self.known)))
 
 
 class SurrogateDefender(SmoothedDefender):
@@ -71,8 +55,8 @@ class SurrogateDefender(SmoothedDefender):
         self.masks = smoothed.scheme.masks(seed, [0], range(ATTACK, ATTACK + n), smoothed.device)[0]
         self.stages = [-(-n // part) for part in (STAGE_DIVISORS if error else (1,))]
         self._affected = AffectedMasks(smoothed.encoding, self.masks)
-        self._cache: VoteCache | None = None
-        self._last_query: tuple[torch.Tensor, VoteCache] | None = None
+        self._cache: SlotCache | None = None
+        self._last_query: tuple[torch.Tensor, SlotCache] | None = None
 
     def answers(
         self, images: torch.Tensor, slots: torch.Tensor | None = None, against: torch.Tensor | None = None
@@ -87,7 +71,7 @@ class SurrogateDefender(SmoothedDefender):
         for stage in self.stages if against is not None else self.stages[-1:]:
             rows = torch.from_numpy(left).to(inputs.device)
             self._classify(voter, query, rows, stage)
-            table = count_votes(query.votes[rows, :stage], voter.classes)
+            table = count_votes(query.results[rows, :stage], voter.classes)
             own = _leaders(table) if against is None else against.numpy()[left]
             done, answered = self._decide(table, own, stage, self.search_needs if search else self.needs)
             done &= answered | (stage * FOOLED_DIVISOR >= self.n)
@@ -111,33 +95,29 @@ class SurrogateDefender(SmoothedDefender):
         slots, query = self._last_query
         assert self._cache is not None
         places = places.to(slots.device)
-        to = slots[places]
-        self._cache.images[to] = query.images[places]
-        self._cache.votes[to] = query.votes[places]
-        self._cache.known[to] = query.known[places]
+        self._cache.put(slots[places], query, places)
 
-    def _from_cache(self, inputs: torch.Tensor, slots: torch.Tensor | None) -> tuple[VoteCache, torch.Tensor]:
+    def _from_cache(self, inputs: torch.Tensor, slots: torch.Tensor | None) -> tuple[SlotCache, torch.Tensor]:
         """The images with the cached votes that still hold; Bool[b, n]: the copies affected since."""
         shape, device = (len(inputs), len(self.masks)), inputs.device
         if slots is None:
             votes = torch.zeros(shape, dtype=torch.int16, device=device)
-            return VoteCache(inputs, votes, votes.bool()), ~votes.bool()
+            return SlotCache(inputs, votes, votes.bool()), ~votes.bool()
         if self._cache is None:
             none = torch.zeros(0, shape[1], dtype=torch.int16, device=device)
-            self._cache = VoteCache(inputs[:0], none, none.bool())
-        check_slots(slots)
+            self._cache = SlotCache(inputs[:0], none, none.bool())
         at, before = slots.to(device), len(self._cache.images)
-        self._cache = self._cache.grow(int(slots.max()) + 1)
+        self._cache = self._cache.grow(slots)
         self._cache.images[at[at >= before]] = inputs[at >= before]
         affected = self._affected(inputs, self._cache.images[at])
-        return VoteCache(inputs, self._cache.votes[at], self._cache.known[at] & ~affected), affected
+        return SlotCache(inputs, self._cache.results[at], self._cache.known[at] & ~affected), affected
 
-    def _classify(self, voter: Voter, query: VoteCache, rows: torch.Tensor, stage: int) -> None:
+    def _classify(self, voter: Voter, query: SlotCache, rows: torch.Tensor, stage: int) -> None:
         """Makes the first `stage` votes of these rows known."""
         pairs = (~query.known[rows, :stage]).nonzero()
         which, mask = rows[pairs[:, 0]], pairs[:, 1]
         found = voter.labels(query.images, which, torch.zeros_like(mask), mask + ATTACK, self.seed)
-        query.votes[which, mask] = found.to(torch.int16)
+        query.results[which, mask] = found.to(torch.int16)
         query.known[which, mask] = True
 
     def _decide(self, table: Int64, own: Int64, stage: int, needs: Int64) -> tuple[Bool, Bool]:
@@ -147,12 +127,12 @@ class SurrogateDefender(SmoothedDefender):
         rival = others.max(axis=1) + table[:, -1]
         return early_decision(table[rows, own], rival, stage, needs, self.error, rivals=others.shape[1] - 1)
 
-    def _update_cache(self, slots: torch.Tensor, query: VoteCache, affected: torch.Tensor) -> None:
+    def _update_cache(self, slots: torch.Tensor, query: SlotCache, affected: torch.Tensor) -> None:
         """Adds the new votes of unaffected copies: they hold for the cached image as well."""
         assert self._cache is not None
-        at = slots.to(query.votes.device)
+        at = slots.to(query.results.device)
         holds = query.known & ~affected
-        self._cache.votes[at] = torch.where(holds, query.votes, self._cache.votes[at])
+        self._cache.results[at] = torch.where(holds, query.results, self._cache.results[at])
         self._cache.known[at] |= holds
         self._last_query = at, query
 
@@ -166,7 +146,3 @@ def count_votes(votes: torch.Tensor, classes: int) -> Int64:
 def _leaders(table: Int64) -> Int64:
     leaders: Int64 = table[:, :-1].argmax(axis=1)
     return leaders
-
-
-def _grow(part: torch.Tensor, more: int) -> torch.Tensor:
-    return torch.cat((part, part.new_zeros(more, *part.shape[1:])))

@@ -34,15 +34,11 @@ def train(
     folder = out or str(Path("runs") / f"{Path(table).stem}-k{keep}")
     model = train_table(
         table, target, keep, folder,
-        protected=protected, together=[_names(group) for group in together],
+        protected=protected, together=[[name.strip() for name in group.split(",")] for group in together],
         dropped=dropped, share=0.25 if share is None else share, copies=8 if copies is None else copies, seed=seed,
     )  # fmt: skip
     click.echo(f"wrote {model}")
     click.echo(f"next: sparsecert certify {shlex.quote(folder)} --data {shlex.quote(table)}")
-
-
-def _names(group: str) -> list[str]:
-    return [name.strip() for name in group.split(",")]
 
 
 def _refuse_others(known: tuple[str, ...], why: str) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsecert.datasets.dataset import Dataset, Indices, check_indices, check_split
-from sparsecert.datasets.views import CentreCrop, RandomCrop, View, load_view
+from sparsecert.datasets.views import CentreCrop, View, load_view
 from sparsecert.datasets.workers import default_workers
 from sparsecert.errors import InputError
 
@@ -43,10 +43,6 @@ class FolderImages:
     def batch(self, indices: Indices) -> NDArray[np.uint8]:
         """The images at `indices`, as `CentreCrop` shows them."""
         return self.load_views(indices, CentreCrop())
-
-    def random_crops(self, indices: Indices, seed: int, epoch: int) -> NDArray[np.uint8]:
-        """Random resized crops with flips, each a function of (seed, epoch, index) alone."""
-        return self.load_views(indices, RandomCrop(seed, epoch))
 
     def load_views(self, indices: Indices, view: View) -> NDArray[np.uint8]:
         """`view` of the images at `indices`, decoded by threads; `Stream` decodes ahead, in processes."""

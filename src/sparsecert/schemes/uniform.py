@@ -71,7 +71,7 @@ class Uniform(Scheme):
 
         if examples.device.type == "mps":  # int64 arithmetic is complete on cpu and cuda only
             return self.masks_at(seed, examples.cpu(), draws.cpu()).to(examples.device)
-        if self._draws_retained:
+        if 2 * self.keep <= self.units:
             return subsets(seed, examples, draws, self.units, self.keep)
         return ~subsets(seed, examples, draws, self.units, self.units - self.keep)
 
@@ -85,7 +85,3 @@ class Uniform(Scheme):
         """
         steps = min(self.keep, self.units - self.keep)
         return Fraction(steps * (2 * self.units - steps + 1), 1 << 66)
-
-    @property
-    def _draws_retained(self) -> bool:
-        return 2 * self.keep <= self.units

@@ -5,13 +5,26 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from sparsecert.errors import InputError
 
 FOLDER = Path(__file__).parent
 CERTIFICATES, BASE_ACCURACY, ATTACKS, SCHEMES = "certificates", "base-accuracy", "attacks", "schemes"  # the kinds
 MEDIANS, PATCHES = "medians", "patches"  # of other papers
+
+RowT = TypeVar("RowT")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published(Generic[RowT]):
+    """A published table: its name, source, subject, rows and remarks."""
+
+    name: str
+    source: str
+    about: str
+    rows: tuple[RowT, ...]
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -36,17 +49,12 @@ class PublishedRow:
     median_among_certified: int | None = None
 
 
-@dataclass(frozen=True)
-class PublishedTable:
-    """A published table of certificates: its source, subject, settings, rows and remarks."""
+@dataclass(frozen=True, kw_only=True)
+class PublishedTable(Published[PublishedRow]):
+    """Certificates, and how they were made."""
 
-    name: str
-    source: str
-    about: str
     data: str
     sampling: Sampling
-    rows: tuple[PublishedRow, ...]
-    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -63,16 +71,12 @@ class PublishedBaseRow:
         return self.training - self.test
 
 
-@dataclass(frozen=True)
-class PublishedBaseAccuracy:
-    """A published table of base classifiers, all of the architecture `model`: its source and rows."""
+@dataclass(frozen=True, kw_only=True)
+class PublishedBaseAccuracy(Published[PublishedBaseRow]):
+    """Base classifiers, all of the architecture `model`."""
 
-    name: str
-    source: str
-    about: str
     data: str
     model: str
-    rows: tuple[PublishedBaseRow, ...]
 
 
 @dataclass(frozen=True)
@@ -90,35 +94,32 @@ class PublishedAttackedRow:
     keep: int | None = None
 
 
-@dataclass(frozen=True)
-class PublishedAttacks:
-    """A published table of attacked classifiers: its source, its subject, and how the paper's own row was attacked."""
+@dataclass(frozen=True, kw_only=True)
+class PublishedAttacks(Published[PublishedAttackedRow]):
+    """Attacked classifiers, and how the paper's own was attacked."""
 
-    name: str
-    source: str
-    about: str
     data: str
     attack: str
     restarts: int
     images: int
     predict_n: int
     alpha: float
-    rows: tuple[PublishedAttackedRow, ...]
-    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class PublishedMedians:
-    """The best published median certified robustness of each data set, and its source."""
+class PublishedMedian:
+    """The best median certified robustness on a data set."""
 
-    name: str
-    source: str
-    about: str
-    medians: dict[str, int]
+    data: str
+    median: int
+
+
+class PublishedMedians(Published[PublishedMedian]):
+    """The best published medians."""
 
     def of(self, data: str) -> int | None:
         """The median for this data set, if any."""
-        return self.medians.get(data)
+        return next((row.median for row in self.rows if row.data == data), None)
 
 
 @dataclass(frozen=True)
@@ -132,16 +133,6 @@ class PublishedPatch:
 
 
 @dataclass(frozen=True)
-class PublishedPatches:
-    """Published certificates against patches, and their source."""
-
-    name: str
-    source: str
-    about: str
-    rows: tuple[PublishedPatch, ...]
-
-
-@dataclass(frozen=True)
 class PublishedSchemesRow:
     """One row as printed: the median certified robustness by each scheme on a data set; `keep` is ablation's best k."""
 
@@ -151,54 +142,36 @@ class PublishedSchemesRow:
     keep: int
 
 
-@dataclass(frozen=True)
-class PublishedSchemes:
-    """A published comparison of two schemes: its source, subject and rows."""
-
-    name: str
-    source: str
-    about: str
-    rows: tuple[PublishedSchemesRow, ...]
-    remarks: tuple[str, ...] = ()
-
-
 def published(name: str) -> PublishedTable:
     """The published table of certificates of that name."""
-    table = _table(name, CERTIFICATES)
-    sampling, rows = Sampling(**table.pop("settings")), tuple(PublishedRow(**row) for row in table.pop("rows"))
-    return PublishedTable(sampling=sampling, rows=rows, remarks=tuple(table.pop("remarks", ())), **table)
+    table = _table(name, CERTIFICATES, PublishedRow)
+    return PublishedTable(sampling=Sampling(**table.pop("settings")), **table)
 
 
 def published_base_accuracy(name: str) -> PublishedBaseAccuracy:
     """The published table of base classifiers of that name."""
-    table = _table(name, BASE_ACCURACY)
-    return PublishedBaseAccuracy(rows=tuple(PublishedBaseRow(**row) for row in table.pop("rows")), **table)
+    return PublishedBaseAccuracy(**_table(name, BASE_ACCURACY, PublishedBaseRow))
 
 
 def published_attacks(name: str) -> PublishedAttacks:
     """The published table of attacked classifiers of that name."""
-    table = _table(name, ATTACKS)
-    settings, rows = table.pop("settings"), tuple(PublishedAttackedRow(**row) for row in table.pop("rows"))
-    return PublishedAttacks(rows=rows, remarks=tuple(table.pop("remarks", ())), **settings, **table)
+    table = _table(name, ATTACKS, PublishedAttackedRow)
+    return PublishedAttacks(**table.pop("settings"), **table)
 
 
 def published_medians(name: str) -> PublishedMedians:
     """The published medians of that name."""
-    table = _table(name, MEDIANS)
-    return PublishedMedians(medians={row["data"]: row["median"] for row in table.pop("rows")}, **table)
+    return PublishedMedians(**_table(name, MEDIANS, PublishedMedian))
 
 
-def published_patches(name: str) -> PublishedPatches:
+def published_patches(name: str) -> Published[PublishedPatch]:
     """The published certificates against patches of that name."""
-    table = _table(name, PATCHES)
-    return PublishedPatches(rows=tuple(PublishedPatch(**row) for row in table.pop("rows")), **table)
+    return Published(**_table(name, PATCHES, PublishedPatch))
 
 
-def published_schemes(name: str) -> PublishedSchemes:
+def published_schemes(name: str) -> Published[PublishedSchemesRow]:
     """The published comparison of schemes of that name."""
-    table = _table(name, SCHEMES)
-    rows, remarks = tuple(PublishedSchemesRow(**row) for row in table.pop("rows")), tuple(table.pop("remarks"))
-    return PublishedSchemes(rows=rows, remarks=remarks, **table)
+    return Published(**_table(name, SCHEMES, PublishedSchemesRow))
 
 
 def names(kind: str = CERTIFICATES) -> list[str]:
@@ -206,12 +179,14 @@ def names(kind: str = CERTIFICATES) -> list[str]:
     return sorted(path.stem for path in FOLDER.glob("*.json") if _read(path)["kind"] == kind)
 
 
-def _table(name: str, kind: str) -> dict[str, Any]:
+def _table(name: str, kind: str, row: type) -> dict[str, Any]:
+    """What the file says, with its rows as `row`."""
     if name not in names(kind):
         raise InputError(f"published table must be one of {', '.join(names(kind))}, got {name!r}")
     table = _read(FOLDER / f"{name}.json")
     del table["kind"]
-    return table
+    rows, remarks = (row(**each) for each in table["rows"]), table.get("remarks", ())
+    return {**table, "rows": tuple(rows), "remarks": tuple(remarks)}
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sparsecert.registry import RECIPES
 from sparsecert.training.recipe import Recipe
 
-RECIPES.register("modern-cifar10")(
-    Recipe(
-        name="modern-cifar10",
-        source="this package; chosen at k = 50 (rate, epochs) and 125 on the last 5,000 training images",
-        model="resnet18-cifar",
-        keep=75,
-        epochs=50,
-        batch=500,
-        rates=((1, 0.2),),
-        weight_decay=0.002,
-        masks="sample",
-        augment="crop-flip",
-        schedule="one-cycle",
-        warm_up=0.2,
-        nesterov=True,
-        precision="bf16",
-        copies=2,
-        consistency=1.0,
-    )
+CIFAR10 = Recipe(
+    name="modern-cifar10",
+    source="this package; chosen at k = 50 (rate, epochs) and 125 on the last 5,000 training images",
+    model="resnet18-cifar",
+    keep=75,
+    epochs=50,
+    batch=500,
+    rates=((1, 0.2),),
+    weight_decay=0.002,
+    masks="sample",
+    augment="crop-flip",
+    schedule="one-cycle",
+    warm_up=0.2,
+    nesterov=True,
+    precision="bf16",
+    copies=2,
+    consistency=1.0,
 )
+RECIPES.register("modern-cifar10")(CIFAR10)
 RECIPES.register("modern-imagenette")(
-    Recipe(
+    replace(
+        CIFAR10,
         name="modern-imagenette",
         source="this package; as modern-cifar10, nothing tuned",
         model="resnet50",
@@ -34,15 +36,7 @@ RECIPES.register("modern-imagenette")(
         epochs=60,
         batch=125,
         rates=((1, 0.1),),
-        weight_decay=0.002,
-        masks="sample",
         augment="resized-crop-flip",
         normalise=True,
-        schedule="one-cycle",
-        warm_up=0.2,
-        nesterov=True,
-        precision="bf16",
-        copies=2,
-        consistency=1.0,
     )
 )
