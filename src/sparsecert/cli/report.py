@@ -121,7 +121,7 @@ def report(
             runs.append((votes, summarise(votes, alpha=alpha, bound=bound, predictions=predicted)))
     summaries = [summary for _, summary in runs]
     attacks = [summarise_attack(findings) for findings in found]
-    gaps = compute_gaps([(votes, one) for votes, one in runs if one.kind == "certify"], found)
+    gaps = compute_gaps([(votes, one) for votes, one in runs if one.certifies], found)
     text = attack_report(summaries, attacks, gaps, form, rhos) if attacks else FORMATS[form](summaries)
     drawn = _plot(summaries, attacks, gaps, plot) if plot else []
     if html is not None:

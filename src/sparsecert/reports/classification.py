@@ -9,7 +9,7 @@ from typing import Any
 from sparsecert.bounds import corrected_alpha, predicted
 from sparsecert.certificates import certify_anytime
 from sparsecert.errors import InputError
-from sparsecert.records import Record, Records, is_exact, is_sequential
+from sparsecert.records import PREDICT, Record, Records, is_exact, is_sequential
 from sparsecert.schemes import Scheme
 
 FROM_ESTIMATION, FROM_ALL_MASKS = "estimation votes", "votes of all masks"
@@ -35,18 +35,22 @@ class Classification:
 
 def classify(records: Records, scheme: Scheme, alpha: float, source: str) -> Classification:
     """Predicts every input again from its votes, ignoring the recorded labels."""
-    run, inputs = records.header.run, len(records.lines)
     right = abstained = 0
     for line, answer in predicted_labels(records, scheme, alpha):
         right, abstained = right + (answer == line.true), abstained + (answer is None)
+    return count_answers(records, source, right, abstained)
+
+
+def count_answers(records: Records, source: str, right: int, abstained: int = 0) -> Classification:
+    run, inputs = records.header.run, len(records.lines)
     return Classification(
         source=source,
         accuracy=right / inputs,
         abstained=abstained / inputs,
         inputs=inputs,
-        expected=run["shard"]["inputs"] if "shard" in run else run["data"]["inputs"],
-        n=run["n"],
-        seed=run["seed"],
+        expected=records.header.expected_inputs,
+        n=run["masks"] if is_exact(records.header) else run["n"],
+        seed=run.get("seed"),
     )
 
 
@@ -66,7 +70,7 @@ def predicted_labels(records: Records, scheme: Scheme, alpha: float) -> Iterator
 
 def check_predictions(records: Records, predictions: Records) -> None:
     """Refuses predictions of another classifier, or on other data, than `records`."""
-    if predictions.header.kind != "predict":
+    if predictions.header.kind != PREDICT:
         raise InputError(
             f"{predictions.path} holds {predictions.header.kind} records; name one of `sparsecert predict`"
         )

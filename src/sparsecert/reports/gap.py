@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -10,16 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from sparsecert.certificates import Certificate
-from sparsecert.certificates.plurality import ExactCertificate
 from sparsecert.errors import InputError
-from sparsecert.procedures.exact import PATCHES, PIXELS, Exact
-from sparsecert.records import AttackRecords, Record, Records, is_exact
+from sparsecert.procedures.exact import PATCHES, PIXELS
+from sparsecert.records import AttackRecords, Records, is_exact
 from sparsecert.reports.attacks import accuracy_under_attack, median_magnitude
 from sparsecert.reports.classification import SAME_CLASSIFIER, header_value
-from sparsecert.reports.exact import exact_certificates
 from sparsecert.reports.medians import certified_accuracy, median_certified_robustness
-from sparsecert.reports.summary import Summary, certificates_of
+from sparsecert.reports.summary import Summary, recertify
 from sparsecert.schemes import Scheme
 from sparsecert.schemes import from_config as scheme_from_config
 
@@ -136,11 +132,10 @@ def compute_gap(records: Records, attack: AttackRecords, summary: Summary) -> Ga
     """
     check_same_images(records, attack)
     check_same_vote(records, attack, summary)
-    scheme = scheme_from_config(summary.scheme)
     found = {line.example: line for line in attack.lines if line.failed is None}
-    per_pixel = units_per_pixel(attack.header.run, scheme)
+    per_pixel = units_per_pixel(attack.header.run, scheme_from_config(summary.scheme))
     pairs = []
-    for line, certificate in _certificates(records, scheme, summary):
+    for line, certificate in recertify(records, summary):
         against = found.get(line.example)
         if against is not None:
             proved = None if certificate.radius is None else certificate.radius // per_pixel
@@ -159,17 +154,6 @@ def units_per_pixel(run: dict[str, Any], scheme: Scheme) -> int:
         return max(len(np.unique(groups[:, y, x])) for y, x in np.ndindex(*groups.shape[1:]))
     pixels: int = prod(run["data"]["shape"][1:])
     return max(1, scheme.units // pixels)
-
-
-def _certificates(
-    records: Records, scheme: Scheme, summary: Summary
-) -> Iterator[tuple[Record, Certificate | ExactCertificate]]:
-    if summary.exact:
-        assert summary.bound is not None
-        return exact_certificates(records, scheme, Exact(summary.bound, summary.against, summary.seconds or 0.0))
-    assert summary.alpha is not None
-    assert summary.bound is not None
-    return certificates_of(records, scheme, summary.alpha, summary.bound)
 
 
 def check_same_images(records: Records, attack: AttackRecords) -> None:

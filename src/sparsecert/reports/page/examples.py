@@ -101,7 +101,7 @@ def masks_to_null(header: Header) -> bool:
 
 
 def _note(header: Header) -> str:
-    order = "certified radius" if header.kind == "certify" else "whether they abstain"
+    order = "certified radius" if header.certifies else "whether they abstain"
     which = "evenly spaced masks of the fixed set" if is_exact(header) else "the run's first masks"
     return (
         f"Inputs are ranked by {order}, then by the lead of the first class over the second in the votes. "
