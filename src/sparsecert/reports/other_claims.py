@@ -1,123 +1,95 @@
-"""Other questions that recorded votes answer: does the true class stay in the top k, does a class never become the
-answer, does a class stay above a threshold? Each is certified from the votes alone; no model is needed.
+"""Other claims that recorded votes prove: the true class stays in the top k, a class never becomes the answer, a class
+stays above a threshold. No model is needed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from sparsecert.certificates.target import certify_averted, certify_flagged
 from sparsecert.certificates.top_k import certify_top_k
+from sparsecert.counts import Tally
 from sparsecert.errors import InputError
 from sparsecert.records import Record, Records, is_exact, is_sequential
-from sparsecert.reports.comparison import Table, format_median, format_percent, select_rhos
+from sparsecert.reports.comparison import Table, format_median, format_percent, rows_by_rho, select_rhos
 from sparsecert.reports.medians import certified_accuracy, median_certified_robustness
 from sparsecert.schemes import Scheme, from_config
 
 
-class RadiusQuestion(Protocol):
-    """What is certified for each input, and for which inputs."""
-
-    @property
-    def text(self) -> str:
-        """The column header."""
-
-    def applies_to(self, true: int) -> bool:
-        """Whether the question applies to inputs of this class."""
-
-    def radius(self, line: Record, scheme: Scheme, alpha: float) -> int | None:
-        """How many units may be perturbed with the answer still yes; None if it is not yes at the input itself."""
-
-
 @dataclass(frozen=True)
-class InTopK:
-    """Is the true class in the top k? It is known before the votes, as `certify_top_k` requires."""
+class Claim:
+    """What is certified of the inputs of some true classes; `text` heads its column.
 
-    k: int
+    `radius` is how many units may be perturbed with the claim still true; None if it is not proved of the input itself.
+    """
 
-    @property
-    def text(self) -> str:
-        return f"true class among the {self.k} leading"
-
-    def applies_to(self, true: int) -> bool:
-        return True
-
-    def radius(self, line: Record, scheme: Scheme, alpha: float) -> int | None:
-        assert line.selection is not None
-        return certify_top_k(line.selection, line.votes, scheme, alpha, self.k, line.true).radius
+    text: str
+    applies_to: Callable[[int], bool]
+    radius: Callable[[Record, Scheme, float], int | None]
 
 
-@dataclass(frozen=True)
-class NeverTarget:
-    """Is the answer never `target`, for inputs of the other classes?"""
-
-    target: int
-
-    @property
-    def text(self) -> str:
-        return f"never class {self.target}"
-
-    def applies_to(self, true: int) -> bool:
-        return true != self.target
-
-    def radius(self, line: Record, scheme: Scheme, alpha: float) -> int | None:
-        assert line.selection is not None
-        return certify_averted(line.selection, line.votes, scheme, alpha, self.target).radius
+def in_top_k(k: int) -> Claim:
+    """The true class is in the top k. It is known before the votes, as `certify_top_k` requires."""
+    return Claim(
+        f"true class among the {k} leading",
+        lambda true: True,
+        lambda line, scheme, alpha: certify_top_k(_selection(line), line.votes, scheme, alpha, k, line.true).radius,
+    )
 
 
-@dataclass(frozen=True)
-class AboveThreshold:
-    """Does class `label` keep more than `threshold` of the probability, for inputs of that class?"""
-
-    label: int
-    threshold: float = 0.5
-
-    @property
-    def text(self) -> str:
-        return f"class {self.label} above {self.threshold:g}"
-
-    def applies_to(self, true: int) -> bool:
-        return true == self.label
-
-    def radius(self, line: Record, scheme: Scheme, alpha: float) -> int | None:
-        return certify_flagged(line.votes, scheme, alpha, self.label, self.threshold).radius
+def never_target(target: int) -> Claim:
+    """The answer is never `target`, for inputs of the other classes."""
+    return Claim(
+        f"never class {target}",
+        lambda true: true != target,
+        lambda line, scheme, alpha: certify_averted(_selection(line), line.votes, scheme, alpha, target).radius,
+    )
 
 
-def robustness(records: Records, question: RadiusQuestion, alpha: float | None = None) -> list[int | None]:
-    """The certified radius of each input that the question applies to, at `alpha` or the run's own."""
+def above_threshold(label: int, threshold: float = 0.5) -> Claim:
+    """Class `label` keeps more than `threshold` of the probability, for inputs of that class."""
+    return Claim(
+        f"class {label} above {threshold:g}",
+        lambda true: true == label,
+        lambda line, scheme, alpha: certify_flagged(line.votes, scheme, alpha, label, threshold).radius,
+    )
+
+
+def _selection(line: Record) -> Tally:
+    assert line.selection is not None
+    return line.selection
+
+
+def claim_radii(records: Records, claim: Claim, alpha: float | None = None) -> list[int | None]:
+    """The certified radius of each input that the claim applies to, at `alpha` or the run's own."""
     run = records.header.run
-    if is_exact(records.header) or is_sequential(records.header) or records.header.kind != "certify":
+    if is_exact(records.header) or is_sequential(records.header) or not records.header.certifies:
         raise InputError(f"{records.path} does not hold certify votes of a fixed number of random masks")
     scheme, level = from_config(run["scheme"]), run["alpha"] if alpha is None else alpha
-    found = [question.radius(line, scheme, level) for line in records.lines if question.applies_to(line.true)]
+    found = [claim.radius(line, scheme, level) for line in records.lines if claim.applies_to(line.true)]
     if not found:
-        raise InputError(f"{records.path} has no input that '{question.text}' applies to")
+        raise InputError(f"{records.path} has no input that '{claim.text}' applies to")
     return found
 
 
-def questions_table(
-    files: Sequence[Records], questions: Sequence[RadiusQuestion], alpha: float | None = None, *, every: bool = False
+def claims_table(
+    files: Sequence[Records], claims: Sequence[Claim], alpha: float | None = None, *, every: bool = False
 ) -> Table:
-    """A column per file and question: the share of inputs for which the answer stays yes, by (every) rho."""
-    asked = [(records, question) for records in files for question in questions]
-    radii = [robustness(records, question, alpha) for records, question in asked]
+    """A column per file and claim: the share of inputs for which it stays true, by rho (some, or every one)."""
+    made = [(records, claim) for records in files for claim in claims]
+    radii = [claim_radii(records, claim, alpha) for records, claim in made]
     shares = [certified_accuracy(one) for one in radii]
     largest = max(len(one) for one in shares) - 1
     rhos, notes = (list(range(largest + 1)), ()) if every else select_rhos(largest)
-    several = len(files) > 1
-    heads = [f"{records.path}: {one.text}" if several else one.text for records, one in asked]
-    rows = [("inputs", *(str(len(one)) for one in radii))]
-    rows += [("median", *(format_median(median_certified_robustness(one)) for one in radii))]
-    rows += [
-        (str(rho), *(format_percent(one[rho]) if rho < len(one) else format_percent(0.0) for one in shares))
-        for rho in rhos
-    ]
+    heads = [f"{records.path}: {claim.text}" if len(files) > 1 else claim.text for records, claim in made]
+    rows = (
+        ("inputs", *(str(len(one)) for one in radii)),
+        ("median", *(format_median(median_certified_robustness(one)) for one in radii)),
+        *rows_by_rho(rhos, shares, lambda one, rho: format_percent(one[rho] if rho < len(one) else 0.0)),
+    )
     levels = {records.header.run["alpha"] if alpha is None else alpha for records in files}
     about = "alpha = " + ", ".join(str(level) for level in sorted(levels))
+    caption = f"Share of inputs certified to stay so under rho perturbed units, {about}"
     counted = "inputs: those of the classes that a question is about; alpha holds for each certificate by itself"
-    return Table(
-        ("rho", *heads), tuple(rows), f"Share of inputs certified to stay so under rho perturbed units, {about}",
-        (counted, *notes),
-    )  # fmt: skip
+    return Table(("rho", *heads), rows, caption, (counted, *notes))
