@@ -137,12 +137,15 @@ def results_table(summaries: Sequence[Summary]) -> Table:
     return Table((*columns, *numbers[0]), tuple(rows), settings_line(shared), tuple(notes))
 
 
+def radius_name(summaries: Sequence[Summary]) -> str:
+    """What the radii of these runs are: rho (a number of units), the side of a patch, or both."""
+    patches = {summary.against == PATCHES for summary in summaries if summary.certifies} or {False}
+    return " or ".join(name for name, side in (("rho", False), ("patch side", True)) if side in patches)
+
+
 def measure_name(summaries: Sequence[Summary]) -> str:
-    """What the medians of these runs measure: robustness (a number of units), or the side of a patch."""
-    kinds = {summary.against == PATCHES for summary in summaries if summary.certifies}
-    return {frozenset({True}): "patch side", frozenset({True, False}): "robustness or patch side"}.get(
-        frozenset(kinds), "robustness"
-    )
+    """What the medians of these runs measure."""
+    return radius_name(summaries).replace("rho", "robustness")
 
 
 def run_numbers(summary: Summary, certifies: bool, measure: str = "robustness", passes: bool = False) -> dict[str, str]:
@@ -218,11 +221,6 @@ def rows_by_rho(
 ) -> tuple[tuple[str, ...], ...]:
     """One row per rho, one column per run."""
     return tuple((str(rho), *(cell(run, rho) for run in runs)) for rho in rhos)
-
-
-def radius_name(summaries: Sequence[Summary]) -> str:
-    words = {"robustness": "rho", "patch side": "patch side", "robustness or patch side": "rho or patch side"}
-    return words[measure_name(summaries)]
 
 
 def select_rhos(largest: int, every: int = EVERY_RHO_UP_TO, hint: str = "") -> tuple[list[int], tuple[str, ...]]:

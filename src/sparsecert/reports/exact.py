@@ -27,10 +27,9 @@ def exact_procedure(records: Records, scheme: Scheme, rule: str | None, against:
             f"against {against} was asked of {records.path}, which holds predictions; leave it out or name certify "
             "records"
         )
-    asked = Exact(rule or run["rule"], against or run.get("against"))
-    same = (asked.rule, asked.against) == (run["rule"], run.get("against"))
-    seconds = float(run.get("seconds", 0.0)) if same else 0.0
-    asked = Exact(asked.rule, asked.against if certifies else None, seconds)
+    own = Exact(run["rule"], run.get("against"), float(run.get("seconds", 0.0)))
+    asked = Exact(rule or own.rule, against or own.against)
+    asked = own if asked == replace(own, seconds=0.0) else asked
     if certifies:
         adversary = asked.adversary(masks)
         if "sides" in run:

@@ -37,7 +37,7 @@ from sparsecert.reports.comparison import (
 from sparsecert.reports.gap import Gap
 from sparsecert.reports.medians import certified_accuracy, median_certified_robustness
 from sparsecert.reports.page.charts import Bar, BarsChart, Curve, CurvesChart
-from sparsecert.reports.page.input_results import InputResult, ReportedRun, by_class
+from sparsecert.reports.page.input_results import ClassTotals, InputResult, ReportedRun, by_class
 from sparsecert.reports.summary import Summary
 
 RADII = (0, 1, *(digit * 10**power for power in range(9) for digit in (2, 5, 10)))
@@ -254,20 +254,20 @@ def class_tables(
         some = [runs[place] for place in places]
         each = [by_class(runs[place], list(results[place])) for place in places]
         about = "Accuracy by true class" + (f", {data[0]} {data[1]}" if len(sets) > 1 else "")
-        certifying = any(run.certifies for run in some)
-        about += ", and the median certified radius in brackets" if certifying else ""
-        rows = []
-        for label, name in enumerate(names[places[0]]):
-            cells = []
-            for run, found in zip(some, each, strict=True):
-                middle = (
-                    f" ({format_median(median_certified_robustness(found[label].robustness))})" if run.certifies else ""
-                )
-                accuracy = found[label].accuracy
-                cells.append(NOT_APPLICABLE if accuracy is None else f"{format_percent(accuracy)}{middle}")
-            rows.append((name, *cells))
+        about += ", and the median certified radius in brackets" if any(run.certifies for run in some) else ""
+        rows = [
+            (name, *(_class_cell(found[label], run.certifies) for run, found in zip(some, each, strict=True)))
+            for label, name in enumerate(names[places[0]])
+        ]
         tables.append(Table(("class", *run_names([run.summary for run in some])), tuple(rows), about))
     return tables
+
+
+def _class_cell(found: ClassTotals, certifies: bool) -> str:
+    if found.accuracy is None:
+        return NOT_APPLICABLE
+    median = format_median(median_certified_robustness(found.robustness))
+    return format_percent(found.accuracy) + (f" ({median})" if certifies else "")
 
 
 def _data_key(run: ReportedRun) -> tuple[str, str, str, int]:
