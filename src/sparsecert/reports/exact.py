@@ -27,9 +27,9 @@ def exact_procedure(records: Records, scheme: Scheme, rule: str | None, against:
             f"against {against} was asked of {records.path}, which holds predictions; leave it out or name certify "
             "records"
         )
-    own = Exact(run["rule"], run.get("against"), float(run.get("seconds", 0.0)))
-    asked = Exact(rule or own.rule, against or own.against)
-    asked = own if asked == replace(own, seconds=0.0) else asked
+    rule, against = rule or run["rule"], against or run.get("against")
+    same = (rule, against) == (run["rule"], run.get("against"))
+    asked = Exact(rule, against, float(run.get("seconds", 0.0)) if same else 0.0)
     if certifies:
         adversary = asked.adversary(masks)
         if "sides" in run:
