@@ -24,7 +24,7 @@ from sparsecert.records import ATTACK, Records, is_exact, kind_of
 from sparsecert.reports.classification import predicted_labels
 from sparsecert.reports.exact import exact_certificates, exact_procedure
 from sparsecert.reports.run_info import read_run_info
-from sparsecert.reports.summary import certificates_of
+from sparsecert.reports.summary import recertify
 from sparsecert.schemes import from_config
 
 ROOT = Path(__file__).parent.parent
@@ -88,7 +88,7 @@ def questions(found: Records) -> Iterator[tuple[str, Iterable[Answer]]]:
         return
     for alpha in (found.header.run["alpha"], SMALL_ALPHA):
         yield f"prediction, alpha {alpha}", predictions(found, alpha)
-        if found.header.kind == "certify":
+        if found.header.certifies:
             for bound in BOUNDS:
                 yield f"{bound}, alpha {alpha}", sampled_answers(found, bound, alpha)
 
@@ -100,9 +100,7 @@ def exact_answers(found: Records, rule: str, against: str) -> Iterator[Answer]:
 
 
 def sampled_answers(found: Records, bound: str, alpha: float) -> Iterator[Answer]:
-    facts = read_run_info(found, alpha, bound)
-    scheme = from_config(facts["scheme"])
-    for line, certificate in certificates_of(found, scheme, facts["alpha"], facts["bound"]):
+    for line, certificate in recertify(found, read_run_info(found, alpha, bound)):
         yield line.example, certificate.label, certificate.radius
 
 

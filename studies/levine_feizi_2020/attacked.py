@@ -19,7 +19,8 @@ from sparsecert.attacks.attack import config_of
 from sparsecert.errors import InputError
 from sparsecert.modelfile import MODEL_NAME, fingerprint
 from sparsecert.records import AttackRecords, Header, Records, find_records
-from sparsecert.reports.gap import first_difference
+from sparsecert.reports.classification import first_difference
+from sparsecert.reports.gap import SAME_IMAGES
 from sparsecert.runs import Target, attack_dataset, target_of
 from sparsecert.runs.attacks import BYTES_PER_COPY, BYTES_PER_VALUE
 from studies.levine_feizi_2020 import record_files
@@ -112,7 +113,7 @@ class AttackStudy:
         if there is None:
             return None, f"there is no {path}"
         found = records.read(there)
-        differing = first_difference(found, findings)
+        differing = first_difference(found, findings, SAME_IMAGES)
         if differing is None:
             return found, ""
         name, attacked, voted = differing

@@ -83,7 +83,7 @@ def _figure(rows: Sequence[Row], labels: dict[int, list[int]], seed: int) -> Fig
         for copy in range(COPIES):
             mask = retained(Uniform(grey.size, keep), seed, EXAMPLE, copy, grey.shape)
             title = f"label {data.classes[labels[keep][copy]]}"
-            show(figure.add_subplot(grid[place, copy + 1]), with_null(grey, mask), title)
+            show(figure.add_subplot(grid[place, copy + 1]), with_null(grey[None], mask), title)
     return figure
 
 

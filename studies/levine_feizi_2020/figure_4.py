@@ -32,7 +32,7 @@ def _figure(data: Dataset, example: int, seed: int) -> Figure:
     noise = np.random.default_rng(seed).integers(0, 256, grey.shape, dtype=np.uint8)
     pictures = {
         "(a) the image": grey,
-        f"(b) k = {KEEP}, NULL a symbol\nof its own (green)": with_null(grey, mask),
+        f"(b) k = {KEEP}, NULL a symbol\nof its own (green)": with_null(grey[None], mask),
         "(c) NULL = the training\nset's mean": np.where(mask, grey, np.uint8(round(255 * MEAN[0]))),
         "(d) NULL = random noise": np.where(mask, grey, noise),
     }

@@ -12,7 +12,19 @@ import torch
 from scipy.stats import chisquare
 
 from sparsecert.errors import InputError
-from sparsecert.schemes import DELTA_BITS, TRAINING, Bands, Blocks, FixedMasks, Lattice, Partition, from_config
+from sparsecert.schemes import (
+    DELTA_BITS,
+    TRAINING,
+    Bands,
+    Blocks,
+    FixedMasks,
+    Lattice,
+    Partition,
+    RandomValues,
+    Scheme,
+    Uniform,
+    from_config,
+)
 
 SETS: list[FixedMasks] = [
     Partition(units=12, parts=4),
@@ -161,3 +173,21 @@ def test_a_patch_is_as_large_as_fits(side: Any) -> None:
         assert scheme.patch_delta(5) < 1
         with pytest.raises(InputError, match="side"):
             scheme.patch_delta(side)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "words"),
+    [
+        (Lattice(28, 30, 28), "lattice, 28 x 30 pixels, 28 parts"),
+        (Lattice(28, 28, 28, rounds=3), "lattice, 28 x 28 pixels, 28 parts, 3 rounds"),
+        (Partition(12, 4, seed=2), "partition, 12 units, 4 parts, seed 2"),
+        (Blocks(8, 8, 3), "blocks, 8 x 8 pixels, size 3"),
+        (Bands(8, 8, 3), "bands, 8 x 8 pixels, size 3"),
+        (Bands(8, 8, 3, rows=True), "bands, 8 x 8 pixels, size 3, rows"),
+        (Uniform(784, 45), "uniform, 784 units"),
+        (RandomValues(784, 0.1), "random-values, 784 units, 0.1 kappa, 256 values"),
+    ],
+    ids=str,
+)
+def test_a_scheme_in_words_leaves_out_defaults_and_keep(scheme: Scheme, words: str) -> None:
+    assert scheme.describe() == words

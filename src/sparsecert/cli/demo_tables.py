@@ -192,5 +192,5 @@ def _digits(data: Dataset, fixed: Records, random: Records) -> Figure:
         for row, (line, mask) in enumerate(((exact, one), (lines[exact.example], drawn)), start=1):
             answer = f"{data.classes[line.label or 0]}, up to\n{_pixels(line.radius or 0)}"
             shown = "abstains" if line.radius is None else answer
-            show(figure.add_subplot(3, SHOWN, row * SHOWN + place + 1), with_null(grey, mask), shown)
+            show(figure.add_subplot(3, SHOWN, row * SHOWN + place + 1), with_null(grey[None], mask), shown)
     return figure

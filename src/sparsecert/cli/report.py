@@ -15,7 +15,7 @@ from sparsecert.registry import METHODS, RULES
 if TYPE_CHECKING:
     from sparsecert.records import Records
     from sparsecert.reports import AttackSummary, Gap, Summary
-    from sparsecert.reports.questions import RadiusQuestion
+    from sparsecert.reports.other_claims import Claim
 
 FORMAT_NAMES = ["terminal", "markdown", "latex", "csv", "json"]
 
@@ -121,7 +121,7 @@ def report(
             runs.append((votes, summarise(votes, alpha=alpha, bound=bound, predictions=predicted)))
     summaries = [summary for _, summary in runs]
     attacks = [summarise_attack(findings) for findings in found]
-    gaps = compute_gaps([(votes, one) for votes, one in runs if one.kind == "certify"], found)
+    gaps = compute_gaps([(votes, one) for votes, one in runs if one.certifies], found)
     text = attack_report(summaries, attacks, gaps, form, rhos) if attacks else FORMATS[form](summaries)
     drawn = _plot(summaries, attacks, gaps, plot) if plot else []
     if html is not None:
@@ -143,26 +143,26 @@ def report(
 NOT_WITH_QUESTIONS = "bound", "rules", "against", "predictions", "plot", "html", "data_dir", "rhos"
 
 
-def _questions(top: int | None, averts: int | None, flags: int | None, threshold: float | None) -> list[RadiusQuestion]:
+def _questions(top: int | None, averts: int | None, flags: int | None, threshold: float | None) -> list[Claim]:
     """The questions to answer instead of the usual report."""
-    from sparsecert.reports.questions import AboveThreshold, InTopK, NeverTarget
+    from sparsecert.reports.other_claims import above_threshold, in_top_k, never_target
 
     if threshold is not None and flags is None:
         raise InputError("--threshold is for --flags; give both, or leave it out")
-    asked: list[RadiusQuestion] = [] if top is None else [InTopK(top)]
-    asked += [] if averts is None else [NeverTarget(averts)]
-    return asked + ([] if flags is None else [AboveThreshold(flags, 0.5 if threshold is None else threshold)])
+    asked: list[Claim] = [] if top is None else [in_top_k(top)]
+    asked += [] if averts is None else [never_target(averts)]
+    return asked + ([] if flags is None else [above_threshold(flags, 0.5 if threshold is None else threshold)])
 
 
-def _answer(files: tuple[str, ...], questions: list[RadiusQuestion], alpha: float | None, form: str) -> None:
+def _answer(files: tuple[str, ...], questions: list[Claim], alpha: float | None, form: str) -> None:
     from sparsecert import records
-    from sparsecert.reports.questions import questions_table
+    from sparsecert.reports.other_claims import claims_table
     from sparsecert.reports.tables import table_text
 
     if any(records.kind_of(file) == records.ATTACK for file in files):
         raise InputError("--top, --averts and --flags are for records of certify, and these are attack records")
     every = form in ("csv", "json")
-    click.echo(table_text(questions_table([records.read(file) for file in files], questions, alpha, every=every), form))
+    click.echo(table_text(claims_table([records.read(file) for file in files], questions, alpha, every=every), form))
 
 
 def _refuse_unused(

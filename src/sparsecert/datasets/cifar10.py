@@ -75,4 +75,4 @@ ARCHIVE = RemoteFile(
     archive_root="cifar-10-batches-bin",
     unpacked="cifar-10-batches-bin",
 )
-DATASETS.register("cifar10")(DatasetEntry(load, recipe="paper-cifar10", sources=(ARCHIVE,)))
+DATASETS.register("cifar10")(DatasetEntry(load, recipe="paper-cifar10", sources=(ARCHIVE,), classes=CLASSES))

@@ -30,7 +30,8 @@ class DatasetEntry:
 
     load: one split, from the folder of data sets. recipe: the default training recipe. sources: what `sparsecert data
     get` downloads; without any, `obtain` says how to get it, unless it ships with the package. folder: where its image
-    files are in the folder of data sets; empty if it is held in memory.
+    files are in the folder of data sets; empty if it is held in memory. classes: their names, where these are known
+    without the data.
     """
 
     load: Callable[[str, Path], Dataset]
@@ -40,3 +41,4 @@ class DatasetEntry:
     obtain: str = "see its own documentation"
     ships: bool = False
     folder: str = ""
+    classes: tuple[str, ...] = ()

@@ -19,9 +19,19 @@ MAGIC = b'{"sparsecert"'  # how every records file begins; anything else is not 
 class Header:
     """What a records file is about: `run` decides every vote and certificate, `environment` is where it ran."""
 
-    kind: str  # "certify", "predict" or "attack"
+    kind: str  # CERTIFY, PREDICT or ATTACK
     run: dict[str, Any]
     environment: dict[str, Any]
+
+    @property
+    def certifies(self) -> bool:
+        return self.kind == CERTIFY
+
+    @property
+    def expected_inputs(self) -> int:
+        """The number of inputs that the file holds once the run, or this shard of it, is complete."""
+        inputs: int = self.run["shard" if "shard" in self.run else "data"]["inputs"]
+        return inputs
 
     def to_json(self) -> str:
         about = {"sparsecert": "records", "format": FORMAT, "kind": self.kind}

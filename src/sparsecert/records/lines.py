@@ -14,7 +14,7 @@ from sparsecert.certificates.plurality import firsts, tallied
 from sparsecert.counts import Tally
 from sparsecert.records import rankings
 from sparsecert.records.attack_records import AttackRecord
-from sparsecert.records.header import ATTACK, Header, is_exact, is_sequential
+from sparsecert.records.header import ATTACK, PREDICT, Header, is_exact, is_sequential
 
 ANSWERS = "yes", "no", "undecided"  # to "is the radius at least r?"
 
@@ -152,8 +152,8 @@ def _check_rankings(header: Header, record: Record) -> None:
         raise ValueError(f"rankings are by {record.votes.total} masks, not {masks}")
     if type(record.label) is not int or not 0 <= record.label < classes:
         raise ValueError(f"label {record.label!r}")
-    certifies = header.kind != "predict"
-    if (type(record.radius) is int and record.radius >= 0) != certifies or (record.radius is not None) != certifies:
+    fits = type(record.radius) is int and record.radius >= 0 if header.kind != PREDICT else record.radius is None
+    if not fits:
         raise ValueError(f"radius {record.radius!r}")
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sparsecert.reports.attack_tables import attack_names, attack_settings, format_magnitude
 from sparsecert.reports.attacks import AttackSummary
 from sparsecert.reports.comparison import format_median, settings_line, shared_items
-from sparsecert.reports.curves import COLOURS, HEIGHT, STYLES, add_caption, style_axes, wrap_caption
+from sparsecert.reports.curves import COLOURS, HEIGHT, STYLES, add_caption, draw_steps, style_axes, wrap_caption
 from sparsecert.reports.drawing import write_figure
 from sparsecert.reports.gap import Gap, Pair
 
@@ -46,27 +46,16 @@ def _attack_figure(attacks: Sequence[AttackSummary]) -> Figure:
     rhos = max(len(summary.accuracy_under_attack) for summary in attacks)
     for place, (summary, name) in enumerate(zip(attacks, attack_names(attacks), strict=True)):
         label = f"{name}: median {format_magnitude(summary.median)}"
-        _draw_steps(axes, summary.accuracy_under_attack, rhos, label, place, STYLES[place % len(STYLES)])
+        draw_steps(axes, _heights(summary.accuracy_under_attack, rhos), label, place, STYLES[place % len(STYLES)])
     style_axes(axes, rhos, X_LABEL, "images not fooled")
     settings = settings_line(shared_items([attack_settings(summary) for summary in attacks]))
     add_caption(figure, axes, "Accuracy under attack; dotted line: median", wrap_caption(settings))
     return figure
 
 
-def _draw_steps(axes: Axes, shares: Sequence[float], rhos: int, label: str, place: int, style: object) -> list[float]:
-    """Draws steps centred on each rho, the last one extended to the end; returns the height at each rho."""
-    heights = [100 * share for share in shares] + [100 * shares[-1]] * (rhos + 2 - len(shares))
-    axes.step(
-        range(-1, len(heights)),
-        [heights[0], *heights],
-        where="mid",
-        color=COLOURS[place % len(COLOURS)],
-        linestyle=style,
-        linewidth=1.8,
-        label=label,
-        zorder=3,
-    )
-    return heights
+def _heights(shares: Sequence[float], rhos: int) -> list[float]:
+    """Shares in percent, the last one extended beyond the largest rho."""
+    return [100 * share for share in shares] + [100 * shares[-1]] * (rhos + 2 - len(shares))
 
 
 def _gap_figure(gaps: Sequence[Gap], attacks: Sequence[AttackSummary]) -> Figure:
@@ -94,9 +83,9 @@ def _draw_gap(axes: Axes, gap: Gap, name: str, rhos: int, place: int) -> None:
     """Both curves of one pair of runs, and the shaded gap."""
     attacked = f"{name}not fooled by the attack: median {format_magnitude(gap.median_attacked)}"
     certified = f"{name}certified: median {format_median(gap.median_certified)}"
-    above = _draw_steps(axes, gap.accuracy_under_attack, rhos, attacked, place, "--")
-    below = _draw_steps(axes, [*gap.certified_accuracy, 0.0], rhos, certified, place, "-")
-    colour = COLOURS[place % len(COLOURS)]
+    above, below = _heights(gap.accuracy_under_attack, rhos), _heights([*gap.certified_accuracy, 0.0], rhos)
+    colour = draw_steps(axes, above, attacked, place, "--")
+    draw_steps(axes, below, certified, place, "-")
     axes.fill_between(
         range(-1, rhos + 1),
         above[:1] + above[: rhos + 1],

@@ -9,19 +9,21 @@ from collections.abc import Sequence
 from sparsecert.errors import InputError
 from sparsecert.reports.attacks import AttackSummary
 from sparsecert.reports.comparison import (
-    MAX_RHOS,
     NOT_APPLICABLE,
     Table,
     common_settings,
     distinct_names,
     format_median,
     format_percent,
+    rows_by_rho,
+    select_rhos,
     settings_line,
     shared_items,
+    shown,
 )
 from sparsecert.reports.gap import Gap
 from sparsecert.reports.summary import Summary
-from sparsecert.reports.tables import FORMATS, csv_text, list_text, table_text
+from sparsecert.reports.tables import FORMATS, csv_text, list_text, plain_values, table_text
 
 BROKEN_LABEL = "attacks that succeed within the certified radius"
 
@@ -29,15 +31,14 @@ BROKEN_LABEL = "attacks that succeed within the certified radius"
 def attack_settings(summary: AttackSummary) -> dict[str, str]:
     """The settings behind one attack run's numbers, in words."""
     name, *settings = summary.attack.items()
-    scheme = summary.scheme or {}
     return {
         "data": f"{summary.data} {summary.split}",
         "model": summary.model_file,
-        "k": str(scheme.get("keep", NOT_APPLICABLE)),
+        "k": shown(summary.keep),
         "attack": " ".join([str(name[1]), *(f"{key}={value}" for key, value in settings)]),
         "budget": "no budget" if summary.budget is None else f"at most {summary.budget} pixels",
-        "n": NOT_APPLICABLE if summary.n is None else str(summary.n),
-        "alpha": NOT_APPLICABLE if summary.alpha is None else str(summary.alpha),
+        "n": shown(summary.n),
+        "alpha": shown(summary.alpha),
         "search": _search(summary),
         **common_settings(summary),
     }
@@ -99,7 +100,7 @@ def attack_table(summaries: Sequence[AttackSummary]) -> Table:
     notes = []
     for name, known, summary in zip(names, each, summaries, strict=True):
         own = settings_line({key: text for key, text in known.items() if key not in common})
-        note = "; ".join(filter(None, [own, _source(summary), *attack_remarks(summary)]))
+        note = "; ".join(filter(None, [own, summary.source, *attack_remarks(summary)]))
         notes.append(f"{name}: {note}" if several else note)
     headers = (*(["attack run"] if several else []), *attack_numbers(summaries[0]))
     return Table(headers, tuple(rows), settings_line(common), tuple(notes))
@@ -108,27 +109,18 @@ def attack_table(summaries: Sequence[AttackSummary]) -> Table:
 def rho_table(summaries: Sequence[AttackSummary], rhos: Sequence[int]) -> Table:
     """Accuracy under attack (and the attack's success rate), one row per rho: those given, or as many as fit."""
     largest = max(len(summary.accuracy_under_attack) for summary in summaries) - 1
-    selected, notes = (list(rhos), ()) if rhos else _spread(largest)
+    selected, notes = (rhos, ()) if rhos else select_rhos(largest, every=0, hint="choose others with --rho; ")
     headers = ["accuracy under attack (success rate)"] if len(summaries) == 1 else attack_names(summaries)
-    rows = [
-        (
-            str(rho),
-            *(f"{format_percent(one.accuracy_at(rho))} ({format_percent(one.success_at(rho))})" for one in summaries),
-        )
-        for rho in selected
-    ]
+    rows = rows_by_rho(
+        selected,
+        summaries,
+        lambda one, rho: f"{format_percent(one.accuracy_at(rho))} ({format_percent(one.success_at(rho))})",
+    )
     caption = (
         "accuracy under attacks on up to rho pixels, abstentions counting as fooled "
         "(in brackets: the success rate on images classified correctly without the attack)"
     )
-    return Table(("rho", *headers), tuple(rows), caption, notes)
-
-
-def _spread(largest: int) -> tuple[list[int], tuple[str, ...]]:
-    """Evenly spaced rhos up to the largest, and a note on those left out."""
-    step = max(1, -(-largest // (MAX_RHOS - 1)))
-    note = f"rho: in steps of {step}, and {largest}; choose others with --rho; csv and json list all"
-    return [*range(0, largest, step), largest], (note,) if step > 1 else ()
+    return Table(("rho", *headers), rows, caption, notes)
 
 
 def gap_table(gaps: Sequence[Gap]) -> Table:
@@ -193,7 +185,7 @@ def attack_report(
 
 def _run_text(summary: AttackSummary) -> str:
     """One attack run as a list."""
-    lines = [*attack_numbers(summary).items(), *attack_settings(summary).items(), ("records", _source(summary))]
+    lines = [*attack_numbers(summary).items(), *attack_settings(summary).items(), ("records", summary.source)]
     remarks = [("note", remark) for remark in attack_remarks(summary)]
     return list_text([(name, text) for name, text in [*lines, *remarks] if text != NOT_APPLICABLE])
 
@@ -209,10 +201,6 @@ def _gap_lines(gap: Gap) -> str:
     if gap.abstained_within:
         lines.append(f"abstentions within it, which a certificate does not rule out: {gap.abstained_within}")
     return "\n".join([*lines, *filter(None, [alarm(gap)]), ""])
-
-
-def _source(summary: AttackSummary) -> str:
-    return f"{summary.path}, model {summary.model_file} {summary.model_sha256[:8]}"
 
 
 def _json(summaries: Sequence[Summary], attacks: Sequence[AttackSummary], gaps: Sequence[Gap]) -> str:
@@ -233,8 +221,7 @@ def _csv(summaries: Sequence[Summary], attacks: Sequence[AttackSummary]) -> str:
     rhos = range(max(len(summary.accuracy_under_attack) for summary in attacks))
     rows = []
     for summary in attacks:
-        plain = {key: value for key, value in summary.to_dict().items() if not isinstance(value, dict | list)}
         settings = {f"attack_{key}": value for key, value in summary.attack.items()}
         shares = {f"accuracy_under_attack_{rho}": summary.accuracy_at(rho) for rho in rhos}
-        rows.append({**plain, **settings, **shares})
+        rows.append(plain_values(summary) | settings | shares)
     return csv_text(rows)

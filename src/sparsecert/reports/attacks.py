@@ -6,16 +6,16 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, ClassVar
 
 from sparsecert.errors import InputError
 from sparsecert.records import AttackRecords
+from sparsecert.reports.run_info import RunInfo, common_settings, damaged_header_refused
 
 
 @dataclass(frozen=True, kw_only=True)
-class AttackSummary:
+class AttackSummary(RunInfo):
     """The settings of an attack run, and its results on the `attacked` images.
 
     An image's adversarial attack magnitude is the distance to the nearest image on which the defender is wrong or
@@ -26,27 +26,11 @@ class AttackSummary:
     and `rule` how they elect the answer; n, alpha and error are None.
     """
 
-    path: Path
-    expected_inputs: int
-    model_file: str
-    model_sha256: str
-    data: str
-    split: str
-    scheme: dict[str, Any] | None
-    precision: str
     attack: dict[str, Any]
-    n: int | None
-    alpha: float | None
-    masks: str | int | None
     error: float | None
     rule: str | None
     budget: int | None
-    seed: int
     group: int
-    chosen: str | None
-    device: str
-    device_name: str
-    inputs: int
     failed: int
     accuracy_under_attack: tuple[float, ...]
     median: float
@@ -56,6 +40,18 @@ class AttackSummary:
     mean_queries: float
     mean_evaluations: float
     mean_seconds: float
+
+    json_names: ClassVar[str] = """
+        records kind inputs expected_inputs failed clean_accuracy median_adversarial_attack_magnitude
+        successes abstentions_among_successes mean_queries mean_evaluations mean_seconds
+        attack budget data split chosen model model_sha256 scheme n alpha masks error rule seed group
+        precision device device_name accuracy_under_attack
+    """
+    json_attributes: ClassVar[dict[str, str]] = {
+        **RunInfo.json_attributes,
+        "median_adversarial_attack_magnitude": "median",
+        "abstentions_among_successes": "abstained",
+    }
 
     @property
     def attacked(self) -> int:
@@ -72,11 +68,6 @@ class AttackSummary:
         """The share of successful attacks in which the defender abstains; None without successes."""
         return self.abstentions / self.successes if self.successes else None
 
-    @property
-    def incomplete(self) -> bool:
-        """Whether some of the run's images are not recorded yet."""
-        return self.inputs < self.expected_inputs
-
     def accuracy_at(self, rho: int) -> float:
         """The share of images on which the attack found nothing within rho pixels."""
         return self.accuracy_under_attack[min(rho, len(self.accuracy_under_attack) - 1)]
@@ -84,42 +75,6 @@ class AttackSummary:
     def success_at(self, rho: int) -> float:
         """Of the images classified correctly without perturbation, the share fooled within rho pixels."""
         return (self.clean_accuracy - self.accuracy_at(rho)) / self.clean_accuracy if self.right else 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON values, unrounded; an infinite median is null."""
-        return {
-            "records": str(self.path),
-            "kind": "attack",
-            "inputs": self.inputs,
-            "expected_inputs": self.expected_inputs,
-            "failed": self.failed,
-            "clean_accuracy": self.clean_accuracy,
-            "median_adversarial_attack_magnitude": self.median if math.isfinite(self.median) else None,
-            "successes": self.successes,
-            "abstentions_among_successes": self.abstained,
-            "mean_queries": self.mean_queries,
-            "mean_evaluations": self.mean_evaluations,
-            "mean_seconds": self.mean_seconds,
-            "attack": self.attack,
-            "budget": self.budget,
-            "data": self.data,
-            "split": self.split,
-            "chosen": self.chosen,
-            "model": self.model_file,
-            "model_sha256": self.model_sha256,
-            "scheme": self.scheme,
-            "n": self.n,
-            "alpha": self.alpha,
-            "masks": self.masks,
-            "error": self.error,
-            "rule": self.rule,
-            "seed": self.seed,
-            "group": self.group,
-            "precision": self.precision,
-            "device": self.device,
-            "device_name": self.device_name,
-            "accuracy_under_attack": list(self.accuracy_under_attack),
-        }
 
 
 def summarise_attack(records: AttackRecords) -> AttackSummary:
@@ -132,7 +87,6 @@ def summarise_attack(records: AttackRecords) -> AttackSummary:
     found = [line for line in lines if line.distance]
     return AttackSummary(
         **_settings(records),
-        inputs=len(records.lines),
         failed=len(records.lines) - len(lines),
         accuracy_under_attack=accuracy_under_attack([line.distance for line in lines]),
         median=median_magnitude([line.distance for line in lines]),
@@ -168,29 +122,11 @@ def median_magnitude(distances: Sequence[int | None]) -> float:
 
 
 def _settings(records: AttackRecords) -> dict[str, Any]:
-    run, environment, path = records.header.run, records.header.environment, records.path
-    try:
+    run = records.header.run
+    with damaged_header_refused(records.path):
         return {
-            "path": path,
-            "expected_inputs": run["data"]["inputs"],
-            "model_file": environment["model"],
-            "model_sha256": run["model"]["sha256"],
-            "data": run["data"]["name"],
-            "split": run["data"]["split"],
-            "scheme": run.get("scheme"),
-            "precision": run["precision"],
+            **common_settings(records),
             "attack": dict(run["attack"]),
-            "n": run.get("n"),
-            "alpha": run.get("alpha"),
-            "masks": run.get("masks"),
-            "error": run.get("error"),
-            "rule": run.get("rule"),
-            "budget": run["budget"],
-            "seed": run["seed"],
-            "group": run["group"],
-            "chosen": run["chosen"]["kind"] if "chosen" in run else None,
-            "device": run["device"],
-            "device_name": environment["device_name"],
+            **{name: run.get(name) for name in ("n", "alpha", "masks", "error", "rule")},
+            **{name: run[name] for name in ("budget", "seed", "group")},
         }
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path} has a damaged header, {error} cannot be read; name another file") from error

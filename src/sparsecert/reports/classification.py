@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sparsecert.bounds import corrected_alpha, predicted
 from sparsecert.certificates import certify_anytime
 from sparsecert.errors import InputError
-from sparsecert.records import Record, Records, is_exact, is_sequential
+from sparsecert.records import PREDICT, AttackRecords, Record, Records, is_exact, is_sequential
 from sparsecert.schemes import Scheme
 
 FROM_ESTIMATION, FROM_ALL_MASKS = "estimation votes", "votes of all masks"
-SAME_CLASSIFIER = ("model", "sha256"), ("scheme",), ("encoding",), ("precision",), ("data", "fingerprint")
+Settings = Sequence[tuple[str, ...]]  # nested keys of headers
+SAME_CLASSIFIER: Settings = ("model", "sha256"), ("scheme",), ("encoding",), ("precision",), ("data", "fingerprint")
 
 
 @dataclass(frozen=True)
@@ -35,18 +36,22 @@ class Classification:
 
 def classify(records: Records, scheme: Scheme, alpha: float, source: str) -> Classification:
     """Predicts every input again from its votes, ignoring the recorded labels."""
-    run, inputs = records.header.run, len(records.lines)
     right = abstained = 0
     for line, answer in predicted_labels(records, scheme, alpha):
         right, abstained = right + (answer == line.true), abstained + (answer is None)
+    return count_answers(records, source, right, abstained)
+
+
+def count_answers(records: Records, source: str, right: int, abstained: int = 0) -> Classification:
+    run, inputs = records.header.run, len(records.lines)
     return Classification(
         source=source,
         accuracy=right / inputs,
         abstained=abstained / inputs,
         inputs=inputs,
-        expected=run["shard"]["inputs"] if "shard" in run else run["data"]["inputs"],
-        n=run["n"],
-        seed=run["seed"],
+        expected=records.header.expected_inputs,
+        n=run["masks"] if is_exact(records.header) else run["n"],
+        seed=run.get("seed"),
     )
 
 
@@ -66,7 +71,7 @@ def predicted_labels(records: Records, scheme: Scheme, alpha: float) -> Iterator
 
 def check_predictions(records: Records, predictions: Records) -> None:
     """Refuses predictions of another classifier, or on other data, than `records`."""
-    if predictions.header.kind != "predict":
+    if predictions.header.kind != PREDICT:
         raise InputError(
             f"{predictions.path} holds {predictions.header.kind} records; name one of `sparsecert predict`"
         )
@@ -75,17 +80,29 @@ def check_predictions(records: Records, predictions: Records) -> None:
             f"{predictions.path} holds votes of a fixed set of masks, {records.path} of random masks; "
             "name predictions with random masks"
         )
-    for keys in SAME_CLASSIFIER:
-        here, there = header_value(records.header.run, keys), header_value(predictions.header.run, keys)
-        if here != there:
-            name = " ".join(keys)
-            raise InputError(
-                f"{predictions.path} does not belong to {records.path}: its {name} is {there}, not {here}; "
-                "name predictions of the same model and data"
-            )
+    check_belongs(records, predictions, SAME_CLASSIFIER, "name predictions of the same model and data")
 
 
-def header_value(run: dict[str, Any], keys: tuple[str, ...]) -> object:
+def check_belongs(records: Records, other: Records | AttackRecords, settings: Settings, remedy: str) -> None:
+    """Refuses another run that differs in one of these settings."""
+    differing = first_difference(records, other, settings)
+    if differing is not None:
+        name, there, here = differing
+        raise InputError(f"{other.path} does not belong to {records.path}: its {name} is {there}, not {here}; {remedy}")
+
+
+def first_difference(
+    records: Records, other: Records | AttackRecords, settings: Settings
+) -> tuple[str, object, object] | None:
+    """The first of these settings in which two runs differ: its name, its value in the other run, and in this one."""
+    for keys in settings:
+        there, here = (_header_value(run, keys) for run in (other.header.run, records.header.run))
+        if there != here:
+            return " ".join(keys), there, here
+    return None
+
+
+def _header_value(run: dict[str, Any], keys: tuple[str, ...]) -> object:
     """The value under nested keys; None if there is none."""
     value: object = run
     for key in keys:

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from sparsecert.errors import InputError
 from sparsecert.procedures.exact import PATCHES
-from sparsecert.reports.attacks import AttackSummary
 from sparsecert.reports.classification import FROM_ALL_MASKS, FROM_ESTIMATION
+from sparsecert.reports.run_info import RunInfo
 from sparsecert.reports.summary import Summary
+from sparsecert.schemes import from_config
 
 NOT_APPLICABLE = "-"  # such as a radius of predictions; the paper's "N/A" is a result
 UNNAMED = (  # settings whose values need no name
     *("data", "scheme", "encoding", "bound", "chosen", "precision", "device"),
     *("model", "attack", "budget", "search"),
 )
-DEFAULTS = ("rounds", 1), ("seed", 0)  # of fixed masks; not shown
 MAX_RHOS = 20
 EVERY_RHO_UP_TO = 10
+
+Run = TypeVar("Run")
 
 
 @dataclass(frozen=True)
@@ -35,15 +37,14 @@ class Table:
 
 def run_settings(summary: Summary) -> dict[str, str]:
     """The settings behind one run's numbers, in words."""
-    certifies = summary.kind == "certify"
     return {
         "data": f"{summary.data} {summary.split}",
-        "k": str(summary.scheme.get("keep", NOT_APPLICABLE)),
-        "scheme": _scheme(summary.scheme),
+        "k": shown(summary.keep),
+        "scheme": from_config(summary.scheme).describe(),
         "encoding": summary.encoding,
         "bound": _bound(summary),
-        "n0": str(summary.n0) if certifies and not summary.exact else NOT_APPLICABLE,
-        "n": NOT_APPLICABLE if summary.exact else str(summary.n),
+        "n0": shown(summary.n0),
+        "n": shown(summary.n),
         "sampling": _sampling(summary),
         "alpha": "exact" if summary.exact else str(summary.alpha),
         "radius": "side of a patch" if summary.against == PATCHES else NOT_APPLICABLE,
@@ -51,31 +52,21 @@ def run_settings(summary: Summary) -> dict[str, str]:
     }
 
 
-def _scheme(config: dict[str, Any]) -> str:
-    """A scheme's kind and parameters, less its defaults."""
-    words = [str(config["kind"])]
-    for name, value in config.items():
-        if name == "height":
-            words.append(f"{value} x {config.get('width')} pixels")
-        elif name == "rows":
-            words += ["rows"] if value else []
-        elif name in ("size", "seed") and value:
-            words.append(f"{name} {value}")
-        elif name not in ("kind", "keep", "width") and (name, value) not in DEFAULTS:
-            words.append(f"{value} {name}")
-    return ", ".join(words)
-
-
 def _bound(summary: Summary) -> str:
     if summary.exact:
         return str(summary.bound)
-    return f"{summary.bound} ({summary.certificate})" if summary.kind == "certify" else NOT_APPLICABLE
+    return f"{summary.bound} ({summary.certificate})" if summary.certifies else NOT_APPLICABLE
 
 
-def common_settings(summary: Summary | AttackSummary) -> dict[str, str]:
+def shown(value: object) -> str:
+    """A setting as text."""
+    return NOT_APPLICABLE if value is None else str(value)
+
+
+def common_settings(summary: RunInfo) -> dict[str, str]:
     """The settings of a run of any kind: its seed, inputs, precision and device."""
     return {
-        "seed": NOT_APPLICABLE if summary.seed is None else str(summary.seed),
+        "seed": shown(summary.seed),
         "inputs": f"{summary.inputs} of {summary.expected_inputs}" if summary.incomplete else str(summary.inputs),
         "chosen": NOT_APPLICABLE if summary.chosen is None else f"chosen at {summary.chosen}",
         "precision": summary.precision,
@@ -90,10 +81,6 @@ def _sampling(summary: Summary) -> str:
     asked, tolerance = summary.sampling.get("at_least"), summary.sampling.get("tolerance")
     ended = f"gain below {tolerance} per 1000" if asked is None else f"radius at least {asked}, or not"
     return f"sequential ({ended}, {summary.mean_samples:.0f} on average)"
-
-
-def source_line(summary: Summary) -> str:
-    return f"{summary.path}, model {summary.model_file} {summary.model_sha256[:8]}"
 
 
 def shared_settings(summaries: Sequence[Summary]) -> dict[str, str]:
@@ -137,25 +124,28 @@ def results_table(summaries: Sequence[Summary]) -> Table:
     """One row per run: the settings in which it differs, its accuracy and its medians; the rest is in the notes."""
     shared = shared_settings(summaries)
     columns = [name for name in run_settings(summaries[0]) if name not in shared]
-    certifies = any(summary.kind == "certify" for summary in summaries)
+    certifies = any(summary.certifies for summary in summaries)
     measure, passes = measure_name(summaries), any(summary.exact for summary in summaries)
     numbers = [run_numbers(summary, certifies, measure, passes) for summary in summaries]
     rows = [
         (*(run_settings(summary)[name] for name in columns), *found.values())
         for summary, found in zip(summaries, numbers, strict=True)
     ]
-    notes = ["; ".join((source_line(summary), *remarks(summary))) for summary in summaries]
+    notes = ["; ".join((summary.source, *remarks(summary))) for summary in summaries]
     if len(summaries) > 1:
         notes = [f"{name}: {note}" for name, note in zip(run_names(summaries), notes, strict=True)]
     return Table((*columns, *numbers[0]), tuple(rows), settings_line(shared), tuple(notes))
 
 
+def radius_name(summaries: Sequence[Summary]) -> str:
+    """What the radii of these runs are: rho (a number of units), the side of a patch, or both."""
+    patches = {summary.against == PATCHES for summary in summaries if summary.certifies} or {False}
+    return " or ".join(name for name, side in (("rho", False), ("patch side", True)) if side in patches)
+
+
 def measure_name(summaries: Sequence[Summary]) -> str:
-    """What the medians of these runs measure: robustness (a number of units), or the side of a patch."""
-    kinds = {summary.against == PATCHES for summary in summaries if summary.kind == "certify"}
-    return {frozenset({True}): "patch side", frozenset({True, False}): "robustness or patch side"}.get(
-        frozenset(kinds), "robustness"
-    )
+    """What the medians of these runs measure."""
+    return radius_name(summaries).replace("rho", "robustness")
 
 
 def run_numbers(summary: Summary, certifies: bool, measure: str = "robustness", passes: bool = False) -> dict[str, str]:
@@ -168,17 +158,14 @@ def run_numbers(summary: Summary, certifies: bool, measure: str = "robustness", 
         "median among correctly certified": summary.median_among_certified,
         "median by the reference convention": summary.median_reference,
     }
-    known = summary.kind == "certify"
-    return {
-        "accuracy (abstained)": f"{format_percent(summary.accuracy)} ({format_percent(summary.abstained)})",
-        **(
-            {name: format_median(value) if known else NOT_APPLICABLE for name, value in medians.items()}
-            if certifies
-            else {}
-        ),
-        **({"forward passes per input": f"{summary.mean_samples:g}"} if passes else {}),
-        "seconds per input": f"{summary.mean_seconds:.3g}",
-    }
+    numbers = {"accuracy (abstained)": f"{format_percent(summary.accuracy)} ({format_percent(summary.abstained)})"}
+    if certifies:
+        numbers |= {
+            name: format_median(value) if summary.certifies else NOT_APPLICABLE for name, value in medians.items()
+        }
+    if passes:
+        numbers["forward passes per input"] = f"{summary.mean_samples:g}"
+    return {**numbers, "seconds per input": f"{summary.mean_seconds:.3g}"}
 
 
 def remarks(summary: Summary) -> list[str]:
@@ -199,7 +186,7 @@ def remarks(summary: Summary) -> list[str]:
         found.append(f"recomputed from the recorded votes; the run itself used {run}")
     if summary.exact and summary.seconds:
         found.append(f"radii use linear programs of up to {summary.seconds:g} s each")
-    if summary.kind == "certify" and summary.classified_from not in (FROM_ESTIMATION, FROM_ALL_MASKS):
+    if summary.certifies and summary.classified_from not in (FROM_ESTIMATION, FROM_ALL_MASKS):
         c = summary.classification
         found.append(f"accuracy from {c.source}, {c.inputs} of {c.expected} inputs, n = {c.n}, seed = {c.seed}")
     if summary.invalid_votes:
@@ -218,33 +205,32 @@ def accuracy_table(summaries: Sequence[Summary]) -> Table | None:
 
     Shows at most MAX_RHOS radii; a note says which are left out.
     """
-    certifying = [summary for summary in summaries if summary.kind == "certify"]
+    certifying = [summary for summary in summaries if summary.certifies]
     if not certifying:
         return None
     rhos, note = select_rhos(max(len(summary.certified_accuracy) for summary in certifying) - 1)
     names = ["certified accuracy"] if len(certifying) == 1 else run_names(certifying)
-    rows = (
-        (str(rho), *(format_percent(summary.certified_accuracy_at(rho) or 0.0) for summary in certifying))
-        for rho in rhos
-    )
+    rows = rows_by_rho(rhos, certifying, lambda one, rho: format_percent(one.certified_accuracy_at(rho) or 0.0))
     seconds = ", ".join(f"{summary.mean_seconds:.3g}" for summary in certifying)
     caption = f"{settings_line(shared_settings(certifying))}, seconds per input: {seconds}"
-    return Table((radius_name(certifying), *names), tuple(rows), caption, note)
+    return Table((radius_name(certifying), *names), rows, caption, note)
 
 
-def radius_name(summaries: Sequence[Summary]) -> str:
-    words = {"robustness": "rho", "patch side": "patch side", "robustness or patch side": "rho or patch side"}
-    return words[measure_name(summaries)]
+def rows_by_rho(
+    rhos: Sequence[int], runs: Sequence[Run], cell: Callable[[Run, int], str]
+) -> tuple[tuple[str, ...], ...]:
+    """One row per rho, one column per run."""
+    return tuple((str(rho), *(cell(run, rho) for run in runs)) for rho in rhos)
 
 
-def select_rhos(largest: int) -> tuple[list[int], tuple[str, ...]]:
-    """The radii that a table shows, always with 0 and the largest, and a note on those left out."""
+def select_rhos(largest: int, every: int = EVERY_RHO_UP_TO, hint: str = "") -> tuple[list[int], tuple[str, ...]]:
+    """The radii that a table shows: all up to `every`, then evenly spaced ones up to the largest; and a note on it."""
     if largest < MAX_RHOS:
         return list(range(max(largest, 0) + 1)), ()
-    step = -(-(largest - EVERY_RHO_UP_TO) // (MAX_RHOS - EVERY_RHO_UP_TO - 1))
-    rhos = [*range(EVERY_RHO_UP_TO + 1), *range(EVERY_RHO_UP_TO + step, largest, step), largest]
-    note = f"rho: all up to {EVERY_RHO_UP_TO}, then in steps of {step}, and {largest}; csv and json list all"
-    return rhos, (note,)
+    step = -(-(largest - every) // (MAX_RHOS - every - 1))
+    first = f"all up to {every}, then " if every else ""
+    note = f"rho: {first}in steps of {step}, and {largest}; {hint}csv and json list all"
+    return [*range(every + 1), *range(every + step, largest, step), largest], (note,)
 
 
 def format_percent(share: float) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparsecert.errors import InputError
-from sparsecert.reports.comparison import radius_name, run_names, settings_line, shared_settings
+from sparsecert.reports.comparison import format_median, radius_name, run_names, settings_line, shared_settings
 from sparsecert.reports.drawing import write_figure
 from sparsecert.reports.summary import Summary
 
@@ -39,7 +39,7 @@ def write_curves(summaries: Sequence[Summary], path: str | Path) -> list[Path]:
     A path without a suffix gives both a PNG and an SVG.
     """
     for summary in summaries:
-        if summary.kind != "certify":
+        if not summary.certifies:
             raise InputError(f"{summary.path} holds predictions, which certify nothing; name certify records")
     return write_figure(lambda: _figure(summaries), path)
 
@@ -60,20 +60,26 @@ def _figure(summaries: Sequence[Summary]) -> Figure:
 def _draw(axes: Axes, summary: Summary, label: str, place: int) -> None:
     """One run's step curve, each step centred on its rho, and a dot at its median."""
     shares = [100 * share for share in summary.certified_accuracy] or [0.0]
-    colour = COLOURS[place % len(COLOURS)]
-    median = "N/A" if summary.median is None else str(summary.median)
-    axes.step(
-        range(-1, len(shares) + 1),
-        [shares[0], *shares, 0.0],
-        where="mid",
-        color=colour,
-        linestyle=STYLES[place % len(STYLES)],
-        linewidth=1.8,
-        label=f"{label}: median {median}",
-        zorder=3,
-    )
+    label = f"{label}: median {format_median(summary.median)}"
+    colour = draw_steps(axes, [*shares, 0.0], label, place, STYLES[place % len(STYLES)])
     if summary.median is not None:
         axes.plot(summary.median, shares[summary.median], "o", color=colour, markersize=5, zorder=4, clip_on=False)
+
+
+def draw_steps(axes: Axes, heights: Sequence[float], label: str, place: int, style: object) -> str:
+    """Draws the heights at rho = 0, 1, ... as steps centred on each rho; returns their colour."""
+    colour = COLOURS[place % len(COLOURS)]
+    axes.step(
+        range(-1, len(heights)),
+        [heights[0], *heights],
+        where="mid",
+        color=colour,
+        linestyle=style,
+        linewidth=1.8,
+        label=label,
+        zorder=3,
+    )
+    return colour
 
 
 def style_axes(axes: Axes, rhos: int, x_label: str, y_label: str) -> None:

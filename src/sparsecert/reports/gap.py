@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -10,20 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from sparsecert.certificates import Certificate
-from sparsecert.certificates.plurality import ExactCertificate
 from sparsecert.errors import InputError
-from sparsecert.procedures.exact import PATCHES, PIXELS, Exact
-from sparsecert.records import AttackRecords, Record, Records, is_exact
+from sparsecert.procedures.exact import PATCHES, PIXELS
+from sparsecert.records import AttackRecords, Records, is_exact
 from sparsecert.reports.attacks import accuracy_under_attack, median_magnitude
-from sparsecert.reports.classification import SAME_CLASSIFIER, header_value
-from sparsecert.reports.exact import exact_certificates
+from sparsecert.reports.classification import SAME_CLASSIFIER, Settings, check_belongs, first_difference
 from sparsecert.reports.medians import certified_accuracy, median_certified_robustness
-from sparsecert.reports.summary import Summary, certificates_of
+from sparsecert.reports.summary import Summary, recertify
 from sparsecert.schemes import Scheme
 from sparsecert.schemes import from_config as scheme_from_config
 
-SAME_IMAGES = (("data", "split"), *SAME_CLASSIFIER)
+SAME_IMAGES: Settings = (("data", "split"), *SAME_CLASSIFIER)
 
 
 @dataclass(frozen=True)
@@ -134,13 +130,14 @@ def compute_gap(records: Records, attack: AttackRecords, summary: Summary) -> Ga
 
     Refuses runs with different models, data, splits or votes, and runs without a common image.
     """
-    check_same_images(records, attack)
-    check_same_vote(records, attack, summary)
-    scheme = scheme_from_config(summary.scheme)
+    check_belongs(records, attack, SAME_IMAGES, "name certificates and attacks of the same model, data and split")
+    mismatch = _mismatch(records, attack, summary)
+    if mismatch is not None:
+        raise InputError(mismatch)
     found = {line.example: line for line in attack.lines if line.failed is None}
-    per_pixel = units_per_pixel(attack.header.run, scheme)
+    per_pixel = units_per_pixel(attack.header.run, scheme_from_config(summary.scheme))
     pairs = []
-    for line, certificate in _certificates(records, scheme, summary):
+    for line, certificate in recertify(records, summary):
         against = found.get(line.example)
         if against is not None:
             proved = None if certificate.radius is None else certificate.radius // per_pixel
@@ -159,44 +156,6 @@ def units_per_pixel(run: dict[str, Any], scheme: Scheme) -> int:
         return max(len(np.unique(groups[:, y, x])) for y, x in np.ndindex(*groups.shape[1:]))
     pixels: int = prod(run["data"]["shape"][1:])
     return max(1, scheme.units // pixels)
-
-
-def _certificates(
-    records: Records, scheme: Scheme, summary: Summary
-) -> Iterator[tuple[Record, Certificate | ExactCertificate]]:
-    if summary.exact:
-        assert summary.bound is not None
-        return exact_certificates(records, scheme, Exact(summary.bound, summary.against, summary.seconds or 0.0))
-    assert summary.alpha is not None
-    assert summary.bound is not None
-    return certificates_of(records, scheme, summary.alpha, summary.bound)
-
-
-def check_same_images(records: Records, attack: AttackRecords) -> None:
-    """Refuses an attack on another classifier or other data than those certified."""
-    differing = first_difference(records, attack)
-    if differing is not None:
-        name, there, here = differing
-        raise InputError(
-            f"{attack.path} does not belong to {records.path}: its {name} is {there}, not {here}; "
-            "name certificates and attacks of the same model, data and split"
-        )
-
-
-def first_difference(records: Records, attack: AttackRecords) -> tuple[str, object, object] | None:
-    """The first setting in which the two differ: its name, and its value in the attack and in the certificates."""
-    for keys in SAME_IMAGES:
-        there, here = header_value(attack.header.run, keys), header_value(records.header.run, keys)
-        if there != here:
-            return " ".join(keys), there, here
-    return None
-
-
-def check_same_vote(records: Records, attack: AttackRecords, summary: Summary) -> None:
-    """Refuses an attack on another vote of the same model than the one certified; see `_mismatch`."""
-    why = _mismatch(records, attack, summary)
-    if why is not None:
-        raise InputError(why)
 
 
 def _mismatch(records: Records, attack: AttackRecords, summary: Summary) -> str | None:
@@ -234,11 +193,8 @@ def compute_gaps(certified: list[tuple[Records, Summary]], attacks: list[AttackR
     """
     gaps = []
     for attack in attacks:
-        fitting = [pair for pair in certified if first_difference(pair[0], attack) is None]
-        if certified and not fitting:
-            check_same_images(certified[0][0], attack)
+        fitting = [pair for pair in certified if first_difference(pair[0], attack, SAME_IMAGES) is None]
         same = [(records, summary) for records, summary in fitting if _mismatch(records, attack, summary) is None]
-        if fitting and not same:
-            check_same_vote(fitting[0][0], attack, fitting[0][1])
-        gaps += [compute_gap(records, attack, summary) for records, summary in same]
+        compared = same or fitting[:1] or certified[:1]  # without the same vote, `compute_gap` refuses and says why
+        gaps += [compute_gap(records, attack, summary) for records, summary in compared]
     return gaps

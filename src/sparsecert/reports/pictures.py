@@ -1,4 +1,4 @@
-"""Ablated copies of grey images as pictures, with NULL in green."""
+"""Ablated copies as pictures, with NULL in a colour of its own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from sparsecert.schemes import ESTIMATION, Scheme
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-GREEN = np.array([70, 150, 80], dtype=np.uint8)  # NULL, as in the paper's Figure 1
+NULL = {  # by the number of channels: the green of the paper's Figure 1 for grey images, pink for colour ones
+    1: ("green", (70, 150, 80)),
+    3: ("pink", (222, 66, 160)),
+}
 Pixels = npt.NDArray[np.uint8]
 
 
@@ -29,9 +32,10 @@ def retained(scheme: Scheme, seed: int, example: int, draw: int, shape: tuple[in
     return mask.reshape(shape)
 
 
-def with_null(grey: Pixels, mask: npt.NDArray[np.bool_]) -> Pixels:
-    """The image in colour, green where it is ablated."""
-    return np.where(mask[..., None], np.repeat(grey[..., None], 3, axis=2), GREEN)
+def with_null(pixels: Pixels, retained: npt.NDArray[np.bool_]) -> Pixels:
+    """uint8[h, w, 3]: the image [c, h, w] in colour, with NULL where it is ablated."""
+    null = np.array(NULL[len(pixels)][1], dtype=np.uint8)[:, None, None]
+    return np.moveaxis(np.where(retained, pixels, null), 0, 2)
 
 
 def show(axes: Axes, picture: Pixels, title: str = "", **font: Any) -> None:

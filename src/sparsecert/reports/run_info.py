@@ -2,58 +2,114 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from sparsecert.certificates import METHODS, theorem_name
 from sparsecert.errors import InputError
 from sparsecert.procedures.exact import Exact
-from sparsecert.records import Records
+from sparsecert.records import CERTIFY, PREDICT, AttackRecords, Records
 
-KINDS = "certify", "predict"
 EXACT = "exact"  # the deterministic certificate of a fixed set of masks
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunInfo:
-    """The run's settings from its header, except `alpha`, `bound` and `certificate`, which are the report's.
+    """What is known of every run, mostly from its header; `inputs` of `expected_inputs` are recorded.
 
-    `run_alpha` and `run_bound` are the header's. n0, bound and certificate are None for predictions. `sampling` is None
-    if every input got n0 + n samples; otherwise these are upper limits and it holds the stopping rule. `chosen` is
-    "random" if the inputs were drawn, None if they are all or evenly spaced.
-
-    With a fixed set of `masks` masks there is no n, alpha or seed; `bound` is the election rule, `against` says whether
-    the radius is of perturbed pixels or patches, and `seconds` is the time limit of the linear programs.
+    `chosen` is "random" if the inputs were drawn, None if they are all or evenly spaced.
     """
 
     path: Path
     kind: str
+    inputs: int
     expected_inputs: int
     model_file: str
     model_sha256: str
     data: str
     split: str
-    scheme: dict[str, Any]
-    encoding: str
+    scheme: dict[str, Any] | None
     precision: str
-    n0: int | None
-    n: int | None
-    sampling: dict[str, Any] | None
-    shard: str | None
+    n: int | None = None
+    alpha: float | None = None
+    masks: int | str | None = None
+    seed: int | None = None
     chosen: str | None
-    alpha: float | None
-    seed: int | None
-    bound: str | None
-    certificate: str | None
-    run_alpha: float | None
-    run_bound: str | None
     device: str
     device_name: str
-    masks: int | None = None
+
+    json_names: ClassVar[str] = ""  # the keys of `to_dict`, in order
+    json_attributes: ClassVar[dict[str, str]] = {"records": "path", "model": "model_file"}  # of keys named otherwise
+
+    @property
+    def model_id(self) -> str:
+        """The model's file and the start of its hash."""
+        return f"{self.model_file} {self.model_sha256[:8]}"
+
+    @property
+    def source(self) -> str:
+        """The records and the model that the numbers are from."""
+        return f"{self.path}, model {self.model_id}"
+
+    @property
+    def units(self) -> int | None:
+        return (self.scheme or {}).get("units")
+
+    @property
+    def keep(self) -> int | None:
+        return (self.scheme or {}).get("keep")
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether some of the run's inputs are not recorded yet."""
+        return self.inputs < self.expected_inputs
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values, unrounded; infinity is null."""
+        names = self.json_names.split()
+        return {name: _to_json(attrgetter(self.json_attributes.get(name, name))(self)) for name in names}
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, float) and math.isinf(value):
+        return None
+    return list(value) if isinstance(value, tuple) else value
+
+
+@dataclass(frozen=True, kw_only=True)
+class VotesInfo(RunInfo):
+    """The settings of a certify or predict run, except `alpha`, `bound` and `certificate`, which are the report's.
+
+    `run_alpha` and `run_bound` are the header's. n0, bound and certificate are None for predictions. `sampling` is None
+    if every input got n0 + n samples; otherwise these are upper limits and it holds the stopping rule.
+
+    With a fixed set of `masks` masks there is no n, alpha or seed; `bound` is the election rule, `against` says whether
+    the radius is of perturbed pixels or patches, and `seconds` is the time limit of the linear programs.
+    """
+
+    scheme: dict[str, Any]
+    encoding: str
+    n0: int | None = None
+    sampling: dict[str, Any] | None = None
+    shard: str | None
+    bound: str | None = None
+    certificate: str | None = None
+    run_alpha: float | None = None
+    run_bound: str | None = None
     against: str | None = None
     run_against: str | None = None
     seconds: float | None = None
+
+    @property
+    def certifies(self) -> bool:
+        return self.kind == CERTIFY
 
     @property
     def exact(self) -> bool:
@@ -67,81 +123,92 @@ class RunInfo:
         return used != own
 
 
-def read_run_info(records: Records, alpha: float | None, bound: str | None) -> dict[str, Any]:
-    """The fields of `RunInfo`, from the header; alpha and bound, if given, replace the run's."""
-    header, path = records.header, records.path
+def read_run_info(records: Records, alpha: float | None, bound: str | None) -> VotesInfo:
+    """The settings of a run with random masks; alpha and bound, if given, replace the run's."""
     _check_kind(records)
-    certifies = header.kind == "certify"
+    run, certifies = records.header.run, records.header.certifies
     if bound is not None and not certifies:
         raise InputError(
-            f"bound {bound} was asked of {path}, which holds predictions; leave it out or name certify records"
+            f"bound {bound} was asked of {records.path}, which holds predictions; leave it out or name certify records"
         )
-    run = header.run
-    try:
-        method = METHODS[run["bound"] if bound is None else bound] if certifies else None
-        return {
-            **_common(records),
-            "n0": run["n0"] if certifies else None,
-            "n": run["n"],
-            "sampling": run.get("sampling"),
-            "alpha": run["alpha"] if alpha is None else alpha,
-            "seed": run["seed"],
-            "bound": method.name if method else None,
-            "certificate": theorem_name(method.name, run["scheme"], run.get("sampling")) if method else None,
-            "run_alpha": run["alpha"],
-            "run_bound": run["bound"] if certifies else None,
-        }
-    except (KeyError, TypeError) as error:
-        raise _damaged(records, error) from error
+    with damaged_header_refused(records.path):
+        method = METHODS[run["bound"] if bound is None else bound].name if certifies else None
+        return VotesInfo(
+            **_votes_settings(records),
+            n0=run["n0"] if certifies else None,
+            n=run["n"],
+            sampling=run.get("sampling"),
+            alpha=run["alpha"] if alpha is None else alpha,
+            seed=run["seed"],
+            bound=method,
+            certificate=theorem_name(method, run["scheme"], run.get("sampling")) if method else None,
+            run_alpha=run["alpha"],
+            run_bound=run["bound"] if certifies else None,
+        )
 
 
-def read_exact_run_info(records: Records, procedure: Exact) -> dict[str, Any]:
-    """The same for a run with a fixed set of masks, certified by `procedure`."""
+def read_exact_run_info(records: Records, procedure: Exact) -> VotesInfo:
+    """The settings of a run with a fixed set of masks, certified by `procedure`."""
     _check_kind(records)
-    run, certifies = records.header.run, records.header.kind == "certify"
-    sampled = dict.fromkeys(("n0", "n", "sampling", "alpha", "seed", "run_alpha"))
-    try:
-        return {
-            **_common(records),
-            **sampled,
-            "bound": procedure.rule,
-            "certificate": EXACT if certifies else None,
-            "run_bound": run["rule"],
-            "masks": run["masks"],
-            "against": procedure.against if certifies else None,
-            "run_against": run["against"] if certifies else None,
-            "seconds": procedure.seconds if certifies else None,
-        }
-    except (KeyError, TypeError) as error:
-        raise _damaged(records, error) from error
+    run = records.header.run
+    with damaged_header_refused(records.path):
+        certified: dict[str, Any] = (
+            {
+                "certificate": EXACT,
+                "against": procedure.against,
+                "run_against": run["against"],
+                "seconds": procedure.seconds,
+            }
+            if records.header.certifies
+            else {}
+        )
+        return VotesInfo(
+            **_votes_settings(records), bound=procedure.rule, run_bound=run["rule"], masks=run["masks"], **certified
+        )
 
 
 def _check_kind(records: Records) -> None:
-    if records.header.kind not in KINDS:
+    if records.header.kind not in (CERTIFY, PREDICT):
         held = f"{records.path} holds {records.header.kind!r} records"
-        raise InputError(f"{held}, reports know {' and '.join(KINDS)}; update sparsecert")
+        raise InputError(f"{held}, reports know {CERTIFY} and {PREDICT}; update sparsecert")
 
 
-def _common(records: Records) -> dict[str, Any]:
-    header = records.header
-    run, environment = header.run, header.environment
+def common_settings(records: Records | AttackRecords) -> dict[str, Any]:
+    """The fields of `RunInfo` without a default."""
+    header, run, environment = records.header, records.header.run, records.header.environment
     return {
         "path": records.path,
         "kind": header.kind,
-        "expected_inputs": run["shard"]["inputs"] if "shard" in run else run["data"]["inputs"],
+        "inputs": len(records.lines),
+        "expected_inputs": header.expected_inputs,
         "model_file": environment["model"],
         "model_sha256": run["model"]["sha256"],
         "data": run["data"]["name"],
         "split": run["data"]["split"],
-        "scheme": run["scheme"],
-        "encoding": run["encoding"]["kind"],
+        "scheme": run.get("scheme"),
         "precision": run["precision"],
-        "shard": f"{run['shard']['index']}/{run['shard']['of']}" if "shard" in run else None,
         "chosen": run["chosen"]["kind"] if "chosen" in run else None,
         "device": run["device"],
         "device_name": environment["device_name"],
     }
 
 
-def _damaged(records: Records, error: Exception) -> InputError:
-    return InputError(f"{records.path} has a damaged header, {error} cannot be read; name another file")
+def _votes_settings(records: Records) -> dict[str, Any]:
+    run = records.header.run
+    return {
+        **common_settings(records),
+        "scheme": run["scheme"],
+        "encoding": run["encoding"]["kind"],
+        "shard": f"{run['shard']['index']}/{run['shard']['of']}" if "shard" in run else None,
+    }
+
+
+@contextmanager
+def damaged_header_refused(path: Path) -> Iterator[None]:
+    """Refuses a header in which something is missing or of the wrong type."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{path} has a damaged header, {error} cannot be read; name another file") from error

@@ -5,22 +5,31 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from sparsecert.certificates import METHODS, Certificate, certify_anytime
+from sparsecert.certificates.plurality import ExactCertificate
 from sparsecert.errors import InputError
+from sparsecert.procedures.exact import Exact
 from sparsecert.records import ANSWERS, Record, Records, is_exact, is_sequential
-from sparsecert.reports.classification import FROM_ESTIMATION, Classification, check_predictions, classify
-from sparsecert.reports.exact import exact_procedure, exact_results
+from sparsecert.reports.classification import (
+    FROM_ALL_MASKS,
+    FROM_ESTIMATION,
+    Classification,
+    check_predictions,
+    classify,
+    count_answers,
+)
+from sparsecert.reports.exact import exact_certificates, exact_procedure
 from sparsecert.reports.medians import certified_accuracy, median_certified_robustness
-from sparsecert.reports.run_info import RunInfo, read_exact_run_info, read_run_info
+from sparsecert.reports.run_info import RunInfo, VotesInfo, read_exact_run_info, read_run_info
 from sparsecert.schemes import Scheme
 from sparsecert.schemes import from_config as scheme_from_config
 
 
 @dataclass(frozen=True, kw_only=True)
-class Summary(RunInfo):
-    """A run's settings, and the results of its `inputs` recorded inputs at `alpha` by `bound`.
+class Summary(VotesInfo):
+    """A run's settings, and the results of its recorded inputs at `alpha` by `bound`.
 
     `certified_accuracy[rho]` is the share of inputs certified for the true class at rho or more. The three medians
     differ in which inputs count: all; only those certified for the true class; all, with "true class selected but
@@ -32,7 +41,6 @@ class Summary(RunInfo):
     votes, so it is None at another alpha or bound than the run's.
     """
 
-    inputs: int
     classification: Classification
     certified_accuracy: tuple[float, ...] = ()
     median: int | None = None
@@ -46,6 +54,22 @@ class Summary(RunInfo):
     mean_samples: float
     answers: dict[str, int] | None = None
     invalid_votes: int
+
+    json_names: ClassVar[str] = """
+        records kind inputs expected_inputs accuracy abstained
+        classified_from classified_inputs classified_n classified_seed
+        median_certified_robustness median_among_certified median_reference_convention
+        certified certified_at_zero wrong_certificates abstained_certificates
+        data split model model_sha256 scheme units keep encoding bound certificate masks against
+        n0 n sampling shard chosen answers alpha seed run_alpha run_bound run_against
+        precision device device_name mean_seconds mean_samples invalid_votes certified_accuracy
+    """
+    json_attributes: ClassVar[dict[str, str]] = {
+        **RunInfo.json_attributes,
+        **{f"classified_{name}": f"classification.{name}" for name in ("inputs", "n", "seed")},
+        "median_certified_robustness": "median",
+        "median_reference_convention": "median_reference",
+    }
 
     @property
     def accuracy(self) -> float:
@@ -61,68 +85,11 @@ class Summary(RunInfo):
         """The votes behind the accuracy: "estimation votes", or the path of prediction records."""
         return self.classification.source
 
-    @property
-    def incomplete(self) -> bool:
-        """Whether some of the run's inputs are not recorded yet."""
-        return self.inputs < self.expected_inputs
-
     def certified_accuracy_at(self, rho: int) -> float | None:
         """Certified accuracy at rho, 0 beyond the largest radius; None for predictions."""
-        if self.kind != "certify":
+        if not self.certifies:
             return None
         return self.certified_accuracy[rho] if rho < len(self.certified_accuracy) else 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON values, unrounded."""
-        return {
-            "records": str(self.path),
-            "kind": self.kind,
-            "inputs": self.inputs,
-            "expected_inputs": self.expected_inputs,
-            "accuracy": self.accuracy,
-            "abstained": self.abstained,
-            "classified_from": self.classified_from,
-            "classified_inputs": self.classification.inputs,
-            "classified_n": self.classification.n,
-            "classified_seed": self.classification.seed,
-            "median_certified_robustness": self.median,
-            "median_among_certified": self.median_among_certified,
-            "median_reference_convention": self.median_reference,
-            "certified": self.certified,
-            "certified_at_zero": self.certified_at_zero,
-            "wrong_certificates": self.wrong_certificates,
-            "abstained_certificates": self.abstained_certificates,
-            "data": self.data,
-            "split": self.split,
-            "model": self.model_file,
-            "model_sha256": self.model_sha256,
-            "scheme": self.scheme,
-            "units": self.scheme.get("units"),
-            "keep": self.scheme.get("keep"),
-            "encoding": self.encoding,
-            "bound": self.bound,
-            "certificate": self.certificate,
-            "masks": self.masks,
-            "against": self.against,
-            "n0": self.n0,
-            "n": self.n,
-            "sampling": self.sampling,
-            "shard": self.shard,
-            "chosen": self.chosen,
-            "answers": self.answers,
-            "alpha": self.alpha,
-            "seed": self.seed,
-            "run_alpha": self.run_alpha,
-            "run_bound": self.run_bound,
-            "run_against": self.run_against,
-            "precision": self.precision,
-            "device": self.device,
-            "device_name": self.device_name,
-            "mean_seconds": self.mean_seconds,
-            "mean_samples": self.mean_samples,
-            "invalid_votes": self.invalid_votes,
-            "certified_accuracy": list(self.certified_accuracy),
-        }
 
 
 def summarise(
@@ -144,16 +111,22 @@ def summarise(
     if is_exact(records.header):
         given = {"alpha": alpha, "bound": bound, "predictions": predictions and predictions.path}
         _refuse(records, given, "votes of a fixed set of masks, which have none")
-        return _summarise_exact(records, rule, against)
-    _refuse(records, {"rule": rule, "against": against}, "votes of random masks, which have none")
-    info = read_run_info(records, alpha, bound)
-    scheme = scheme_from_config(info["scheme"])
-    _check_lines(records)
+        scheme = scheme_from_config(records.header.run.get("scheme", {}))
+        info = read_exact_run_info(records, exact_procedure(records, scheme, rule, against))
+        _check_not_empty(records)
+        certified = _certified(records, info)
+        source = FROM_ALL_MASKS if info.certifies else str(records.path)
+        classification = count_answers(records, source, right=certified["certified"])
+    else:
+        _refuse(records, {"rule": rule, "against": against}, "votes of random masks, which have none")
+        info = read_run_info(records, alpha, bound)
+        _check_lines(records)
+        classification = _classification(records, info, predictions)
+        certified = _certified(records, info) if info.certifies else {}
     return Summary(
-        **info,
-        inputs=len(records.lines),
-        classification=_classification(records, scheme, info["alpha"], predictions),
-        **(_certified(records, scheme, info) if info["kind"] == "certify" else {}),
+        **vars(info),
+        classification=classification,
+        **(certified if info.certifies else {}),
         **_totals(records, info),
     )
 
@@ -164,20 +137,7 @@ def _refuse(records: Records, given: Mapping[str, object], why: str) -> None:
             raise InputError(f"{name} {value} was given for {records.path}, which holds {why}; leave it out")
 
 
-def _summarise_exact(records: Records, rule: str | None, against: str | None) -> Summary:
-    scheme = scheme_from_config(records.header.run.get("scheme", {}))
-    procedure = exact_procedure(records, scheme, rule, against)
-    info = read_exact_run_info(records, procedure)
-    _check_not_empty(records)
-    return Summary(
-        **info,
-        inputs=len(records.lines),
-        **exact_results(records, scheme, procedure),
-        **_totals(records, info),
-    )
-
-
-def _totals(records: Records, info: dict[str, Any]) -> dict[str, Any]:
+def _totals(records: Records, info: VotesInfo) -> dict[str, Any]:
     """The fields of `Summary` that are totals over all inputs."""
     seconds = copies = 0.0
     invalid, given = 0, Counter[str | None]()
@@ -185,11 +145,10 @@ def _totals(records: Records, info: dict[str, Any]) -> dict[str, Any]:
         seconds, copies = seconds + line.seconds, copies + line.copies
         invalid += line.votes.invalid + (line.selection.invalid if line.selection else 0)
         given[line.answer] += 1
-    asked = (info["sampling"] or {}).get("at_least") is not None
-    asked = asked and (info["alpha"], info["bound"]) == (info["run_alpha"], info["run_bound"])
+    asked = (info.sampling or {}).get("at_least") is not None and not info.recertified
     return {
-        "mean_seconds": seconds / len(records.lines),
-        "mean_samples": copies / len(records.lines),
+        "mean_seconds": seconds / info.inputs,
+        "mean_samples": copies / info.inputs,
         "answers": {answer: given[answer] for answer in ANSWERS} if asked else None,
         "invalid_votes": invalid,
     }
@@ -202,33 +161,34 @@ def _check_not_empty(records: Records) -> None:
 
 def _check_lines(records: Records) -> None:
     _check_not_empty(records)
-    predicts = records.header.kind == "predict"
-    stray = next((line.example for line in records.lines if (line.selection is None) != predicts), None)
+    stray = next((line.example for line in records.lines if (line.selection is None) == records.header.certifies), None)
     if stray is not None:
         raise InputError(f"{records.path}, input {stray} is not a {records.header.kind} record; name another file")
 
 
-def _classification(records: Records, scheme: Scheme, alpha: float, predictions: Records | None) -> Classification:
+def _classification(records: Records, info: VotesInfo, predictions: Records | None) -> Classification:
+    assert info.alpha is not None
+    scheme = scheme_from_config(info.scheme)
     if predictions is None:
-        source = FROM_ESTIMATION if records.header.kind == "certify" else str(records.path)
-        return classify(records, scheme, alpha, source)
-    if records.header.kind != "certify":
+        return classify(records, scheme, info.alpha, FROM_ESTIMATION if info.certifies else str(records.path))
+    if not info.certifies:
         raise InputError(
             f"predictions {predictions.path} were given for {records.path}, which holds predictions itself"
         )
     check_predictions(records, predictions)
     _check_lines(predictions)
-    return classify(predictions, scheme, alpha, str(predictions.path))
+    return classify(predictions, scheme, info.alpha, str(predictions.path))
 
 
-def _certified(records: Records, scheme: Scheme, info: dict[str, Any]) -> dict[str, Any]:
+def _certified(records: Records, info: VotesInfo) -> dict[str, Any]:
     """The fields of `Summary` that depend on certificates."""
     robustness: list[int | None] = []
     by_reference: list[int | None] = []
     abstained = 0
-    for line, c in certificates_of(records, scheme, info["alpha"], info["bound"]):
+    for line, c in recertify(records, info):
+        selected = c.label if isinstance(c, ExactCertificate) else c.interval.label
         robustness.append(c.radius if c.label == line.true else None)
-        by_reference.append((c.radius or 0) if c.interval.label == line.true else None)
+        by_reference.append((c.radius or 0) if selected == line.true else None)
         abstained += c.radius is None
     right = [rho for rho in robustness if rho is not None]
     return {
@@ -241,6 +201,19 @@ def _certified(records: Records, scheme: Scheme, info: dict[str, Any]) -> dict[s
         "certified": len(right),
         "certified_at_zero": right.count(0),
     }
+
+
+def recertify(records: Records, info: VotesInfo) -> Iterator[tuple[Record, Certificate | ExactCertificate]]:
+    """Each input with its certificate, recomputed from its votes by the settings of the report.
+
+    Predictions of a fixed set of masks have radius 0.
+    """
+    scheme = scheme_from_config(info.scheme)
+    assert info.bound is not None
+    if info.exact:
+        return exact_certificates(records, scheme, Exact(info.bound, info.against, info.seconds or 0.0))
+    assert info.alpha is not None
+    return certificates_of(records, scheme, info.alpha, info.bound)
 
 
 def certificates_of(records: Records, scheme: Scheme, alpha: float, bound: str) -> Iterator[tuple[Record, Certificate]]:

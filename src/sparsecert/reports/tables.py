@@ -21,8 +21,8 @@ from sparsecert.reports.comparison import (
     run_numbers,
     run_settings,
     shared_settings,
-    source_line,
 )
+from sparsecert.reports.run_info import RunInfo
 from sparsecert.reports.summary import Summary
 
 if TYPE_CHECKING:
@@ -107,19 +107,20 @@ def csv(summaries: Sequence[Summary]) -> str:
     """
     shared_settings(summaries)
     rhos = range(max(len(summary.certified_accuracy) for summary in summaries))
-    rows = [
-        {
-            **{key: value for key, value in summary.to_dict().items() if not isinstance(value, dict | list)},
-            **{f"certified_accuracy_{rho}": summary.certified_accuracy_at(rho) for rho in rhos},
-        }
+    return csv_text(
+        plain_values(summary) | {f"certified_accuracy_{rho}": summary.certified_accuracy_at(rho) for rho in rhos}
         for summary in summaries
-    ]
-    return csv_text(rows)
+    )
 
 
-def csv_text(rows: Sequence[dict[str, object]]) -> str:
+def plain_values(summary: RunInfo) -> dict[str, object]:
+    """What of `to_dict` fits into a cell."""
+    return {name: value for name, value in summary.to_dict().items() if not isinstance(value, dict | list)}
+
+
+def csv_text(rows: Iterable[dict[str, object]]) -> str:
     """Rows as CSV, with a column for every key."""
-    text = io.StringIO()
+    text, rows = io.StringIO(), list(rows)
     names = list(dict.fromkeys(name for row in rows for name in row))
     writer = csv_module.DictWriter(text, fieldnames=names, lineterminator="\n")
     writer.writeheader()
@@ -149,14 +150,13 @@ def _human_tables(summaries: Sequence[Summary]) -> list[Table]:
 
 
 def _run_lines(summary: Summary) -> list[tuple[str, str]]:
-    certifies = summary.kind == "certify"
-    lines = list(run_numbers(summary, certifies, measure_name([summary])).items())
-    if certifies:
+    lines = list(run_numbers(summary, summary.certifies, measure_name([summary])).items())
+    if summary.certifies:
         lines.append(("certificates", certificates_line(summary)))
     passes = "forward passes per input" if summary.exact else "samples per input"
     lines += [(passes, f"{summary.mean_samples:g}")]
     lines += [(name, text) for name, text in run_settings(summary).items() if text != NOT_APPLICABLE]
-    return [*lines, ("records", source_line(summary)), *(("note", remark) for remark in remarks(summary))]
+    return [*lines, ("records", summary.source), *(("note", remark) for remark in remarks(summary))]
 
 
 def list_text(lines: Sequence[tuple[str, str]]) -> str:

@@ -31,6 +31,7 @@ class Blocks(ImageMasks):
     """
 
     options: ClassVar[tuple[Option, ...]] = (SIZE,)
+    words: ClassVar[dict[str, str]] = {**ImageMasks.words, "size": "size {size}"}
     against: ClassVar[str] = "patches"
 
     size: int
@@ -61,6 +62,7 @@ class Bands(ImageMasks):
     """
 
     options: ClassVar[tuple[Option, ...]] = (SIZE, HORIZONTAL)
+    words: ClassVar[dict[str, str]] = {**Blocks.words, "rows": "rows"}
     against: ClassVar[str] = "patches"
 
     size: int

@@ -102,6 +102,8 @@ class FixedMasks(Scheme):
 class ImageMasks(FixedMasks):
     """A fixed set of masks of a height x width image, whose pixels are the units, row by row."""
 
+    words: ClassVar[dict[str, str]] = {**FixedMasks.words, "height": "{height} x {width} pixels", "width": ""}
+
     height: int
     width: int
 

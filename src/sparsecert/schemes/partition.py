@@ -27,6 +27,7 @@ class Partition(FixedMasks):
     """
 
     options: ClassVar[tuple[Option, ...]] = (PARTS, PARTITIONS, SEED)
+    words: ClassVar[dict[str, str]] = {**FixedMasks.words, "seed": "seed {seed}"}
 
     units: int
     parts: int

@@ -55,6 +55,8 @@ class Scheme(ABC):
     encoding: ClassVar[str] = "null-channels"  # the default one
     mask_per: ClassVar[str | None] = None  # "sample": training draws a mask per sample, whatever the recipe says
 
+    words: ClassVar[dict[str, str]] = {"kind": "{kind}", "keep": ""}  # of a setting, in `describe`; else "28 parts"
+
     units: int
     values: int | None = None  # of a unit, where masks say by which of them it is replaced (`RandomValues`)
 
@@ -100,6 +102,18 @@ class Scheme(ABC):
         """What `schemes.from_config` needs to rebuild this scheme: plain JSON values."""
         settings = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
         return {"kind": SCHEMES.name_of(type(self)), **settings}
+
+    def describe(self) -> str:
+        """The scheme in words, such as "lattice, 28 x 28 pixels, 28 parts".
+
+        Settings at their default are left out, and so is `keep`, which reports list by itself.
+        """
+        settings = self.config()
+        defaults = {field.name: field.default for field in fields(self)}  # type: ignore[arg-type]
+        given = [name for name, value in settings.items() if value != defaults.get(name)]
+        return ", ".join(
+            filter(None, (self.words.get(name, f"{{{name}}} {name}").format(**settings) for name in given))
+        )
 
     @cached_property
     def deltas(self) -> tuple[int, ...]:

@@ -91,7 +91,7 @@ def render_page(
 def _settings(summary: Summary | AttackSummary) -> dict[str, str]:
     """The settings that head the page, if all runs share them."""
     known = run_settings(summary) if isinstance(summary, Summary) else attack_settings(summary)
-    return {**known, "model": f"model {summary.model_file} {summary.model_sha256[:8]}"}
+    return {**known, "model": f"model {summary.model_id}"}
 
 
 def _data(runs: Sequence[ReportedRun], data_dir: str | Path | None) -> list[Dataset | InputError]:

@@ -79,20 +79,20 @@ def select_examples(every: Sequence[InputResult], count: int) -> dict[str, list[
 
     Ties go to the lowest index. No input is among both the most and the least certain.
     """
-    most = heapq.nsmallest(count, every, key=lambda one: (*_descending(one), one.example))
+    most = _most_certain(every, count)
     known = {one.example for one in most}
     rest = [one for one in every if one.example not in known]
     wrong = [one for one in every if one.wrong]
     found = {
         "Most certain": most,
         "Least certain": heapq.nsmallest(count, rest, key=lambda one: (one.certainty, one.example)),
-        "Most certain, and wrong": heapq.nsmallest(count, wrong, key=lambda one: (*_descending(one), one.example)),
+        "Most certain, and wrong": _most_certain(wrong, count),
     }
     return {title: inputs for title, inputs in found.items() if inputs}
 
 
-def _descending(one: InputResult) -> tuple[float, ...]:
-    return tuple(-value for value in one.certainty)
+def _most_certain(inputs: Sequence[InputResult], count: int) -> list[InputResult]:
+    return heapq.nsmallest(count, inputs, key=lambda one: (*(-value for value in one.certainty), one.example))
 
 
 def masks_to_null(header: Header) -> bool:
@@ -101,7 +101,7 @@ def masks_to_null(header: Header) -> bool:
 
 
 def _note(header: Header) -> str:
-    order = "certified radius" if header.kind == "certify" else "whether they abstain"
+    order = "certified radius" if header.certifies else "whether they abstain"
     which = "evenly spaced masks of the fixed set" if is_exact(header) else "the run's first masks"
     return (
         f"Inputs are ranked by {order}, then by the lead of the first class over the second in the votes. "

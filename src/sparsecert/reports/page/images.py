@@ -5,23 +5,16 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sparsecert import datasets
-from sparsecert.datasets import Dataset, cifar10
+from sparsecert.datasets import DATASETS, Dataset
 from sparsecert.errors import InputError
 from sparsecert.records import Header, is_exact
+from sparsecert.reports.pictures import NULL, Pixels, with_null
 from sparsecert.schemes import ENUMERATION, ESTIMATION, PREDICTION
 from sparsecert.schemes import from_config as scheme_from_config
-
-Pixels = npt.NDArray[np.uint8]
-NULL = {  # a colour that stands out: the paper's green for grey images, pink for colour ones
-    1: ("green", (70, 150, 80)),
-    3: ("pink", (222, 66, 160)),
-}
 
 
 def load_data(header: Header, data_dir: str | Path | None) -> Dataset:
@@ -37,14 +30,12 @@ def load_data(header: Header, data_dir: str | Path | None) -> Dataset:
 
 def class_names(header: Header, data: Dataset | None) -> list[str]:
     """The names of a run's classes; their numbers if unknown."""
-    count, name = header.run["classes"], header.run["data"]["name"]
-    if data is not None and len(data.classes) == count:
-        return list(data.classes)
-    known = header.run["data"].get("class_names")  # of a table
-    if isinstance(known, list) and len(known) == count:
-        return [str(name) for name in known]
-    if name == "cifar10" and count == len(cifar10.CLASSES):
-        return list(cifar10.CLASSES)
+    count, known = header.run["classes"], header.run["data"]
+    loaded = () if data is None else data.classes
+    listed = DATASETS[known["name"]].classes if known["name"] in DATASETS else ()
+    for names in (loaded, known.get("class_names"), listed):
+        if isinstance(names, list | tuple) and len(names) == count:
+            return [str(name) for name in names]
     return [str(label) for label in range(count)]
 
 
@@ -57,7 +48,7 @@ def null_colour(data: Dataset) -> str:
 
 def picture(data: Dataset, example: int) -> bytes:
     """The unablated input, as PNG."""
-    return _png(data.images.batch([example])[0])
+    return _png(np.moveaxis(data.images.batch([example])[0], 0, 2))
 
 
 def select_draws(header: Header, count: int) -> list[int]:
@@ -82,29 +73,22 @@ def ablated_copies(header: Header, data: Dataset, example: int, draws: Sequence[
     scheme, encoding = scheme_from_config(run["scheme"]), from_config(run["encoding"])
     if encoding.units(pixels.shape[1:]) != scheme.units:
         raise InputError(f"{scheme} does not fit images of shape {pixels.shape[1:]}")
-    start = ENUMERATION if is_exact(header) else ESTIMATION if header.kind == "certify" else PREDICTION
+    start = ENUMERATION if is_exact(header) else ESTIMATION if header.certifies else PREDICTION
     masks = scheme.masks(run.get("seed", 0), [example], [start + draw for draw in draws])[0]
     if scheme.values is not None:  # no unit is NULL: they show other values
         copies = encoding(torch.from_numpy(pixels).float() / 255, masks)
-        return [_png(copy) for copy in (copies * 255).round().to(torch.uint8).numpy()]
+        return [_png(copy) for copy in (copies * 255).round().to(torch.uint8).movedim(1, 3).numpy()]
     # On an image of ones, NULL channels show what a mask retains.
     retaining = Grouped(NullChannels(), encoding.groups) if isinstance(encoding, Grouped) else NullChannels()
     ones = torch.ones(len(draws), *pixels.shape[1:])
     retained = (retaining(ones, masks)[:, : pixels.shape[1]] > 0).numpy()
-    return [_png(_with_null(pixels[0], kept)) for kept in retained]
-
-
-def _with_null(pixels: Pixels, retained: npt.NDArray[np.bool_]) -> Pixels:
-    """uint8[3, h, w]: the image with NULL in its own colour."""
-    null: Any = np.array(NULL[len(pixels)][1], dtype=np.uint8)[:, None, None]
-    return np.where(retained, pixels, null).astype(np.uint8)
+    return [_png(with_null(pixels[0], kept)) for kept in retained]
 
 
 def _png(pixels: Pixels) -> bytes:
+    """An image [h, w, c] as PNG."""
     from PIL import Image
 
     file = io.BytesIO()
-    Image.fromarray(pixels[0] if len(pixels) == 1 else np.moveaxis(pixels, 0, 2).copy()).save(
-        file, "PNG", optimize=True
-    )
+    Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels.copy()).save(file, "PNG", optimize=True)
     return file.getvalue()

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from sparsecert.counts import Tally
 from sparsecert.records import Record, Records
 from sparsecert.reports.classification import predicted_labels
-from sparsecert.reports.exact import exact_certificates, exact_procedure
-from sparsecert.reports.summary import Summary, certificates_of
+from sparsecert.reports.summary import Summary, recertify
 from sparsecert.schemes import from_config as scheme_from_config
 
 
@@ -23,7 +22,7 @@ class ReportedRun:
 
     @property
     def certifies(self) -> bool:
-        return self.summary.kind == "certify"
+        return self.summary.certifies
 
 
 @dataclass(frozen=True)
@@ -69,18 +68,12 @@ class InputResult:
 def input_results(run: ReportedRun) -> Iterator[InputResult]:
     """All inputs, certified as in the summary, whose numbers are totals over these."""
     records, summary = run.records, run.summary
-    scheme = scheme_from_config(summary.scheme)
-    if summary.exact:
-        rule, against = summary.bound, summary.against
-        for line, found in exact_certificates(records, scheme, exact_procedure(records, scheme, rule, against)):
+    if run.certifies or summary.exact:
+        for line, found in recertify(records, summary):
             yield _result(line, found.label, found.radius if run.certifies else None)
         return
     assert summary.alpha is not None
-    if run.certifies and summary.bound is not None:
-        for line, certificate in certificates_of(records, scheme, summary.alpha, summary.bound):
-            yield _result(line, certificate.label, certificate.radius)
-        return
-    for line, answer in predicted_labels(records, scheme, summary.alpha):
+    for line, answer in predicted_labels(records, scheme_from_config(summary.scheme), summary.alpha):
         yield _result(line, answer, None)
 
 

@@ -37,7 +37,7 @@ from sparsecert.reports.comparison import (
 from sparsecert.reports.gap import Gap
 from sparsecert.reports.medians import certified_accuracy, median_certified_robustness
 from sparsecert.reports.page.charts import Bar, BarsChart, Curve, CurvesChart
-from sparsecert.reports.page.input_results import InputResult, ReportedRun, by_class
+from sparsecert.reports.page.input_results import ClassTotals, InputResult, ReportedRun, by_class
 from sparsecert.reports.summary import Summary
 
 RADII = (0, 1, *(digit * 10**power for power in range(9) for digit in (2, 5, 10)))
@@ -71,7 +71,7 @@ def headline(summaries: Sequence[Summary], attacks: Sequence[AttackSummary]) -> 
     """The headline numbers: tiles for a single run, else a row per run."""
     found, both = [], bool(summaries and attacks)
     if summaries:
-        certifies = any(summary.kind == "certify" for summary in summaries)
+        certifies = any(summary.certifies for summary in summaries)
         radii, measure = select_radii(summaries), measure_name(summaries)
         each = [_results(summary, certifies, radii, measure) for summary in summaries]
         heading = "Votes" if both else ""
@@ -93,10 +93,7 @@ def _numbers(
     """Tiles for a single run; else a row per run, the model last."""
     if len(each) == 1:
         return Numbers(heading, tiles=each[0], notes=notes)
-    rows = [
-        (name, *numbers.values(), f"{run.model_file} {run.model_sha256[:8]}")
-        for name, numbers, run in zip(names, each, runs, strict=True)
-    ]
+    rows = [(name, *numbers.values(), run.model_id) for name, numbers, run in zip(names, each, runs, strict=True)]
     return Numbers(heading, table=Table((kind, *each[0], "model"), tuple(rows), ""), notes=notes)
 
 
@@ -107,7 +104,7 @@ def select_radii(summaries: Sequence[Summary]) -> list[int]:
 
 
 def _results(summary: Summary, certifies: bool, radii: Sequence[int], measure: str) -> dict[str, str]:
-    known = summary.kind == "certify"
+    known = summary.certifies
     found = {"accuracy": format_percent(summary.accuracy), "abstained": format_percent(summary.abstained)}
     if not certifies:
         return found
@@ -120,7 +117,7 @@ def _results(summary: Summary, certifies: bool, radii: Sequence[int], measure: s
 
 def _guarantees(summaries: Sequence[Summary]) -> list[str]:
     """What the certificates of these runs guarantee, each kind once."""
-    guarantees = dict.fromkeys(_guarantee(summary) for summary in summaries if summary.kind == "certify")
+    guarantees = dict.fromkeys(_guarantee(summary) for summary in summaries if summary.certifies)
     counted = (
         "Certified accuracy at a radius: the share of inputs certified for their true class at that radius or more."
     )
@@ -198,7 +195,7 @@ def _notes(runs: Sequence[ReportedRun], names: Sequence[str]) -> list[str]:
 
 def certified_curves(summaries: Sequence[Summary]) -> Curves | None:
     """Certified accuracy of all runs in one chart; None if none certifies."""
-    certifying = [summary for summary in summaries if summary.kind == "certify"]
+    certifying = [summary for summary in summaries if summary.certifies]
     table = accuracy_table(certifying)
     if table is None:
         return None
@@ -257,20 +254,20 @@ def class_tables(
         some = [runs[place] for place in places]
         each = [by_class(runs[place], list(results[place])) for place in places]
         about = "Accuracy by true class" + (f", {data[0]} {data[1]}" if len(sets) > 1 else "")
-        certifying = any(run.certifies for run in some)
-        about += ", and the median certified radius in brackets" if certifying else ""
-        rows = []
-        for label, name in enumerate(names[places[0]]):
-            cells = []
-            for run, found in zip(some, each, strict=True):
-                middle = (
-                    f" ({format_median(median_certified_robustness(found[label].robustness))})" if run.certifies else ""
-                )
-                accuracy = found[label].accuracy
-                cells.append(NOT_APPLICABLE if accuracy is None else f"{format_percent(accuracy)}{middle}")
-            rows.append((name, *cells))
+        about += ", and the median certified radius in brackets" if any(run.certifies for run in some) else ""
+        rows = [
+            (name, *(_class_cell(found[label], run.certifies) for run, found in zip(some, each, strict=True)))
+            for label, name in enumerate(names[places[0]])
+        ]
         tables.append(Table(("class", *run_names([run.summary for run in some])), tuple(rows), about))
     return tables
+
+
+def _class_cell(found: ClassTotals, certifies: bool) -> str:
+    if found.accuracy is None:
+        return NOT_APPLICABLE
+    median = format_median(median_certified_robustness(found.robustness))
+    return format_percent(found.accuracy) + (f" ({median})" if certifies else "")
 
 
 def _data_key(run: ReportedRun) -> tuple[str, str, str, int]:
