@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sparsecert.datasets import DATASETS, data_folder, load, splits_of
+from sparsecert.datasets import DATASETS, data_folder, load, load_training, shipped_like, splits_of
 from sparsecert.errors import InputError
 
 
@@ -88,3 +88,14 @@ def test_nothing_here_imports_torch() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
     assert (done.stdout.strip(), done.stderr) == ("False", "")
+
+
+def test_a_sample_shares_the_training_images_of_its_data_set(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"mnist was not found in {tmp_path}"):
+        load_training("mnist-sample", tmp_path)
+    assert load_training("digits").fingerprint() == load("digits", "train").fingerprint()
+
+
+def test_what_ships_in_place_of_a_data_set() -> None:
+    names = "mnist", "mnist-sample", "digits", "cifar10", "photographs"
+    assert [shipped_like(name) for name in names] == ["mnist-sample", "mnist-sample", "digits", None, None]

@@ -16,7 +16,7 @@ import sparsecert as sc
 from sparsecert import datasets, modelfile, plain
 from sparsecert.attacks import Pointwise, Saliency
 from sparsecert.cli import cli
-from sparsecert.datasets.dataset import ArrayImages, Dataset
+from sparsecert.datasets import ArrayImages, Dataset
 from sparsecert.errors import InputError
 from sparsecert.plain import PlainRecipe, PlainRun, networks, plain_recipe, train_plain
 from sparsecert.plain.evaluation import accuracy

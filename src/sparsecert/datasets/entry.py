@@ -6,7 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sparsecert.datasets.dataset import SPLITS, Dataset
+from sparsecert.errors import InputError
+from sparsecert.inputs.images import Dataset
+
+SPLITS = ("train", "test")
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,8 @@ class DatasetEntry:
 
     load: one split, from the folder of data sets. recipe: the default training recipe. sources: what `sparsecert data
     get` downloads; without any, `obtain` says how to get it, unless it ships with the package. folder: where its image
-    files are in the folder of data sets; empty if it is held in memory.
+    files are in the folder of data sets; empty if it is held in memory. part_of: the data set that it is a
+    sample of; its training images serve both.
     """
 
     load: Callable[[str, Path], Dataset]
@@ -40,3 +44,10 @@ class DatasetEntry:
     obtain: str = "see its own documentation"
     ships: bool = False
     folder: str = ""
+    part_of: str = ""
+
+
+def check_split(split: str) -> None:
+    """Refuses a name that is no split."""
+    if split not in SPLITS:
+        raise InputError(f"split must be one of {', '.join(SPLITS)}, got {split!r}")

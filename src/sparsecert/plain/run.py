@@ -11,8 +11,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from sparsecert import devices, modelfile
-from sparsecert.datasets import Dataset
-from sparsecert.datasets.dataset import ArrayImages
+from sparsecert.datasets import ArrayImages, Dataset
 from sparsecert.errors import InputError
 from sparsecert.plain.networks import build, check_fit
 from sparsecert.plain.projected_gradient import projected_gradient, random_starts
