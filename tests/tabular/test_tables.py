@@ -15,6 +15,7 @@ pytest.importorskip("pandas", reason="the tables extra is not installed")
 import pandas
 from click.testing import CliRunner
 
+from benchmarks.uci import load_table
 from sparsecert import records
 from sparsecert.certificates import METHODS
 from sparsecert.cli import cli
@@ -23,7 +24,6 @@ from sparsecert.reports import summarise
 from sparsecert.schemes import AllSubsets, Uniform
 from sparsecert.smoothed import Smoothed
 from sparsecert.tabular.tables import Columns, held_out, read_frame, split_target
-from sparsecert.tabular.uci import load_table
 
 
 def _frame(rows: int = 240) -> Any:
