@@ -30,7 +30,7 @@ CERTIFIED = (
     "data set", "features", "k", "certificate", "most frequent class", "plain", "ablated (abstained)",
     *(f"certified {r}" for r in RADII), "seconds",
 )  # fmt: skip
-ATTACKED = "data set", "k", "defender", *(f"{r} altered" for r in RADII)
+ATTACKED = "data set", "k", "defender", *(f"{r} perturbed" for r in RADII)
 
 
 def main() -> None:
@@ -119,7 +119,7 @@ def certified(
 
 
 def standing(table: UciTable, keep: str, defender: str, attacked: Sequence[GreedyResult]) -> str:
-    """The shares answered rightly for which the attack found no change of so many features that alters this."""
+    """For each radius, the share of rows that stay right: the attack finds no such change of that many features."""
     shares = [np.mean([one.fooled_at is None or one.fooled_at > radius for one in attacked]) for radius in RADII]
     return row_of([table.name, keep, defender, *(f"{share:.0%}" for share in shares)])
 

@@ -102,7 +102,7 @@ def main() -> None:
     c = g.certify(images[:20], n0=100, n=1_000, alpha=0.05, seed=0)
     right = c.labels == labels[:20].numpy()
     for rho in range(c.radii.max() + 1):
-        print(f"right whichever {rho} pixels are altered: {(right & (c.radii >= rho)).mean():.0%}")
+        print(f"right whichever {rho} pixels are perturbed: {(right & (c.radii >= rho)).mean():.0%}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Certifies a scikit-learn estimator on a table: no change of so many columns of a row alters the answer.
+"""Certifies a scikit-learn estimator on a table: how many columns of a row can change without changing the answer.
 
 `AblatedClassifier` fits the estimator on rows with columns missing at random, and takes the vote of many such copies of
 a row. Here the ten measurements come three times each (mean, error, worst): an attacker who falsifies a measurement
@@ -21,7 +21,7 @@ ROWS = 60  # to certify
 
 
 def main() -> None:
-    """Fits, certifies held-out rows, and prints how many measurements may be altered."""
+    """Fits, certifies held-out rows, and prints how many measurements may be perturbed."""
     rows, labels = load_breast_cancer(return_X_y=True, as_frame=True)
     train, test, train_labels, test_labels = train_test_split(rows, labels, random_state=0)
     measurement = [name.replace("mean ", "").replace("worst ", "").replace(" error", "") for name in rows.columns]
@@ -33,7 +33,7 @@ def main() -> None:
     print(f"{right.mean():.1%} of {len(right)} rows are right, by the votes of all {c.counts[0].sum()} masks")
     for radius in range(c.radii.max() + 1):
         share = (right & (c.radii >= radius)).mean()
-        print(f"right whichever {radius} of {len(set(measurement))} measurements are altered: {share:.1%}")
+        print(f"right whichever {radius} of {len(set(measurement))} measurements are perturbed: {share:.1%}")
 
 
 if __name__ == "__main__":

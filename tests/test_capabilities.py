@@ -124,18 +124,18 @@ def test_a_model_that_cannot_be_computed_in_bf16_is_refused_with_the_remedy(beco
 
 
 @pytest.mark.filterwarnings("ignore:the fused form of the model")
-@pytest.mark.parametrize(("begun", "ended"), [("bf16 in hardware", "AVX2 only"), ("AVX2 only", "bf16 in hardware")])
+@pytest.mark.parametrize(("started", "resumed"), [("bf16 in hardware", "AVX2 only"), ("AVX2 only", "bf16 in hardware")])
 def test_a_resumed_run_keeps_the_precision_of_its_header(
-    trained: Path, tmp_path: Path, become: Become, begun: str, ended: str
+    trained: Path, tmp_path: Path, become: Become, started: str, resumed: str
 ) -> None:
     data, out, settings = datasets.load("digits", "test"), tmp_path / "c.jsonl", {"n0": 20, "n": 60, "limit": 6}
-    become(begun)
+    become(started)
     certify_dataset(sc.Smoothed.load(trained), trained, data, out, **settings)  # type: ignore[arg-type]
     header, *lines = out.read_text().splitlines(keepends=True)
-    precision = "bf16" if begun == "bf16 in hardware" else "fp32"
+    precision = "bf16" if started == "bf16 in hardware" else "fp32"
     assert json.loads(header)["run"]["precision"] == precision
     out.write_text("".join((header, *lines[:2])))
-    become(ended)
+    become(resumed)
     certify_dataset(sc.Smoothed.load(trained), trained, data, out, **settings)  # type: ignore[arg-type]
     again, *rest = out.read_text().splitlines(keepends=True)
     assert (again, len(rest)) == (header, 6)

@@ -173,7 +173,7 @@ def test_a_worker_killed_in_the_middle_costs_no_vote(trained: Path, tmp_path: Pa
 
 
 def test_a_run_begun_on_one_is_continued_on_the_other(trained: Path, tmp_path: Path) -> None:
-    """The rows are those that it was begun with, which nobody names again."""
+    """It keeps the rows it was started with; they need not be given again."""
     whole = _content(_local(trained, tmp_path / "whole.jsonl"))
     lines = (tmp_path / "whole.jsonl").read_bytes().splitlines(keepends=True)
     (tmp_path / "c.jsonl").write_bytes(b"".join(lines[:10]) + lines[10][:20])

@@ -149,7 +149,7 @@ def test_chosen_copies_are_encoded_copies(encoding: Encoding) -> None:
     channels = 3 if encoding in COLOUR else 1
     inputs, which = torch.rand(4, channels, 6, 5), torch.tensor([1, 1, 3])
     masks = Uniform(30, 7).masks(0, [0], range(3))[0]
-    assert shown.chooses(encoding, channels)
+    assert shown.is_unitwise(encoding, channels)
     chosen = shown.copies(encoding, inputs, which, masks, torch.float32)
     assert torch.equal(chosen.permute(0, 3, 1, 2), encoding(inputs[which], masks))
 
@@ -172,7 +172,7 @@ def test_blocks_whose_sum_might_be_broadcast_are_left_as_they_are(
     block = Residual(nn.Sequential(*branch), inside, outside, 1)
     model = nn.Sequential(nn.Conv2d(2, 4, 3, padding=1), block, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 3))
     assert fuse(model, (1, 6, 6), torch.float32) is None
-    assert fuse(model, (1, 6, 6), torch.float32, filled=False) is None
+    assert fuse(model, (1, 6, 6), torch.float32, tensor_cores=False) is None
 
 
 def test_images_of_one_channel_inside_are_left_as_they_are() -> None:
@@ -181,7 +181,7 @@ def test_images_of_one_channel_inside_are_left_as_they_are() -> None:
         nn.Flatten(), nn.Linear(8, 4),
     )  # fmt: skip
     assert fuse(model, (1, 5, 5), torch.float32) is None
-    assert fuse(model, (1, 5, 5), torch.float32, filled=False) is None
+    assert fuse(model, (1, 5, 5), torch.float32, tensor_cores=False) is None
 
 
 def test_a_block_whose_branch_is_one_convolution_is_left_as_it_is() -> None:
@@ -336,9 +336,9 @@ def test_the_kernel_fills_what_the_tensor_operations_fill(dtype: torch.dtype) ->
     layout = layout.to(torch.device("cuda"))
     masks = Uniform(143, 20).masks(0, [0], range(1_001), "cuda")[0]
     flat, which = torch.rand(7, 429, device="cuda"), torch.arange(1_001, device="cuda") % 7
-    expected = layout.filled(flat, which, masks)
+    expected = layout.gather(flat, which, masks)
     torch.testing.assert_close(
-        layout_triton.filled(layout, flat, which, masks, dtype), expected.to(dtype), rtol=1e-2, atol=1e-6
+        layout_triton.gather(layout, flat, which, masks, dtype), expected.to(dtype), rtol=1e-2, atol=1e-6
     )
 
 

@@ -41,7 +41,9 @@ def _smoothed(scheme: FixedMasks, classes: int, seed: int) -> Smoothed:
 @pytest.mark.parametrize(
     "scheme", [Lattice(2, 3, 3), Partition(6, 3), Partition(6, 3, rounds=2), Bands(2, 3, 1)], ids=str
 )
-def test_no_change_of_black_and_white_images_within_the_radius_alters_the_answer(scheme: FixedMasks, rule: str) -> None:
+def test_no_perturbation_of_black_and_white_images_within_the_radius_changes_the_answer(
+    scheme: FixedMasks, rule: str
+) -> None:
     """All 64 images of 2 x 3 pixels at once: each against every other within its radius."""
     images = torch.tensor(list(product((0.0, 1.0), repeat=6))).view(64, 1, 2, 3)
     radii = set()
@@ -80,9 +82,9 @@ def test_patches_of_every_position_and_colour() -> None:
             continue
         for top, left in product(range(3 - side + 1), range(4 - side + 1)):
             colours = torch.tensor(list(product((0.0, 1.0), repeat=side * side))).view(-1, 1, side, side)
-            altered = images[row].repeat(len(colours), 1, 1, 1)
-            altered[:, :, top : top + side, left : left + side] = colours
-            assert (smoothed.certify(altered, Exact("plurality")).labels == found.labels[row]).all()
+            perturbed = images[row].repeat(len(colours), 1, 1, 1)
+            perturbed[:, :, top : top + side, left : left + side] = colours
+            assert (smoothed.certify(perturbed, Exact("plurality")).labels == found.labels[row]).all()
 
 
 def test_patches_of_another_image_than_the_inputs_are_refused() -> None:

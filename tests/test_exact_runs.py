@@ -221,7 +221,7 @@ def test_what_fixed_masks_need_is_refused_of_others(
         assert _cli("certify", trained, "--data", "digits", *given, "--out", out) == 2
         assert f"{given[0]} is for a fixed set of masks" in capsys.readouterr().err
     assert _cli("certify", folders["bands"], "--data", "digits", "--seconds", "1", "--out", out) == 2
-    assert "seconds is for pixels anywhere" in capsys.readouterr().err
+    assert "seconds is for perturbed pixels" in capsys.readouterr().err
     data = datasets.load("digits", "test")
     with pytest.raises(InputError, match=r"n are short for Fixed\(n0, n\); leave them out beside Exact"):
         certify_dataset(Smoothed.load(folders["bands"]), folders["bands"], data, out, n=100, procedure=Exact())

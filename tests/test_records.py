@@ -79,8 +79,8 @@ def test_a_glance_gives_the_header_and_counts_the_lines(tmp_path: Path) -> None:
     assert read_header(path) == (read(path).header, len(RECORDS))
     path.write_bytes(whole + b'{"example": 5')
     assert read_header(path)[1] == len(RECORDS)
-    for begun in (b"", b'{"spar', b'{"sparsecert": "rec'):
-        path.write_bytes(begun)
+    for start in (b"", b'{"spar', b'{"sparsecert": "rec'):
+        path.write_bytes(start)
         assert read_header(path) is None
     path.write_bytes(b"notes\n")
     with pytest.raises(InputError, match="is not a records file"):

@@ -209,7 +209,7 @@ def test_rows_other_than_those_the_run_was_begun_with_are_refused(trained: Path,
         smoothed.rows = rows
         certify_dataset(smoothed, trained, datasets.load("digits"), tmp_path / "c.jsonl", **SMALL)
     smoothed.rows = 16
-    with pytest.raises(InputError, match="was begun with rows 32, not 16"):
+    with pytest.raises(InputError, match="was started with rows 32, not 16"):
         certify_dataset(smoothed, trained, datasets.load("digits"), tmp_path / "c.jsonl", **SMALL)
 
 

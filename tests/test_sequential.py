@@ -1,6 +1,6 @@
 """Sequential sampling: when votes end, what is answered and recorded, and that neither is wrong more often than it may.
 
-Simulated votes go through the package's own loop over looks; only the model that casts them is replaced by chance.
+Simulated votes go through the package's own loop over stages; only the model that casts them is replaced by chance.
 """
 
 from __future__ import annotations
@@ -430,7 +430,7 @@ def test_certificates_from_real_masks_are_wrong_within_alpha_also_at_another_alp
 
 
 def test_an_inputs_votes_are_those_of_its_own_first_masks() -> None:
-    """Counted again in one go: the looks neither skip nor repeat a mask, and the neighbours do not matter."""
+    """Counted again in one go: the stages neither skip nor repeat a mask, and the neighbours do not matter."""
     g = Smoothed(_by_pair, SMALL)
     c = g.certify(_alike(15), procedure=Sequential(max_samples=700, n0=60), seed=5)
     for row in range(15):
@@ -463,11 +463,11 @@ def test_groups_taken_in_turn_give_what_each_gives_alone() -> None:
 
 def test_work_in_turn_is_begun_in_order_with_so_many_under_way() -> None:
     under_way: set[int] = set()
-    most, begun = 0, []
+    most, started = 0, []
 
     def work(number: int, steps: int) -> Steps[int]:
         nonlocal most
-        begun.append(number)
+        started.append(number)
         under_way.add(number)
         most = max(most, len(under_way))
         for _ in range(steps):
@@ -476,8 +476,8 @@ def test_work_in_turn_is_begun_in_order_with_so_many_under_way() -> None:
         return number
 
     done = list(interleave((work(number, steps) for number, steps in enumerate([3, 0, 5, 1, 1, 2])), 2))
-    assert begun == [0, 1, 2, 3, 4, 5]
-    assert sorted(done) == begun
+    assert started == [0, 1, 2, 3, 4, 5]
+    assert sorted(done) == started
     assert most == 2
     assert list(interleave(iter(()), 2)) == []
     assert [list(interleave((work(number, 2) for number in range(3)), 1))] == [[0, 1, 2]]
@@ -618,7 +618,7 @@ def test_a_run_cut_anywhere_ends_with_the_same_content(trained: Path, recorded: 
     first = data.index(b"\n") + 1
     for end in (first - 20, first, *range(first + 30, len(data), (len(data) - first) // 5)):
         cut.write_bytes(data[:end])
-        _certify(trained, cut, rows=24 if end < first else None)  # otherwise those that the run was begun with
+        _certify(trained, cut, rows=24 if end < first else None)  # otherwise those that the run was started with
         assert _content(cut) == _content(recorded)
 
 

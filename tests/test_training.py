@@ -23,7 +23,7 @@ from sparsecert.errors import InputError
 from sparsecert.registry import MODELS
 from sparsecert.schemes import TRAINING, Uniform
 from sparsecert.smoothed import Smoothed
-from sparsecert.training import Stop, TrainingProgress, TrainingRun, default_encoding, train, train_many
+from sparsecert.training import Stop, TrainingRun, default_encoding, train, train_many
 from sparsecert.training.augment import random_shifts, shift_and_flip
 from sparsecert.training.cuda_graph import step_each
 from sparsecert.training.objective import CompiledObjective, Objective, divergence, objective
@@ -294,14 +294,14 @@ def test_the_default_encodings() -> None:
 
 
 def test_progress_reports_the_truth(few: Dataset, tmp_path: Path) -> None:
-    reported: list[TrainingProgress] = []
-    train(few, QUICK, tmp_path, on_progress=reported.append)
-    steps = 2 * -(-150 // QUICK.batch)
-    assert reported[-1].step == reported[-1].steps == steps
-    assert reported[-1].epoch == 2
-    assert [line.step for line in reported] == sorted(line.step for line in reported)
-    assert 0 <= reported[-1].accuracy <= 1
-    assert np.isfinite(reported[-1].loss)
+    reported: list[tuple[int, int, dict[str, float]]] = []
+    train(few, QUICK, tmp_path, on_progress=lambda done, steps, **metrics: reported.append((done, steps, metrics)))
+    done, steps, metrics = reported[-1]
+    assert done == steps == 2 * -(-150 // QUICK.batch)
+    assert metrics["epoch"] == 2
+    assert reported == sorted(reported, key=lambda line: line[0])
+    assert 0 <= metrics["accuracy"] <= 1
+    assert np.isfinite(metrics["loss"])
 
 
 def test_the_seed_decides_the_weights(few: Dataset, tmp_path: Path) -> None:
@@ -362,17 +362,18 @@ def test_runs_trained_together_end_in_the_weights_of_runs_trained_alone(
     half_way.save_checkpoint(tmp_path / "together-0")
     train(few, recipe, tmp_path / "together-1", scheme=Uniform(64, 10))
     runs = [_run(few, recipe, **changes) for changes in settings]
-    reported: list[TrainingProgress] = []
+    reported: list[tuple[int, int]] = []
     together = train_many(
-        [(run, tmp_path / f"together-{i}") for i, run in enumerate(runs)], on_progress=reported.append
+        [(run, tmp_path / f"together-{i}") for i, run in enumerate(runs)],
+        on_progress=lambda done, steps, **metrics: reported.append((done, steps)),
     )
     for one, other in zip(alone, together, strict=True):
         weights = [modelfile.read(path)[0] for path in (one, other)]
         assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
         assert _log(one.parent) == _log(other.parent)
         assert not (other.parent / "checkpoint.safetensors").exists()
-    assert [line.step for line in reported] == sorted(line.step for line in reported)
-    assert reported[-1].step == reported[-1].steps
+    assert reported == sorted(reported, key=lambda line: line[0])
+    assert reported[-1][0] == reported[-1][1]
 
 
 def test_a_finished_run_is_left_alone_and_another_refused(few: Dataset, tmp_path: Path) -> None:
@@ -394,8 +395,8 @@ def test_a_finished_run_is_left_alone_and_another_refused(few: Dataset, tmp_path
 
 
 def test_a_run_stopped_between_two_steps_is_checkpointed(few: Dataset, tmp_path: Path) -> None:
-    def reported(progress: TrainingProgress) -> None:
-        if progress.epoch == 1:
+    def reported(done: int, steps: int, *, epoch: int, **metrics: float) -> None:
+        if epoch == 1:
             raise Stop
 
     with pytest.raises(Stop):
@@ -554,8 +555,8 @@ def test_training_on_a_folder_is_the_same_with_any_workers_and_after_a_stop(
     """In the midst of an epoch."""
     recipe = replace(RECIPES["paper-imagenet"], model="resnet18-cifar", epochs=2, batch=4, keep=100)
 
-    def reported(progress: TrainingProgress) -> None:
-        if progress.step == 4:
+    def reported(done: int, steps: int, **metrics: float) -> None:
+        if done == 4:
             raise Stop
 
     monkeypatch.setattr("sparsecert.training.multi_run.PROGRESS_SECONDS", 0.0)

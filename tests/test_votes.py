@@ -62,12 +62,12 @@ def test_threads_that_vote_at_once_vote_in_eval_mode_to_their_end() -> None:
         return found
 
     alone, found, seen = votes(), dict[str, list[list[int]]](), list[bool]()
-    begun, waited = Event(), Event()
+    started, waited = Event(), Event()
 
     def wait_for_each_other(module: nn.Module, *_: object) -> None:
         seen.append(module.training)
         if current_thread() is first:
-            begun.set()
+            started.set()
             waited.wait()
         else:
             waited.set()
@@ -76,7 +76,7 @@ def test_threads_that_vote_at_once_vote_in_eval_mode_to_their_end() -> None:
     model[3].register_forward_hook(wait_for_each_other)
     first, second = (Thread(target=lambda name=name: found.update({name: votes()})) for name in ("first", "second"))
     first.start()
-    begun.wait()
+    started.wait()
     second.start()
     second.join()
     assert found == {"first": alone, "second": alone}
@@ -156,10 +156,10 @@ def test_several_inputs_share_a_batch() -> None:
 def test_a_gpu_meets_few_numbers_of_rows(most: int) -> None:
     gpu, met = torch.device("cuda"), set()
     for left in {*range(1, 3_000), *range(3_000, 70_000, 997)}:
-        rows, filled = few_batch_sizes(left, most, gpu)
-        assert 1 <= rows == min(left, filled) <= filled <= most
-        assert filled < 4 * rows or filled < 8 * FEW
-        met.add(filled)
+        rows, padded = few_batch_sizes(left, most, gpu)
+        assert 1 <= rows == min(left, padded) <= padded <= most
+        assert padded < 4 * rows or padded < 8 * FEW
+        met.add(padded)
         assert few_batch_sizes(left, most, CPU) == (min(left, most), min(left, most))
     assert met <= {most // 8**power for power in range(6)}
 

@@ -1,11 +1,18 @@
-"""The one type of progress callback: two counts, whose meaning each function states."""
+"""The one type of progress callback."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-OnProgress = Callable[[int, int], None]  # such as (inputs done, ablated copies done) since the last call
+from typing import Any, Protocol
 
 
-def ignore(inputs: int, copies: int) -> None:
+class OnProgress(Protocol):
+    """Takes two counts, such as (inputs done, ablated copies done) since the last call; each function states which.
+
+    Training adds metrics by name; callbacks for anything else need not take them.
+    """
+
+    def __call__(self, count: int, other: int, /, *args: Any, **metrics: Any) -> None: ...
+
+
+def ignore(*_counts: int, **_metrics: float) -> None:
     """A callback that does nothing."""

@@ -104,7 +104,7 @@ class Certifications:
 
     @property
     def radii(self) -> Int64:
-        """int64[b]: no change of so many units alters the answer; -1 where abstained (not even radius 0)."""
+        """int64[b]: perturbing this many units cannot change the answer; -1 where abstained (not even radius 0)."""
         return np.array([ABSTAINED if c.radius is None else c.radius for c in self.certificates], dtype=np.int64)
 
     @property

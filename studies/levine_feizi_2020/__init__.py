@@ -1,6 +1,6 @@
-"""The tables and figures of Levine & Feizi (AAAI 2020), measured again beside the published numbers.
+"""The tables and figures of Levine & Feizi (AAAI 2020), reproduced beside the published numbers.
 
-`python -m studies.levine_feizi_2020 TARGET` trains, predicts, certifies and attacks what its records lack.
+`python -m studies.levine_feizi_2020 TARGET` trains, predicts, certifies and attacks whatever its records lack.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     OUT/mnist/attacks/k45-pointwise.jsonl      on the paper's number of test images, evenly spaced
     OUT/mnist/attacks/k45-pointwise-50.jsonl   on another number of them
 
-Records that are there are used, compressed or not; those begun are continued; those missing are made.
+Complete records are used, compressed or not; partial ones are resumed, missing ones created.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class AttackStudy:
 
     @property
     def model(self) -> str | Path:
-        """The smoothed classifier's model: the study's own if it is there, else the shipped one."""
+        """The smoothed classifier's model: the study's own if it exists, else the shipped one."""
         return self._own_model() or f"mnist-k{self.spec.keep}"
 
     def applies(self, model: str, attack: str) -> bool:
@@ -80,7 +80,7 @@ class AttackStudy:
         return not (model == WITHOUT_GRADIENTS and attack in BY_GRADIENTS)
 
     def findings(self, model: str, attack: str) -> AttackRecords:
-        """The records of the attack on that classifier, made where they are missing."""
+        """The records of the attack on that classifier, created if missing."""
         path = self._find(model, attack)
         if not self._is_complete(path, model, attack):
             self._make(model, attack)
@@ -88,7 +88,7 @@ class AttackStudy:
         return records.read_attack(path)
 
     def has(self, model: str, attack: str) -> bool:
-        """Whether the records are there, complete and of these settings."""
+        """Whether complete records with these settings exist."""
         try:
             return self._is_complete(self._find(model, attack), model, attack)
         except InputError:
@@ -154,7 +154,7 @@ class AttackStudy:
         return find_records(path) or path
 
     def _is_complete(self, path: Path, model: str, attack: str) -> bool:
-        """Whether the records are there with every image; refuses those of other settings or of another model."""
+        """Whether the records are complete; refuses those of other settings or of another model."""
         return record_files.is_finished(path, lambda header: self._wanted(path, model, attack, header))
 
     def _wanted(self, path: Path, model: str, attack: str, header: Header) -> record_files.Settings:

@@ -6,7 +6,6 @@ Stored as `base.json` beside the model, so that tables need neither model nor da
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
 from sparsecert.files import write_atomically
 from sparsecert.modelfile import fingerprint
+from sparsecert.progress import OnProgress
 from sparsecert.runs.inputs import groups, load_batch
 from sparsecert.schemes import PREDICTION
 from sparsecert.smoothed import Smoothed
@@ -31,7 +31,7 @@ MOST_IMAGES = 1_024  # classified at once
 
 @dataclass(frozen=True)
 class Share:
-    """`correct` of all copies of `images` images, out of `of`, were classified correctly."""
+    """How many copies of `images` of the `of` images were classified correctly."""
 
     images: int
     of: int
@@ -77,7 +77,7 @@ class BaseAccuracy:
 
 
 def base_accuracy(study: Study, spec: ModelSpec) -> BaseAccuracy:
-    """The model's base accuracy: read, or measured where it is missing."""
+    """The model's base accuracy: stored, or measured if missing."""
     found = stored_base_accuracy(study, spec)
     if found is not None:
         return found
@@ -130,7 +130,7 @@ def _share(
     data: Dataset,
     study: Study,
     copies: int,
-    on_progress: Callable[[int, int], None],
+    on_progress: OnProgress,
 ) -> Share:
     """Counts correct classifications, with the masks of prediction, which training and certificates never draw."""
 

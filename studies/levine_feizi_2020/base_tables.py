@@ -47,9 +47,9 @@ def base_table(study: Study, name: str, keeps: Sequence[int] | None = None) -> T
 
 
 def base_rows(study: Study, name: str, keeps: Sequence[int] | None = None) -> list[BaseRow]:
-    """The table's rows, or those of `keeps`, by the study's recipe, measured where they are missing.
+    """The table's rows, or those of `keeps`, by the study's recipe, measured if missing.
 
-    Rows of the other recipe, the paper's or the default, are added where they were measured.
+    Rows of the other recipe, the paper's or the default, are added if they were measured.
     """
     known = published_base_accuracy(name)
     printed = {row.keep: row for row in known.rows}

@@ -142,7 +142,7 @@ def command(
 
 
 def _refuse_idle_options(targets: Sequence[str]) -> None:
-    """Refuses an option that none of the targets obeys."""
+    """Refuses an option that none of the targets uses."""
     known = {option for target in TARGETS.values() for option in target.options}
     idle = known - {option for target in targets for option in TARGETS[target].options}
     options.refuse_given(idle, f"has no effect on {', '.join(targets)}; leave it out")
@@ -158,7 +158,7 @@ def _refuse_two_data_sets(recipe: str | None, names: Sequence[str]) -> None:
 
 
 def _parts(text: str) -> list[str]:
-    """The different parts of a text with commas between."""
+    """The distinct parts of a comma-separated text."""
     return list(dict.fromkeys(part.strip() for part in text.split(",")))
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class Defaults:
     """A recipe, and which test inputs are certified: `limit` of them (None: all), evenly spaced or drawn at random.
 
-    `predicts`: accuracy comes from votes of its own, as in the paper. Otherwise it comes from the estimation votes, by
+    `predicts`: accuracy comes from separate votes, as in the paper. Otherwise it comes from the estimation votes, by
     the same rule: as many independent copies, so the same distribution, at half the cost.
     """
 

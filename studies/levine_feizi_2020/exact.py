@@ -36,8 +36,8 @@ DEFAULT_SCHEMES = {
     "mnist": ("28x1", "28x3", "40x1", "49x1", "60x1"),
     "cifar10": ("40x1", "50x1", "64x1"),
 }
-PASSES = 10, 20_000  # of the figure
-PARTS = 1, 3, 10, 30, 100  # of random masks also 1/3, 1/10, ... of the samples
+PASSES = 10, 20_000  # range of the figure's x axis
+PARTS = 1, 3, 10, 30, 100  # random masks are also shown with 1/3, 1/10, ... of the samples
 
 
 def default_specs(data: str) -> list[SchemeSpec]:
@@ -46,7 +46,7 @@ def default_specs(data: str) -> list[SchemeSpec]:
 
 
 def exact(study: Study, scheme_specs: Sequence[SchemeSpec] | None = None) -> Output:
-    """The table and the figure of these sets of masks; missing models and records are made."""
+    """The table and the figure of these sets of masks; missing models and records are created."""
     known = default_specs(study.data) if scheme_specs is None else scheme_specs
     rows = fixed_rows(
         study, [scheme_spec.one_of(("lattice", "partition"), "perturbed pixels") for scheme_spec in known]
@@ -108,7 +108,7 @@ class Series:
 
 
 def sampled_best(study: Study) -> dict[str, Records]:
-    """For each bound, the study's run by random masks with the largest median; none is made.
+    """For each bound, the study's run by random masks with the largest median; creates none.
 
     They were trained for as many epochs as their recipe has, whatever the study's fixed sets were.
     """

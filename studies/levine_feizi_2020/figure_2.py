@@ -35,7 +35,7 @@ def _figure() -> Figure:
     axes.text(LARGEST_RHO, 0.505, "nothing is certified above", ha="right", va="bottom", fontsize=8, color="0.35")
     axes.set_xlim(0, LARGEST_RHO)
     axes.set_ylim(0, 1)
-    axes.set_xlabel("rho: altered pixels")
+    axes.set_xlabel("rho: perturbed pixels")
     axes.set_ylabel("delta: chance that a mask retains one of them")
     axes.set_title(f"Theorem 1's bound for d = {UNITS} pixels, k of them retained", loc="left", fontsize=11)
     axes.grid(color="0.9", linewidth=0.6)

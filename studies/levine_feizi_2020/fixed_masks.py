@@ -1,4 +1,4 @@
-"""The models of fixed sets of masks in a study, and their exact records: made where they are missing.
+"""The models of fixed sets of masks in a study, and their exact records; both are created if missing.
 
     OUT/mnist/lattice-28x1/model.safetensors   training.jsonl   certify.jsonl
     OUT/mnist/lattice-28x1/certify-500.jsonl   of fewer test images than all
@@ -76,7 +76,7 @@ class FixedRow:
 
 
 def fixed_rows(study: Study, scheme_specs: Sequence[SchemeSpec]) -> list[FixedRow]:
-    """The rows of these sets of masks; missing models and records are made."""
+    """The rows of these sets of masks; missing models and records are created."""
     specs = {scheme_spec: study.fixed_masks_spec(scheme_spec) for scheme_spec in scheme_specs}
     lacking = [spec for spec in specs.values() if not _is_complete(study, spec)]
     there = [_find(study, spec) for spec in specs.values()]
@@ -127,7 +127,7 @@ def _find(study: Study, spec: FixedMasksSpec) -> Path:
 
 
 def _is_complete(study: Study, spec: FixedMasksSpec) -> bool:
-    """Whether the records are there with every input; refuses those of other settings or of another model."""
+    """Whether the records are complete; refuses those of other settings or of another model."""
     return record_files.is_finished(_find(study, spec), lambda header: _wanted(study, spec, header), (study, spec))
 
 

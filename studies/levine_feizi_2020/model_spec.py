@@ -55,7 +55,7 @@ class ModelSpec:
 class RandomValuesSpec(ModelSpec):
     """A model of random values (Lee et al. 2019); `keep` is 0.
 
-    Each sample has a draw of its own in training, as Lee et al. have it, whatever the recipe says of masks.
+    In training every sample gets its own draw, as in Lee et al., whatever the recipe says about masks.
     """
 
     keep: int = 0

@@ -1,4 +1,4 @@
-"""The models of a study: trained where they are missing, loaded where they are there."""
+"""The models of a study: loaded, or trained if missing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def batches(study: Study, specs: Sequence[Spec]) -> list[list[Spec]]:
 
 
 def train(study: Study, specs: Sequence[ModelSpec]) -> None:
-    """Trains together those of the models, all of one recipe, that are not there yet."""
+    """Trains the missing ones of these models, all of one recipe, together."""
     missing = [spec for spec in specs if not is_trained(study, spec)]
     if not missing:
         return
@@ -60,7 +60,7 @@ def load(study: Study, spec: ModelSpec) -> Smoothed:
 
 
 def is_trained(study: Study, spec: ModelSpec) -> bool:
-    """Whether the model file is there; refuses one trained by other settings, as far as its header or log says."""
+    """Whether the model file exists; refuses one whose header or log states other settings."""
     folder = study.folder(spec)
     path, log = folder / modelfile.MODEL_NAME, find_records(folder / LOG_NAME)
     if path.exists():
@@ -75,12 +75,12 @@ def is_trained(study: Study, spec: ModelSpec) -> bool:
 
 
 def fingerprint(study: Study, spec: ModelSpec) -> str | None:
-    """The SHA-256 of the model file, if it is there."""
+    """The SHA-256 of the model file, if it exists."""
     return modelfile.fingerprint(study.folder(spec)) if is_trained(study, spec) else None
 
 
 def refuse_orphans(study: Study, spec: ModelSpec) -> None:
-    """Refuses to train a model whose records are there: trained anew, it would be another one."""
+    """Refuses to train a model that already has records: retrained, it would be a different one."""
     if not is_trained(study, spec) and _has_records(study.folder(spec)):
         raise InputError(f"{study.folder(spec)} holds records but not their model; name another --out folder")
 
@@ -104,7 +104,7 @@ def training_set(study: Study) -> dict[str, Any] | None:
 
 
 def _note_training_set(study: Study, data: Dataset) -> None:
-    """Writes down what the models are trained on, for the tables that say so; refuses a second training set."""
+    """Records what the models are trained on, for the tables' notes; refuses a second training set."""
     path = study.data_folder / TRAINING_SET_NAME
     facts = {"images": len(data), "classes": len(data.classes), "fingerprint": data.fingerprint()}
     if not path.is_file():

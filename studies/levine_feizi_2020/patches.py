@@ -26,7 +26,7 @@ def default_specs(data: str) -> list[SchemeSpec]:
 
 
 def patches(study: Study, scheme_specs: Sequence[SchemeSpec] | None = None) -> Output:
-    """The table and the curves of these bands and blocks; missing models and records are made."""
+    """The table and the curves of these bands and blocks; missing models and records are created."""
     known = default_specs(study.data) if scheme_specs is None else scheme_specs
     rows = fixed_rows(study, [scheme_spec.one_of(("blocks", "bands"), "a perturbed patch") for scheme_spec in known])
     drawn = write_curves([row.run_off for row in rows], study.out / "figures" / f"patches-{study.data}")

@@ -1,9 +1,9 @@
 """The plain classifiers of a study, which Table 2 attacks beside the smoothed one.
 
-    OUT/mnist/plain/cnn/model.safetensors   a network, trained where it is missing
-    OUT/mnist/attacks/plain.json            how often each is right on all test images
+    OUT/mnist/plain/cnn/model.safetensors   a network, trained if missing
+    OUT/mnist/attacks/plain.json            the accuracy of each on all test images
 
-With the second file a table is printed again without networks and data.
+With the second file a table can be printed without networks or data.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sparsecert.runs.inputs import groups, load_batch
 from studies.levine_feizi_2020.study import Study
 
 INFO_NAME = "plain.json"
-AT_ONCE = 1_000  # test images that the nearest neighbour is asked about
+AT_ONCE = 1_000  # test images per query of the nearest neighbour
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class PlainInfo:
 
 
 def plain_folder(study: Study, kind: str) -> Path:
-    """Where the network of that kind is."""
+    """The folder of the network of that kind."""
     return study.data_folder / "plain" / kind
 
 
@@ -61,9 +61,9 @@ def _exists(study: Study, kind: str) -> bool:
 
 
 def plain_info(study: Study, kind: str, attacked: Path | None = None) -> PlainInfo:
-    """Hash and accuracy of the classifier; a missing network is trained first.
+    """Hash and accuracy of the classifier.
 
-    Unless the records file `attacked` is of it: retrained, it would be another network.
+    A missing network is trained first, unless the records `attacked` are of it: retrained, it would be another one.
     """
     known = _stored(study)
     if kind in known:

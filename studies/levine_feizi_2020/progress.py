@@ -7,35 +7,29 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 from sparsecert.cli.progress import attack_bar, inputs_bar, training_bar
-from sparsecert.training import TrainingProgress
+from sparsecert.progress import OnProgress, ignore
 
 
 @dataclass(frozen=True)
 class Progress:
-    """A bar on stderr for each thing that takes long, or none where they are not `shown`."""
+    """A bar on stderr for each long step; none unless `shown`."""
 
     shown: bool = False
 
-    def training(self, label: str) -> AbstractContextManager[Callable[[TrainingProgress], None]]:
+    def training(self, label: str) -> AbstractContextManager[OnProgress]:
         """For a training run, or several at once."""
-        return training_bar(label) if self.shown else nullcontext(_ignore)
+        return training_bar(label) if self.shown else nullcontext(ignore)
 
-    def inputs(
-        self, label: str, inputs: int, copies: int, noun: str = "inputs"
-    ) -> AbstractContextManager[Callable[[int, int], None]]:
-        """For inputs with so many copies each; call it with (inputs, copies) done."""
-        return inputs_bar(label, inputs, copies, noun) if self.shown else nullcontext(_ignore)
+    def inputs(self, label: str, inputs: int, copies: int, noun: str = "inputs") -> AbstractContextManager[OnProgress]:
+        """For inputs with this many copies each; call it with (inputs, copies) done."""
+        return inputs_bar(label, inputs, copies, noun) if self.shown else nullcontext(ignore)
 
-    def images(self, label: str, images: int) -> AbstractContextManager[Callable[[int, int], None]]:
+    def images(self, label: str, images: int) -> AbstractContextManager[OnProgress]:
         """For images under attack; call it with (images, evaluations) done."""
-        return attack_bar(images, label) if self.shown else nullcontext(_ignore)
+        return attack_bar(images, label) if self.shown else nullcontext(ignore)
 
     @contextmanager
     def rows(self, rows: int) -> Iterator[Callable[[], None]]:
-        """For certifying the votes of so many records files; call it after each."""
+        """For certifying the votes of this many records files; call it after each."""
         with self.inputs("certifying the recorded votes", rows, 1, "rows") as on_progress:
             yield lambda: on_progress(1, 0)
-
-
-def _ignore(*_: object) -> None:
-    pass

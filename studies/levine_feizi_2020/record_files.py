@@ -1,8 +1,8 @@
-"""The records of a study: found, checked against the study's settings, and made where they are missing.
+"""The records of a study: found, checked against the study's settings, and created if missing.
 
-A records file that is there is used, one that was begun is continued, one that is missing is made. Files may be
-compressed (.gz, .xz); complete ones need neither model nor data. Unless a number of inputs is asked for, records of
-more inputs than the default are preferred.
+Complete records files are used, partial ones resumed, missing ones created. Files may be compressed (.gz, .xz);
+complete ones need neither model nor data. Unless a number of inputs is asked for, records of more inputs than the
+default are preferred.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def refuse_difference(path: Path, there: Settings, wanted: Settings) -> None:
 
 
 def is_finished(path: Path, wanted: Callable[[Header], Settings], of: tuple[Study, ModelSpec] | None = None) -> bool:
-    """Whether the records file is there with every input.
+    """Whether the records file is complete.
 
     Refuses one of other settings than `wanted` and, if `of` is given, of another model than the one in its folder.
     """
@@ -85,9 +85,9 @@ def _refuse_other_model(study: Study, spec: ModelSpec, path: Path, header: Heade
 
 
 def refuse_two_test_sets(study: Study, paths: Iterable[Path], making: bool) -> None:
-    """Refuses records of different test sets in one table; `making`: more are to be made of the one that is loaded.
+    """Refuses records of different test sets in one table; `making`: more records of the loaded one will follow.
 
-    A data set's name does not say it all: a second folder may hold the same photographs in another size.
+    A name alone does not identify a data set: a second folder may hold the same photographs in another size.
     """
     seen = [(path, records.read_header(path)) for path in paths if path.is_file()]
     found = {one[0].run["data"].get("fingerprint"): str(path) for path, one in seen if one is not None}
@@ -111,7 +111,7 @@ def complete(study: Study, specs: Sequence[ModelSpec], sampling: Sampling) -> No
     lacking = {spec: missing for spec, missing in lacking.items() if missing}
     there = [locate(study, spec, kind, sampling) for spec in specs for kind in _kinds(sampling)]
     refuse_two_test_sets(study, there, making=bool(lacking))
-    for spec in lacking:  # what cannot be done is refused before hours of work
+    for spec in lacking:  # refuse what cannot be done before hours of work
         scheme = spec.scheme(study.test.images.shape)
         check_settings(scheme, study.seed, sampling.alpha, n0=sampling.n0, n=sampling.n)
         models.refuse_orphans(study, spec)
@@ -123,7 +123,7 @@ def complete(study: Study, specs: Sequence[ModelSpec], sampling: Sampling) -> No
 
 
 def has(study: Study, spec: ModelSpec, sampling: Sampling) -> bool:
-    """Whether the model's records are there, complete and of the study's settings."""
+    """Whether the model has complete records with the study's settings."""
     try:
         return all(is_complete(study, spec, kind, sampling) for kind in _kinds(sampling))
     except InputError:
@@ -138,7 +138,7 @@ def read(study: Study, spec: ModelSpec, sampling: Sampling) -> tuple[Records, Re
 
 
 def make(study: Study, spec: ModelSpec, kind: str, sampling: Sampling) -> None:
-    """Makes the model's records of this kind, or what is missing of them."""
+    """Creates or completes the model's records of this kind."""
     smoothed, path = models.load(study, spec), _path(study, spec, kind, sampling)
     common: Settings = {"alpha": sampling.alpha, "seed": study.seed, "limit": study.inputs}
     inputs, folder = len(indices_of(study.test, study.inputs)), study.folder(spec)
@@ -155,7 +155,7 @@ def make(study: Study, spec: ModelSpec, kind: str, sampling: Sampling) -> None:
 
 
 def is_complete(study: Study, spec: ModelSpec, kind: str, sampling: Sampling) -> bool:
-    """Whether the records are there with every input; refuses those of other settings or of another model."""
+    """Whether the records are complete; refuses those of other settings or of another model."""
     path = locate(study, spec, kind, sampling)
     return is_finished(path, lambda header: _wanted(study, spec, kind, sampling, header), (study, spec))
 
@@ -226,7 +226,7 @@ def wanted_precision(study: Study) -> Settings:
 
 
 def _wanted_data(study: Study) -> Settings:
-    """Which data set it must be; folders may share a name, so theirs is told by what they hold."""
+    """Which data set it must be; folders may share a name, so they are identified by content."""
     if study.data in datasets.DATASETS:
         return {"data name": study.data, "split": "test"}
     at_hand = Path(study.data).expanduser().is_dir()

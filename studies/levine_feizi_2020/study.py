@@ -8,7 +8,7 @@
     OUT/cifar10/k75/certify-10000.jsonl     another number of inputs than the default
     OUT/mnist/lattice-28x1/                 a fixed set of masks (see `fixed_masks`)
 
-`models` trains and loads the models, `record_files` finds, checks and makes the records.
+`models` trains and loads the models, `record_files` finds, checks and creates the records.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Study:
     """The settings of a study of one data set, whose files are under `out`.
 
     `recipe` and `limit` (a number of test inputs) replace the data set's defaults; `epochs`, `n0` and `n` replace the
-    recipe's and the paper's, for a smaller run. The seed decides training and votes alike. `precision` None takes the
-    fastest on the device, and accepts records of any precision.
+    recipe's and the paper's, for a smaller run. The seed is used for training and votes alike. `precision` None takes
+    the fastest on the device, and accepts records of any precision.
     """
 
     out: Path

@@ -24,7 +24,7 @@ from studies.levine_feizi_2020.output import Output
 from studies.levine_feizi_2020.plain_classifiers import plain_info
 from studies.levine_feizi_2020.published import PublishedAttackedRow
 
-LEAST_MEDIAN, TIMES_THE_BEST_OTHER = 25, 2  # the bars
+LEAST_MEDIAN, TIMES_THE_BEST_OTHER = 25, 2  # the bars that our median has to clear
 HEADERS = (
     "model", "accuracy measured", "accuracy published", "accuracy on the attacked", "median measured",
     "median published", "by abstention", "queries an image", "base evaluations an image",
@@ -60,7 +60,7 @@ def table_2(attacked: AttackStudy, others: Sequence[str] = ()) -> Output:
     Where the study has certificates of the smoothed classifier, every attack on it is checked against them.
     """
     for name in others:
-        attacked.attack(name)  # one that is unknown is refused before anything is made
+        attacked.attack(name)  # refuses an unknown one before any work
     rows = [_row(attacked, model) for model in attacked.rows]
     further = _others(attacked, others)
     ours = rows[list(attacked.rows).index(attacked.ours)]
@@ -96,7 +96,7 @@ def _row(attacked: AttackStudy, model: str) -> AttackedRow:
 
 
 def _others(attacked: AttackStudy, asked: Sequence[str]) -> dict[str, dict[str, AttackRecords]]:
-    """For each classifier, the records of further attacks: those asked for, and those that are there."""
+    """For each classifier, the records of further attacks: those asked for, and those that exist."""
     found: dict[str, dict[str, AttackRecords]] = {}
     for model in attacked.rows:
         for name in ATTACKS[1:]:

@@ -1,4 +1,4 @@
-"""Table 6: certificates on photographs, beside the paper's for ImageNet and clearly apart from them."""
+"""Table 6: certificates on photographs; the paper's ImageNet rows follow, clearly labelled."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def table_7(
 ) -> Table:
     """Ablation at the paper's best k, random values over kappa, then the paper's rows.
 
-    `kappas` (of `values`, 256 unless said) replace the usual sweeps.
+    `kappas` (for `values`, by default 256) replace the default sweeps.
     """
     known = published_schemes("table-7")
     printed = next(row for row in known.rows if row.data == study.data)

@@ -54,7 +54,7 @@ def published_over_k(data: str) -> PublishedTable:
 
 
 def measured_rows(study: Study, table: PublishedTable, keeps: Sequence[int] | None = None) -> list[Row]:
-    """The table's rows and those of other k measured, or those of `keeps`; missing models and records are made."""
+    """The table's rows and those of other k measured, or those of `keeps`; missing models and records are created."""
     printed = {study.spec(row.keep, row.encoding): row for row in table.rows}
     sampling = study.sampling(table.sampling)
     specs = _specs(study, table, sampling) if keeps is None else _specs_of(study, table, keeps)
@@ -203,7 +203,7 @@ def subset_notes(rows: Sequence[Row]) -> list[str]:
 
 
 def subset_note(inputs: int, of: int, how: str) -> str:
-    """How uncertain a share of so many of the test images is."""
+    """How uncertain a share of this many test images is."""
     error = f"{50 / inputs**0.5:.1f} points (one standard error)"
     return f"{inputs} of the {of} test images, {how}: a share near one half is uncertain by {error}"
 

@@ -1,4 +1,4 @@
-"""The targets of the command: what each makes, from which data sets, and which options it obeys."""
+"""The targets of the command: what each makes, from which data sets, and which options it takes."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class Request:
 
 @dataclass(frozen=True)
 class StudyTarget:
-    """One target: its line of help, what makes it, the options it obeys, and its data sets, the default first.
+    """One target: its line of help, what makes it, the options it takes, and its data sets, the default first.
 
-    `every`: without --data it is made for each of its data sets, not for the first alone.
+    `every`: without --data it is made for all of its data sets, not just the first.
     """
 
     help: str

@@ -18,7 +18,7 @@ from studies.levine_feizi_2020.study import Study
 class TrainingLog:
     """Epochs, the running accuracy of the last one, and the seconds of all (None if a line lacks them).
 
-    The running accuracy is over the epoch's ablated and augmented inputs, each as the weights were when it was met.
+    The running accuracy is over the epoch's ablated and augmented inputs, each with the weights at its step.
     """
 
     epochs: int

@@ -14,13 +14,13 @@ from sparsecert.attacks.judge import changed_pixels
 from sparsecert.encodings import PROTECTED, Encoding, Grouped, NullChannels, blocks_of
 from sparsecert.errors import InputError
 from sparsecert.procedures import Exact
-from sparsecert.procedures.exact import elected
+from sparsecert.registry import RULES
 from sparsecert.schemes import Bands, Blocks, FixedMasks, Lattice, Partition, Uniform
 from sparsecert.smoothed import Smoothed
 from tests.attacks.means import nearest_mean
 from tests.test_exact import Reader
 
-RULES = "plurality", "run-off"
+RULE_NAMES = "plurality", "run-off"
 Digits = tuple[torch.Tensor, torch.Tensor]
 
 
@@ -28,7 +28,7 @@ def _means(scheme: FixedMasks, encoding: Encoding | None = None) -> Smoothed:
     return Smoothed(nearest_mean().model, scheme, encoding or NullChannels(), classes=10)
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", RULE_NAMES)
 def test_the_largest_standing_is_the_winners(rule: str) -> None:
     """Of every vote of three copies on three classes, some without an opinion, and of random ones on five."""
     orders = torch.tensor([*permutations(range(3)), (0, 0, 0)], dtype=torch.int16)
@@ -37,12 +37,12 @@ def test_the_largest_standing_is_the_winners(rule: str) -> None:
     many[::3, 0] = 0
     for ranks in (few, many):
         found = standings(ranks, rule)
-        assert found.argmax(dim=1).tolist() == [elected(one, rule) for one in ranks.numpy()]
+        assert found.argmax(dim=1).tolist() == [RULES[rule].winner(one) for one in ranks.numpy()]
         assert (found.sum(dim=1) >= found.amax(dim=1)).all()
         assert (found <= ranks.shape[1]).all()
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", RULE_NAMES)
 @pytest.mark.parametrize(
     ("scheme", "encoding"),
     [
@@ -130,7 +130,7 @@ def test_gradients_are_of_the_mean_probabilities_however_many_copies_fit_at_once
     assert defender.evaluations_of_scores == 8
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", RULE_NAMES)
 @pytest.mark.parametrize("scheme", [Lattice(2, 3, 3), Partition(6, 3, rounds=2), Bands(2, 3, 1)], ids=str)
 def test_no_attack_succeeds_within_the_radius_and_what_is_found_changes_the_winner(
     scheme: FixedMasks, rule: str

@@ -197,22 +197,22 @@ def test_a_run_with_other_settings_is_refused(tmp_path: Path) -> None:
     assert out.read_bytes() == before
 
 
-@pytest.mark.parametrize(("begun", "named"), [(None, "a version before 1"), (1, "version 1")])
+@pytest.mark.parametrize(("recorded", "named"), [(None, "a version before 1"), (1, "version 1")])
 def test_what_another_version_of_the_attack_began_is_read_but_not_continued(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begun: int | None, named: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recorded: int | None, named: str
 ) -> None:
     whole, cut = tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
     assert _attack(whole).header.environment["attack_version"] == 1
     header, *lines = whole.read_text().splitlines()
     older = json.loads(header)
-    if begun is None:
+    if recorded is None:
         del older["environment"]["attack_version"]
     whole.write_text("\n".join([json.dumps(older), *lines, ""]))
     cut.write_text("\n".join([json.dumps(older), *lines[:5], ""]))
     before = cut.read_bytes()
     monkeypatch.setattr(UniformNoise, "version", 2)
-    message = f"cut.jsonl was begun with {named} of the noise attack, this is version 2, and what two versions find"
-    with pytest.raises(InputError, match=f"{message} is not mixed; name another file"):
+    message = f"cut.jsonl was started with {named} of the noise attack, this is version 2; results of two versions"
+    with pytest.raises(InputError, match=f"{message} cannot be mixed; name another file"):
         _attack(cut)
     assert cut.read_bytes() == before
     assert summarise_attack(read_attack(cut)).attacked == 5

@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from sparsecert.bounds import Interval
-from sparsecert.certificates import METHODS, corollary_1, corollary_2, largest_rho, method_named, theorem_name
+from sparsecert.certificates import METHODS, corollary_1, corollary_2, largest_rho, theorem_name
 from sparsecert.certificates.certificate import farthest_rho
 from sparsecert.counts import Tally
 from sparsecert.errors import InputError
@@ -51,7 +51,7 @@ def test_the_inequality_is_strict_to_the_last_digit(scheme: Scheme) -> None:
 
 @pytest.mark.parametrize("scheme", [Uniform(5, 2), Uniform(4, 4), RandomValues(3, "0.5", 3)], ids=str)
 def test_the_farthest_radius_is_among_all_units_and_not_beyond_them(scheme: Scheme) -> None:
-    """Random values may leave something in common when all of them are altered: then every unit is certified."""
+    """Random values may leave something in common when all of them are perturbed: then every unit is certified."""
     for part in range(-3, 103):
         margin = Fraction(part, 100)
         below = [rho for rho in range(scheme.units + 1) if scheme.delta(rho) < margin]
@@ -88,7 +88,7 @@ def test_radii_never_fall_with_more_votes_for_the_leader() -> None:
 
 def test_an_unknown_bound_is_refused() -> None:
     with pytest.raises(InputError, match="bound must be one of one-sided, two-sided, got 'three-sided'"):
-        method_named("three-sided")
+        METHODS["three-sided"]
 
 
 def test_the_theorem_that_a_header_names() -> None:

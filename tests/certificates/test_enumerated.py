@@ -1,4 +1,4 @@
-"""The damage of altered units, checked against every choice of them."""
+"""The damage of perturbed units, checked against every choice of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ STAR = np.array([[1, 1, 0, 0, 0], [1, 0, 1, 0, 0], [1, 0, 0, 1, 0], [1, 0, 0, 0,
 
 def _worst(masks: np.ndarray, costs: np.ndarray, rho: int) -> int:
     return max(
-        int(costs[masks[:, list(altered)].any(axis=1)].sum()) for altered in combinations(range(masks.shape[1]), rho)
+        int(costs[masks[:, list(perturbed)].any(axis=1)].sum())
+        for perturbed in combinations(range(masks.shape[1]), rho)
     )
 
 

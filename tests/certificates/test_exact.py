@@ -90,7 +90,7 @@ def _ranks(random: np.random.Generator, count: int, classes: int, sure: float) -
 
 @pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize("classes", [2, 3, 4])
-def test_no_change_within_the_radius_alters_the_plurality(name: str, classes: int) -> None:
+def test_no_perturbation_within_the_radius_changes_the_plurality(name: str, classes: int) -> None:
     """Where masks do not overlap, the radius is also the largest that is true."""
     masks, random = SETS[name], np.random.default_rng(classes)
     adversary, tight = PerturbedUnits(masks), PerturbedUnits(masks, seconds=10)
@@ -109,7 +109,7 @@ def test_no_change_within_the_radius_alters_the_plurality(name: str, classes: in
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_no_change_within_the_radius_alters_the_run_off(name: str) -> None:
+def test_no_perturbation_within_the_radius_changes_the_run_off(name: str) -> None:
     masks, random = SETS[name], np.random.default_rng(0)
     adversary, tight, seen = PerturbedUnits(masks), PerturbedUnits(masks, seconds=10), set()
     for trial in range(25):
@@ -213,7 +213,7 @@ def test_prices_are_from_nothing_to_the_cost_whatever_the_solver_says(monkeypatc
 
 
 def test_prices_prove_what_charging_every_mask_cannot() -> None:
-    """Two units are in the same three masks: whoever alters both is charged for six, and has met three."""
+    """Two units are in the same three masks: whoever perturbs both is charged for six, and has met three."""
     masks = np.zeros((8, 7), dtype=bool)
     masks[:3, :2] = True
     masks[3:, 2:] = np.eye(5, dtype=bool)
@@ -265,7 +265,7 @@ def test_one_linear_program_after_the_other_as_long_as_there_is_time(monkeypatch
 
     def prices(_: Bool, costs: Int64, rho: int, seconds: float) -> list[int]:
         asked.append((rho, seconds))
-        return [0] * len(costs)  # whatever is altered, no more is lost than all masks cost
+        return [0] * len(costs)  # whatever is perturbed, no more is lost than all masks cost
 
     class Clock:
         def __init__(self, *moments: float) -> None:

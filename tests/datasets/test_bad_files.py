@@ -84,16 +84,16 @@ def test_skipping_gives_the_set_without_the_bad_files(mixed: Path) -> None:
 
 
 def test_what_was_found_is_remembered_until_a_file_changes(mixed: Path) -> None:
-    looks: list[int] = []
+    reported: list[int] = []
 
     def skipped() -> tuple[str, ...]:
-        return load(str(mixed), "train", skip_bad=True, on_progress=lambda done, files: looks.append(done)).skipped
+        return load(str(mixed), "train", skip_bad=True, on_progress=lambda done, files: reported.append(done)).skipped
 
     assert skipped() == skipped() == tuple(BAD)
-    assert looks == [10]
+    assert reported == [10]
     write_image(mixed / "train/cat/text.png", np.zeros((30, 30, 3), dtype=np.uint8))
     assert skipped() == tuple(file for file in BAD if file != "cat/text.png")
-    assert looks == [10, 10]
+    assert reported == [10, 10]
 
 
 def test_skipping_works_where_nothing_can_be_remembered(mixed: Path, monkeypatch: pytest.MonkeyPatch) -> None:

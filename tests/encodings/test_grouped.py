@@ -82,7 +82,7 @@ def test_what_is_no_image_has_no_sides() -> None:
 
 
 @pytest.mark.parametrize("groups", [PLACES, ENTRIES], ids=["places", "entries"])
-def test_altered_are_the_groups_with_an_entry_that_differs(groups: Any) -> None:
+def test_perturbed_are_the_groups_with_an_entry_that_differs(groups: Any) -> None:
     encoding = Grouped(NullChannels(), groups)
     random = np.random.default_rng(0)
     differs = random.random((40, 2, 2, 3)) < 0.15
@@ -121,7 +121,7 @@ def _votes(smoothed: Smoothed, inputs: torch.Tensor, masks: torch.Tensor) -> lis
     return torch.bincount(smoothed.model(copies).argmax(dim=1), minlength=2).tolist()
 
 
-def _altered(inputs: torch.Tensor, groups: Any, chosen: tuple[int, ...]) -> list[torch.Tensor]:
+def _all_perturbed(inputs: torch.Tensor, groups: Any, chosen: tuple[int, ...]) -> list[torch.Tensor]:
     """The input with each entry of these groups at 0 or at 1, in every way."""
     places = np.flatnonzero(np.isin(groups.reshape(-1), chosen))
     found = []
@@ -147,7 +147,7 @@ def test_delta_speaks_of_groups(seed: int) -> None:
     most = 0
     for rho in (1, 2):
         for chosen in combinations(range(5), rho):
-            for changed in _altered(inputs, groups, chosen):
+            for changed in _all_perturbed(inputs, groups, chosen):
                 after = _votes(smoothed, changed, masks)
                 moved = abs(after[0] - before[0])
                 assert Fraction(moved, 10) <= smoothed.scheme.delta(rho)
@@ -158,7 +158,7 @@ def test_delta_speaks_of_groups(seed: int) -> None:
 @pytest.mark.parametrize("rule", ["plurality", "run-off"])
 @pytest.mark.parametrize("scheme", [Partition(6, 6), Partition(6, 3, 2), Lattice(2, 3, 3)], ids=repr)
 def test_exact_certificates_count_groups(scheme: Scheme, rule: str) -> None:
-    """No change of `radius` blocks of 1 x 2 pixels alters the winner, every way tried; some change of more does."""
+    """Perturbing `radius` blocks of 1 x 2 pixels never changes the winner; perturbing more sometimes does."""
     groups = blocks_of(2, 6, 1, 2)
     inputs, tight = (torch.rand(6, 1, 2, 6, generator=torch.Generator().manual_seed(1)) < 0.5).float(), 0
     weights = torch.randn(3, 24, generator=torch.Generator().manual_seed(2))
@@ -169,7 +169,7 @@ def test_exact_certificates_count_groups(scheme: Scheme, rule: str) -> None:
             changed = [
                 each
                 for chosen in combinations(range(6), rho)
-                for each in _altered(inputs[row : row + 1], groups, chosen)
+                for each in _all_perturbed(inputs[row : row + 1], groups, chosen)
             ]
             labels = smoothed.certify(torch.cat(changed), Exact(rule)).labels
             if rho <= certificate.radius:
@@ -196,8 +196,8 @@ def test_a_grouped_classifier_is_certified_saved_and_attacked(tmp_path: Any) -> 
     assert again.certify(images, n0=100, n=2_000).counts.tolist() == certified.counts.tolist()
     found = Pointwise(restarts=1, rounds=1)(SurrogateDefender(smoothed, n=100), images, torch.tensor([0]))
     assert found.succeeded.all()
-    altered = smoothed.encoding.perturbed(found.adversarial != images).sum()
-    assert certified.radii[0] < altered <= found.distances[0]
+    perturbed = smoothed.encoding.perturbed(found.adversarial != images).sum()
+    assert certified.radii[0] < perturbed <= found.distances[0]
 
 
 def test_attackers_do_not_get_protected_entries() -> None:

@@ -11,7 +11,7 @@ from sparsecert.errors import InputError
 from sparsecert.schemes import RandomValues, Scheme, Uniform
 from sparsecert.smoothed import Smoothed
 from sparsecert.votes.engine import fuse_on_cpu, fuse_on_cuda
-from sparsecert.votes.engine.encode import chooses
+from sparsecert.votes.engine.encode import is_unitwise
 from sparsecert.votes.engine.layout import layout_of
 from sparsecert.votes.voter import Voter
 
@@ -91,7 +91,7 @@ def test_no_fast_form_that_was_made_for_ablation_is_taken() -> None:
     layers = (nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 16, 5))
     model, cpu = nn.Sequential(*layers), torch.device("cpu")
     assert layout_of(ReplacedValues(17), (3, 4, 4), 1, 1, 8) is None
-    assert not chooses(ReplacedValues(17), 3)
+    assert not is_unitwise(ReplacedValues(17), 3)
     assert fuse_on_cpu(model, ReplacedValues(17), torch.bfloat16, (3, 4, 4), cpu) is None
     assert fuse_on_cuda(model, ReplacedValues(17), torch.bfloat16, (3, 4, 4), cpu) is None
-    assert chooses(NullChannels(), 3)
+    assert is_unitwise(NullChannels(), 3)

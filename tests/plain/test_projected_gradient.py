@@ -36,8 +36,8 @@ def test_stays_within_ball_and_bounds_and_raises_the_loss(as_tensors: bool, prec
     assert found.min() >= 0
     assert found.max() <= 1
     with torch.no_grad():
-        begun = (images + EPS * starts).clamp(0, 1)
-        before, after = (cross_entropy(model(x), labels, reduction="none") for x in (begun, found))
+        start = (images + EPS * starts).clamp(0, 1)
+        before, after = (cross_entropy(model(x), labels, reduction="none") for x in (start, found))
     assert (after > before).all()
     assert all(weight.grad is None for weight in model.parameters())
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,8 @@ from sparsecert.datasets import ArrayImages, Dataset
 from sparsecert.errors import InputError
 from sparsecert.plain import PlainRecipe, PlainRun, networks, plain_recipe, train_plain
 from sparsecert.plain.evaluation import accuracy
-from sparsecert.training import Stop, TrainingProgress, train
+from sparsecert.progress import OnProgress
+from sparsecert.training import Stop, train
 from sparsecert.training.cuda_graph import GraphedSteps, step_each
 from sparsecert.training.recipes import RECIPES
 from sparsecert.training.schedule import Run
@@ -131,13 +133,13 @@ def _short(kind: str) -> PlainRecipe:
     return replace(plain_recipe("digits", kind), epochs=2, batch=40, ramp=0.3 if kind == "robust" else 0.0)
 
 
-def _stop_after(last: int, heard: list[TrainingProgress]) -> Callable[[TrainingProgress], None]:
-    def reported(now: TrainingProgress) -> None:
-        heard.append(now)
-        if now.step >= last:
+def _append_to(reported: list[Any], stop_after: int | None = None) -> OnProgress:
+    def on_progress(done: int, steps: int, **metrics: float) -> None:
+        reported.append((done, steps, metrics))
+        if done == stop_after:
             raise Stop
 
-    return reported
+    return on_progress
 
 
 @pytest.mark.parametrize("kind", ["cnn", "robust"])
@@ -146,15 +148,16 @@ def test_a_run_that_was_stopped_ends_in_the_same_weights(
 ) -> None:
     """It is stopped in the middle of the first epoch of four batches, at its end, and in the second."""
     monkeypatch.setattr("sparsecert.training.multi_run.PROGRESS_SECONDS", 0.0)
-    wanted: list[TrainingProgress] = []
-    train_plain(few, unseen, _short(kind), tmp_path / "whole", seed=4, on_progress=wanted.append)
-    heard: list[TrainingProgress] = []
+    wanted: list[Any] = []
+    train_plain(few, unseen, _short(kind), tmp_path / "whole", seed=4, on_progress=_append_to(wanted))
+    reported: list[Any] = []
+    resumed: dict[str, Any] = {"out": tmp_path / "stopped", "seed": 4}
     for last in (2, 4, 5):
         with pytest.raises(Stop):
-            train_plain(few, unseen, _short(kind), tmp_path / "stopped", seed=4, on_progress=_stop_after(last, heard))
+            train_plain(few, unseen, _short(kind), **resumed, on_progress=_append_to(reported, stop_after=last))
         assert modelfile.read(tmp_path / "stopped" / "checkpoint.safetensors")[1]["step"] == last
-    train_plain(few, unseen, _short(kind), tmp_path / "stopped", seed=4, checkpoint_seconds=0, on_progress=heard.append)
-    assert heard == wanted
+    train_plain(few, unseen, _short(kind), **resumed, checkpoint_seconds=0, on_progress=_append_to(reported))
+    assert reported == wanted
     assert not (tmp_path / "stopped" / "checkpoint.safetensors").exists()
     whole, stopped = (tmp_path / name / "model.safetensors" for name in ("whole", "stopped"))
     assert whole.read_bytes() == stopped.read_bytes()

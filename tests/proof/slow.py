@@ -42,7 +42,7 @@ def clopper_pearson(successes: int, trials: int, level: Fraction) -> Fraction:
     return low
 
 
-# Schemes: their masks, and how often one meets altered units
+# Schemes: their masks, and how often one meets perturbed units
 
 
 def uniform_masks(units: int, keep: int) -> list[Mask]:
@@ -276,7 +276,7 @@ WINNERS = {"plurality": plurality_winner, "run-off": run_off_winner}
 
 class Attack:
     """What an attack meets. `damages` is the most that the masks met cost together; with `charged`, the bound that
-    counts a mask once for each altered unit in it."""
+    counts a mask once for each perturbed unit in it."""
 
     def __init__(self, masks: Sequence[Mask], met: Sequence[Sequence[frozenset[int]]], charged: bool) -> None:
         self.columns, self.met, self.charged = list(zip(*masks, strict=True)), met, charged

@@ -1,4 +1,4 @@
-"""Schemes against `slow.py`: masks, how they are drawn, and how often one meets altered units."""
+"""Schemes against `slow.py`: masks, how they are drawn, and how often one meets perturbed units."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def _shares(ranks: list[slow.Rank]) -> list[Fraction]:
 
 
 @pytest.mark.parametrize("one", TINY, ids=str)
-def test_no_change_within_the_radius_alters_the_likeliest_class(one: Listed) -> None:
+def test_no_perturbation_within_the_radius_changes_the_likeliest_class(one: Listed) -> None:
     """By both corollaries, and of the k leading classes by both ways to bound the rivals."""
     for seed in range(5):
         shares = {x: _shares(ranks) for x, ranks in _table(one, seed).items()}
@@ -101,7 +101,7 @@ def _in_a_patch(x: Input, y: Input, width: int, side: int) -> bool:
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("attacker", ATTACKERS, ids=str)
 @pytest.mark.parametrize("one", FIXED, ids=str)
-def test_no_change_within_the_radius_alters_an_election(one: Listed, attacker: Attacker, rule: str) -> None:
+def test_no_perturbation_within_the_radius_changes_an_election(one: Listed, attacker: Attacker, rule: str) -> None:
     assert isinstance(one.scheme, FixedMasks)
     adversary = attacker.adversary(one.scheme)
     if adversary is None:
@@ -122,7 +122,7 @@ def test_no_change_within_the_radius_alters_an_election(one: Listed, attacker: A
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("one", [one for one in FIXED if len(one.masks) <= 4], ids=str)
-def test_nothing_that_the_masks_met_may_say_alters_an_election(one: Listed, rule: str) -> None:
+def test_nothing_that_the_masks_met_may_say_changes_an_election(one: Listed, rule: str) -> None:
     """Every way to vote, not only those of one classifier; of a plurality without overlaps, one more unit suffices."""
     assert isinstance(one.scheme, FixedMasks)
     chance, orders = random.Random(3), [*permutations(range(CLASSES)), (0,) * CLASSES]
@@ -166,14 +166,14 @@ def _chances(noise: RandomValues, copies: list[Input]) -> dict[Input, list[Fract
 
 
 @pytest.mark.parametrize("noise", [one for one in NOISES if one.values <= 3], ids=str)
-def test_no_change_within_the_radius_alters_the_likeliest_class_of_random_copies(noise: RandomValues) -> None:
+def test_no_perturbation_within_the_radius_changes_the_likeliest_class_of_random_copies(noise: RandomValues) -> None:
     """Every classifier of two units of two values into three classes; of three values, some drawn at random.
 
-    By both theorems, from the true probabilities. That one more unit sometimes does alter the class shows that these
+    By both theorems, from the true probabilities. That one more unit sometimes does change the class shows that these
     classifiers are near enough to a tie for a radius that is one too large to be seen.
     """
     copies = [*product(range(noise.values), repeat=2)]
-    of, chance, altered = _chances(noise, copies), random.Random(5), set[tuple[int, int]]()
+    of, chance, changed = _chances(noise, copies), random.Random(5), set[tuple[int, int]]()
     some = [tuple(chance.choices(range(CLASSES), k=len(copies))) for _ in range(400)]
     for labels in product(range(CLASSES), repeat=len(copies)) if noise.values == 2 else some:
         p = {x: [Fraction(0)] * CLASSES for x in copies}
@@ -186,6 +186,6 @@ def test_no_change_within_the_radius_alters_the_likeliest_class_of_random_copies
             radius = theorem(Interval(best, first, second), noise)
             for y in copies:
                 if any(p[y][other] >= p[y][best] for other in range(CLASSES) if other != best):
-                    altered.add((_apart(copies[0], y), -1 if radius is None else radius))
-    assert all(rho > radius for rho, radius in altered)
-    assert (1, 0) in altered
+                    changed.add((_apart(copies[0], y), -1 if radius is None else radius))
+    assert all(rho > radius for rho, radius in changed)
+    assert (1, 0) in changed

@@ -4,7 +4,7 @@ is true.
 - A vote that goes from the leader to another class, or to nobody, never enlarges a radius. Of elections that is said of
   the plurality of masks that do not overlap, while the winner stays the winner. It is not true of a run-off, where it
   can help a leader to lose first choices to a class that pushes the stronger rival out; nor where masks overlap and the
-  damage is bounded by charging a mask for each altered unit, since the bound falls further than the lead.
+  damage is bounded by charging a mask for each perturbed unit, since the bound falls further than the lead.
 - A smaller alpha never enlarges a radius. A stopped certificate chooses its stake by alpha, so of it this is said for a
   given stake.
 - The same shares of fewer votes never give a larger radius; of elections, the same shares of fewer masks.

@@ -362,7 +362,7 @@ def test_where_channels_are_units_a_certificate_covers_fewer_pixels() -> None:
     assert pair.proved == certificate.radius
 
 
-def test_where_groups_keep_channels_apart_a_pixel_may_alter_several() -> None:
+def test_where_groups_keep_channels_apart_a_pixel_may_perturb_several() -> None:
     """100 groups in 3 x 10 x 10 entries: each pixel has an entry in three of them, so 6 groups are two pixels."""
     apart = (np.arange(300) % 100).reshape(10, 10, 3).transpose(2, 0, 1).tolist()
     encoding = {"kind": "grouped", "encoding": {"kind": "null-channels"}, "groups": apart}

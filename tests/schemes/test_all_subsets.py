@@ -15,14 +15,14 @@ from sparsecert.schemes.all_subsets import subsets_table
 
 
 @pytest.mark.parametrize(("units", "keep"), [(1, 1), (5, 2), (6, 6), (7, 3)])
-def test_every_set_is_there_once_and_delta_is_the_share_that_meets_altered_units(units: int, keep: int) -> None:
+def test_every_set_is_there_once_and_delta_is_the_share_that_meets_perturbed_units(units: int, keep: int) -> None:
     scheme = AllSubsets(units, keep)
     assert {tuple(np.flatnonzero(mask)) for mask in scheme.table} == set(combinations(range(units), keep))
     assert len(scheme.table) == comb(units, keep)
     for rho in range(units + 1):
         shares = {
-            Fraction(int(scheme.table[:, altered].any(axis=1).sum()), len(scheme.table))
-            for altered in combinations(range(units), rho)
+            Fraction(int(scheme.table[:, perturbed].any(axis=1).sum()), len(scheme.table))
+            for perturbed in combinations(range(units), rho)
         }
         assert shares == {scheme.delta(rho)} == {Uniform(units, keep).delta(rho)}
     assert all(bound >= Uniform(units, keep).delta(rho) * (1 << 128) for rho, bound in enumerate(scheme.deltas))

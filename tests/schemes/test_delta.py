@@ -15,11 +15,11 @@ from tests.contracts import SCHEMES, SMALL_SCHEMES
 
 
 @pytest.mark.parametrize("scheme", SMALL_SCHEMES, ids=str)
-def test_delta_is_the_share_of_masks_that_meet_the_altered_units(scheme: Uniform) -> None:
+def test_delta_is_the_share_of_masks_that_meet_the_perturbed_units(scheme: Uniform) -> None:
     masks = [set(mask) for mask in combinations(range(scheme.units), scheme.keep)]
     for rho in range(scheme.units + 1):
-        altered = set(range(rho))
-        assert scheme.delta(rho) == Fraction(sum(bool(mask & altered) for mask in masks), len(masks))
+        perturbed = set(range(rho))
+        assert scheme.delta(rho) == Fraction(sum(bool(mask & perturbed) for mask in masks), len(masks))
 
 
 @pytest.mark.parametrize("scheme", SCHEMES, ids=str)
@@ -30,7 +30,7 @@ def test_delta_begins_at_0_grows_and_ends_at_1(scheme: Scheme) -> None:
     assert deltas == sorted(deltas)
 
 
-def test_delta_is_1_exactly_when_more_are_altered_than_ablated() -> None:
+def test_delta_is_1_exactly_when_more_are_perturbed_than_ablated() -> None:
     scheme = Uniform(units=20, keep=6)
     assert scheme.delta(14) < 1
     assert scheme.delta(15) == scheme.delta(20) == 1
@@ -90,7 +90,7 @@ def test_the_refusal_names_argument_value_and_remedy() -> None:
         Uniform(units=784, keep=900)
 
 
-def test_altering_more_units_than_there_are_is_altering_all_of_them() -> None:
+def test_perturbing_more_units_than_there_are_is_perturbing_all_of_them() -> None:
     assert Uniform(784, 45).delta(785) == Uniform(784, 784).delta(10**6) == 1
 
 

@@ -140,8 +140,8 @@ def test_a_row_with_more_images_than_usual_shows_them(
     kept = _without_models(out, tmp_path / "kept")
     text = _text("table-3", *keeps, *SMALL, "--out", kept, "--data-dir", tmp_path / "nowhere")
     assert "6 of the 30 test images, evenly spaced" in " ".join(text.split())
-    begun = out / "cifar10" / "k50" / "certify-30.jsonl"
-    begun.write_bytes(b"".join(begun.read_bytes().splitlines(keepends=True)[:9]))
+    partial = out / "cifar10" / "k50" / "certify-30.jsonl"
+    partial.write_bytes(b"".join(partial.read_bytes().splitlines(keepends=True)[:9]))
     assert [row["k"] for row in _rows("table-3", *keeps, *SMALL, "--out", out)] == ["25", "50"]
     assert len(records.read(out / "cifar10" / "k50" / "certify.jsonl").lines) == 6
     assert "certify-8.jsonl" not in {path.name for path in (out / "cifar10" / "k25").iterdir()}

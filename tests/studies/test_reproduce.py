@@ -144,8 +144,8 @@ def test_records_are_not_joined_by_those_of_another_model(made: tuple[Path, str]
 def test_a_records_file_without_a_whole_header_is_begun_anew(made: tuple[Path, str], data: Path) -> None:
     path = made[0] / "mnist" / "k45" / "predict.jsonl"
     whole = path.read_bytes()
-    for begun in (b"", whole[:40]):
-        path.write_bytes(begun)
+    for partial in (b"", whole[:40]):
+        path.write_bytes(partial)
         table(Study(made[0], data_dir=data, **SMALL), "table-1", [45])
         assert len(records.read(path).lines) == 6
 

@@ -47,9 +47,9 @@ def _table(columns: int, classes: int) -> tuple[Any, Any]:
     return rows, np.arange(len(rows)) % classes
 
 
-def _changes(row: Any, units: Any, altered: tuple[int, ...]) -> Any:
+def _changes(row: Any, units: Any, perturbed: tuple[int, ...]) -> Any:
     """Every row that differs from this one in these units alone."""
-    columns = np.flatnonzero(np.isin(units, altered))
+    columns = np.flatnonzero(np.isin(units, perturbed))
     for values in product(VALUES, repeat=len(columns)):
         changed = row.copy()
         changed[columns] = values
@@ -58,7 +58,7 @@ def _changes(row: Any, units: Any, altered: tuple[int, ...]) -> Any:
 
 def _all_changes(row: Any, units: Any, radius: int) -> Any:
     sets = combinations(range(int(units.max()) + 1), radius)
-    return np.array([changed for altered in sets for changed in _changes(row, units, altered)])
+    return np.array([changed for perturbed in sets for changed in _changes(row, units, perturbed)])
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def _all_changes(row: Any, units: Any, radius: int) -> Any:
         (1, ["a", "b", "a", "c", PROTECTED], 2, 0.7),
     ],
 )
-def test_no_change_within_the_radius_alters_an_exact_answer(
+def test_no_perturbation_within_the_radius_changes_an_exact_answer(
     keep: int, groups: Any, classes: int, leaning: float
 ) -> None:
     rows, y = _table(5, classes)
@@ -124,7 +124,7 @@ def test_answers_that_are_no_class_count_against_the_leader() -> None:
     rows = np.zeros((2, 20))
     g = AblatedClassifier(Rejecting(), keep=2, most_masks=0, random_state=0).fit(rows, [0, 1])
     changed = rows[:1].copy()
-    changed[:, 1:4] = 9  # three altered units: 51 of the 190 masks show one of them and not the first, 19 the first
+    changed[:, 1:4] = 9  # three perturbed units: 51 of the 190 masks show one of them and not the first, 19 the first
     assert g.predict(changed) == [1]
     found = g.certify(rows[:1])
     assert found.counts.sum() < 200  # of 1,000 votes; the class has a tenth of the probability, and no rival has any
@@ -193,8 +193,8 @@ def test_a_column_without_any_value_is_ignored() -> None:
     rows[:, 2] = np.nan
     labels = (rows[:, 0] > 0.5).astype(int)
     g = AblatedClassifier(HistGradientBoostingClassifier(max_iter=3), keep=2, random_state=0).fit(rows, labels)
-    altered = np.where(np.arange(3) == 2, 7.0, rows[:10])
-    np.testing.assert_array_equal(g.votes(altered), g.votes(rows[:10]))
+    perturbed = np.where(np.arange(3) == 2, 7.0, rows[:10])
+    np.testing.assert_array_equal(g.votes(perturbed), g.votes(rows[:10]))
 
 
 def test_null_is_a_fill_value_and_an_indicator_for_others() -> None:

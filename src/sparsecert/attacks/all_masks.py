@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint
 from sparsecert.attacks.affected_masks import AffectedMasks, check_slots
 from sparsecert.attacks.defenders import Answers, Defender, check_unprotected, probabilities
 from sparsecert.certificates.plurality import first_choices
-from sparsecert.procedures.exact import fixed, rule_named
+from sparsecert.procedures.exact import fixed
 from sparsecert.registry import RULES
 from sparsecert.smoothed import Smoothed
 from sparsecert.votes.voter import Voter
@@ -18,21 +18,21 @@ from sparsecert.votes.voter import Voter
 
 @dataclass
 class RankCache:
-    """For each slot (search) the image it has reached and how that image's copies rank the classes, once `filled`."""
+    """For each slot (search) the image it has reached and how that image's copies rank the classes, where `valid`."""
 
     images: torch.Tensor  # float[slots, ...]
     ranks: torch.Tensor  # int16[slots, masks, classes]
-    filled: torch.Tensor  # bool[slots]
+    valid: torch.Tensor  # bool[slots]
 
     def grow(self, slots: int) -> RankCache:
         """The cache, enlarged to at least `slots`."""
         more = slots - len(self.images)
-        parts = self.images, self.ranks, self.filled
+        parts = self.images, self.ranks, self.valid
         return self if more <= 0 else RankCache(*(torch.cat((p, p.new_zeros(more, *p.shape[1:]))) for p in parts))
 
     def put(self, at: torch.Tensor, others: RankCache, rows: torch.Tensor) -> None:
         """Fills the slots `at` from these rows of `others`."""
-        self.images[at], self.ranks[at], self.filled[at] = others.images[rows], others.ranks[rows], True
+        self.images[at], self.ranks[at], self.valid[at] = others.images[rows], others.ranks[rows], True
 
 
 class AllMasks(Defender):
@@ -48,7 +48,7 @@ class AllMasks(Defender):
 
     def __init__(self, smoothed: Smoothed, rule: str = "run-off") -> None:
         check_unprotected(smoothed)
-        rule_named(rule)
+        RULES[rule]  # refuses an unknown one
         self.smoothed, self.rule = smoothed, rule
         self.masks = fixed(smoothed.scheme).all_masks(smoothed.device)
         self._affected = AffectedMasks(smoothed.encoding, self.masks)
@@ -118,13 +118,13 @@ class AllMasks(Defender):
             self._cache = RankCache(inputs[:0], none, everything[:0, 0])
         self._cache = self._cache.grow(int(slots.max()) + 1)
         at = slots.to(device)
-        stale = torch.where(self._cache.filled[at, None], self._affected(inputs, self._cache.images[at]), everything)
+        stale = torch.where(self._cache.valid[at, None], self._affected(inputs, self._cache.images[at]), everything)
         return RankCache(inputs, self._cache.ranks[at], everything[:, 0]), stale
 
     def _remember(self, slots: torch.Tensor, query: RankCache) -> tuple[torch.Tensor, RankCache]:
         """Slots and query, for `accept`; fills slots that are new."""
         assert self._cache is not None
-        new = (~self._cache.filled[slots]).nonzero()[:, 0]
+        new = (~self._cache.valid[slots]).nonzero()[:, 0]
         self._cache.put(slots[new], query, new)
         return slots, query
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from sparsecert.progress import OnProgress
-    from sparsecert.training import TrainingProgress
 
 
 def _bar(*middle: str) -> Progress:
@@ -50,9 +49,7 @@ def _stopping(bar: Progress) -> Iterator[None]:
 
 
 @contextmanager
-def inputs_bar(
-    verb: str, inputs: int, copies: int | None, noun: str = "inputs"
-) -> Iterator[Callable[[int, int], None]]:
+def inputs_bar(verb: str, inputs: int, copies: int | None, noun: str = "inputs") -> Iterator[OnProgress]:
     """A bar over `inputs`; yields its callback (inputs done, copies done).
 
     With `copies` per input known, it advances with every batch; with None (sequential sampling), with every input, and
@@ -77,7 +74,7 @@ def inputs_bar(
 
 
 @contextmanager
-def attack_bar(images: int, verb: str = "attacking") -> Iterator[Callable[[int, int], None]]:
+def attack_bar(images: int, verb: str = "attacking") -> Iterator[OnProgress]:
     """A bar over images under attack; yields its callback (images done, evaluations done).
 
     Images are done in groups; the count of evaluations shows progress within a group.
@@ -97,7 +94,7 @@ def attack_bar(images: int, verb: str = "attacking") -> Iterator[Callable[[int, 
 
 
 @contextmanager
-def training_bar(name: str = "training") -> Iterator[Callable[[TrainingProgress], None]]:
+def training_bar(name: str = "training") -> Iterator[OnProgress]:
     """A bar over training steps with the epoch's loss and accuracy.
 
     Ctrl-C or SIGTERM stops between two steps; a second one stops at once.
@@ -113,10 +110,9 @@ def training_bar(name: str = "training") -> Iterator[Callable[[TrainingProgress]
         if len(pressed) > 1:
             raise KeyboardInterrupt
 
-    def on_progress(now: TrainingProgress) -> None:
+    def on_progress(done: int, steps: int, **metrics: Any) -> None:
         bar.start()
-        facts: dict[str, Any] = {"epoch": now.epoch, "loss": now.loss, "accuracy": now.accuracy}
-        bar.update(task, completed=now.step, total=now.steps, **facts)
+        bar.update(task, completed=done, total=steps, **metrics)
         if pressed:
             raise Stop
 

@@ -128,6 +128,7 @@ def train(
     from sparsecert.cli.progress import training_bar
     from sparsecert.devices import device_named
     from sparsecert.encodings import Encoding, Grouped, blocks_of
+    from sparsecert.progress import ignore
     from sparsecert.schemes import SchemeSpec
     from sparsecert.training.recipes import recipe_for
 
@@ -169,7 +170,7 @@ def train(
             half=half,
             processes=processes,
             workers=workers,
-            on_progress=on_progress if processes.is_main else None,
+            on_progress=on_progress if processes.is_main else ignore,
         )
     if processes.is_main:
         click.echo(f"wrote {model}")

@@ -9,7 +9,7 @@ from sparsecert.datasets.entry import SPLITS, DatasetEntry, RemoteFile
 from sparsecert.datasets.location import data_folder
 from sparsecert.errors import InputError
 from sparsecert.inputs.images import ArrayImages, Dataset, Images
-from sparsecert.progress import OnProgress
+from sparsecert.progress import OnProgress, ignore
 from sparsecert.registry import DATASETS
 
 __all__ = [
@@ -34,7 +34,7 @@ def load(
     split: str = "test",
     data_dir: str | Path | None = None,
     skip_bad: bool = False,
-    on_progress: OnProgress | None = None,
+    on_progress: OnProgress = ignore,
 ) -> Dataset:
     """One split, "train" or "test", of a data set of DATASETS or of a folder in ImageNet layout given by its path.
 

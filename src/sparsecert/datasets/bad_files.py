@@ -21,7 +21,7 @@ from sparsecert.datasets.workers import Workers, default_workers
 from sparsecert.errors import InputError, whole
 from sparsecert.files import write_atomically
 from sparsecert.inputs.images import Dataset
-from sparsecert.progress import OnProgress
+from sparsecert.progress import OnProgress, ignore
 
 FILES_PER_CALL = 32
 CALLS_AHEAD = 4  # per worker
@@ -29,7 +29,7 @@ MAX_NAMED = 3  # skipped files that a message names
 
 
 def find_bad_files(
-    images: FolderImages, workers: int | None = None, on_progress: OnProgress | None = None
+    images: FolderImages, workers: int | None = None, on_progress: OnProgress = ignore
 ) -> dict[str, str]:
     """The files that cannot be decoded, by their path below `images.root`, each with the reason; in file order.
 
@@ -44,12 +44,11 @@ def find_bad_files(
     for files, bad in zip(calls, _decode_all(str(images.root), calls, count), strict=True):
         found.update(bad)
         done += len(files)
-        if on_progress is not None:
-            on_progress(done, len(images))
+        on_progress(done, len(images))
     return found
 
 
-def drop_bad_files(data: Dataset, on_progress: OnProgress | None = None) -> Dataset:
+def drop_bad_files(data: Dataset, on_progress: OnProgress = ignore) -> Dataset:
     """The data set without the files that cannot be decoded; `skipped` names them, and they have no index.
 
     The result is cached in the user's cache folder, for as long as no file's name, length or modification time
@@ -76,7 +75,7 @@ def drop_bad_files(data: Dataset, on_progress: OnProgress | None = None) -> Data
 
 
 def find_and_cache_bad_files(
-    images: FolderImages, workers: int | None = None, on_progress: OnProgress | None = None
+    images: FolderImages, workers: int | None = None, on_progress: OnProgress = ignore
 ) -> dict[str, str]:
     """Like `find_bad_files`, but caches the result for the next `drop_bad_files`, if the cache is writable.
 

@@ -15,7 +15,7 @@ from sparsecert.datasets import archive, load
 from sparsecert.datasets.entry import RemoteFile
 from sparsecert.datasets.location import data_folder
 from sparsecert.errors import InputError
-from sparsecert.progress import OnProgress
+from sparsecert.progress import OnProgress, ignore
 from sparsecert.registry import DATASETS
 
 TIMEOUT_S = 30
@@ -34,7 +34,7 @@ class DownloadResult:
 def get(
     name: str,
     data_dir: str | Path | None = None,
-    on_progress: OnProgress | None = None,
+    on_progress: OnProgress = ignore,
     base_urls: Mapping[str, str] | None = None,
 ) -> DownloadResult:
     """Makes `load(name, split, data_dir)` work for both splits, downloading only what is missing.
@@ -58,7 +58,7 @@ def get(
     return DownloadResult(name, added, f"{name} is ready in {folder}")
 
 
-def fetch(source: RemoteFile, data_dir: Path, on_progress: OnProgress | None = None) -> bool:
+def fetch(source: RemoteFile, data_dir: Path, on_progress: OnProgress = ignore) -> bool:
     """Downloads one file to `data_dir`; False if it was there already.
 
     A file with the right checksum is never downloaded again, so one that you copied there by hand is used. Files and
@@ -116,7 +116,7 @@ def _network_errors(source: RemoteFile, file: Path) -> Iterator[None]:
         ) from error
 
 
-def _download(source: RemoteFile, file: Path, on_progress: OnProgress | None) -> None:
+def _download(source: RemoteFile, file: Path, on_progress: OnProgress) -> None:
     part = file.with_name(file.name + ".part")
     with _disk_errors(file.parent):
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -134,7 +134,7 @@ def _download(source: RemoteFile, file: Path, on_progress: OnProgress | None) ->
             part.unlink(missing_ok=True)
 
 
-def _receive(source: RemoteFile, file: Path, part: Path, on_progress: OnProgress | None) -> None:
+def _receive(source: RemoteFile, file: Path, part: Path, on_progress: OnProgress) -> None:
     with _network_errors(source, file):
         response = urllib.request.urlopen(source.url, timeout=TIMEOUT_S)
     with response, _disk_errors(file.parent), part.open("wb") as out:
@@ -150,8 +150,7 @@ def _receive(source: RemoteFile, file: Path, part: Path, on_progress: OnProgress
                 return
             out.write(chunk)
             done += len(chunk)
-            if on_progress is not None:
-                on_progress(done, total)
+            on_progress(done, total)
 
 
 def _has_md5(file: Path, md5: str) -> bool:

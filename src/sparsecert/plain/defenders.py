@@ -40,8 +40,8 @@ def _in_batches(model: torch.nn.Module) -> Callable[[torch.Tensor], torch.Tensor
     def scores(images: torch.Tensor) -> torch.Tensor:
         parts, done = [], 0
         while done < len(images):
-            rows, filled = few_batch_sizes(len(images) - done, ROWS, images.device)
-            places = torch.arange(done, done + filled, device=images.device).clamp_(max=len(images) - 1)
+            rows, padded = few_batch_sizes(len(images) - done, ROWS, images.device)
+            places = torch.arange(done, done + padded, device=images.device).clamp_(max=len(images) - 1)
             parts.append(model(images[places])[:rows])
             done += rows
         return torch.cat(parts) if parts else model(images)

@@ -9,8 +9,8 @@ import torch
 from sparsecert.datasets import Dataset
 from sparsecert.plain.recipes import PlainRecipe
 from sparsecert.plain.run import PlainRun
+from sparsecert.progress import OnProgress, ignore
 from sparsecert.training import train_many
-from sparsecert.training.multi_run import OnTrainingProgress
 
 
 def train_plain(
@@ -22,7 +22,7 @@ def train_plain(
     seed: int = 0,
     device: str | torch.device = "cpu",
     checkpoint_seconds: float = 60.0,
-    on_progress: OnTrainingProgress | None = None,
+    on_progress: OnProgress = ignore,
 ) -> Path:
     """Trains a plain network on `data` and writes OUT/model.safetensors; returns its path.
 

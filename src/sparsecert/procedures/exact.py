@@ -60,7 +60,7 @@ class Exact(Procedure):
         if self.perturbs(scheme) != PATCHES:
             return EnumeratedUnits(scheme.table) if scheme.few_units else PerturbedUnits(scheme.table, self.seconds)
         if self.seconds:
-            raise InputError("seconds is for pixels anywhere: every position of a patch is looked at, leave it out")
+            raise InputError("seconds is for perturbed pixels: every position of a patch is looked at, leave it out")
         if scheme.sides is None:
             raise InputError(f"{scheme} does not know which pixels make a patch; use Lattice, Blocks or Bands for that")
         return PerturbedPatch(scheme.table, *scheme.sides)

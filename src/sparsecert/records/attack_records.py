@@ -40,7 +40,7 @@ class AttackRecord:
 
     @property
     def abstained(self) -> bool:
-        """Whether the attack made the defender abstain, which is no wrong answer either."""
+        """Whether the attack made the defender abstain rather than answer wrongly."""
         return self.distance is not None and self.answer is None
 
     def to_json(self) -> str:

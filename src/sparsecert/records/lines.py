@@ -16,7 +16,7 @@ from sparsecert.records import rankings
 from sparsecert.records.attack_records import AttackRecord
 from sparsecert.records.header import ATTACK, Header, is_exact, is_sequential
 
-ANSWERS = "yes", "no", "undecided"  # to "is the radius at least so much?"
+ANSWERS = "yes", "no", "undecided"  # to "is the radius at least r?"
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Record:
 
     A certify record has selection and estimation votes, the interval and the radius (None: abstained); `label` is the
     selected class. A sequential run has no interval: `votes` are those of the stage that the certificate is drawn from,
-    `samples` counts all copies of the input, and `answer` is to "is the radius at least so much?", if that was asked. A
+    `samples` counts all copies of the input, and `answer` is the answer to "is the radius at least r?", if asked. A
     predict record has votes alone; `label` is None if it abstained.
 
     In an exact run, `rankings` holds each mask's ranking of the classes as text (see `rankings`), `votes` are the first

@@ -30,7 +30,7 @@ def subsample(found: Records, n0: int, n: int, seed: int = 0) -> Records:
 
 
 def _subsample(line: Record, n0: int, n: int, seed: int) -> Record:
-    """Label, interval and radius are left out: they belong to all of the votes."""
+    """Drops label, interval and radius, which belong to the full votes."""
     assert line.selection is not None
     random = np.random.default_rng([seed, line.example, n0, n])
     selection, votes = _some(line.selection, n0, random), _some(line.votes, n, random)

@@ -12,6 +12,7 @@ from sparsecert.errors import InputError
 from sparsecert.procedures import exact
 from sparsecert.procedures.exact import Exact
 from sparsecert.records import Record, Records, rankings
+from sparsecert.registry import RULES
 from sparsecert.reports.classification import FROM_ALL_MASKS, Classification
 from sparsecert.reports.medians import certified_accuracy, median_certified_robustness
 from sparsecert.schemes import FixedMasks, Scheme
@@ -58,16 +59,16 @@ def exact_certificates(records: Records, scheme: Scheme, procedure: Exact) -> It
     run, masks = records.header.run, _fixed(records, scheme)
     own = (procedure.rule, procedure.against) == (run["rule"], run.get("against"))
     plain = replace(procedure, seconds=0.0).adversary(masks) if records.header.kind == "certify" else None
-    certify = exact.rule_named(procedure.rule)
+    rule = RULES[procedure.rule]
     for line in records.lines:
         assert line.rankings is not None
         ranks = rankings.from_text(line.rankings, run["classes"])
-        found = ExactCertificate(exact.elected(ranks, procedure.rule), 0) if plain is None else certify(ranks, plain)
+        found = ExactCertificate(rule.winner(ranks), 0) if plain is None else rule.certify(ranks, plain)
         if procedure.rule == run["rule"] and found.label != line.label:
             raise _damaged_line(records, line, f"its rankings elect {found.label}, not {line.label}")
         if own and line.radius is not None and line.radius > found.radius:
             claimed = ClaimedUnits(masks.table, min(line.radius, masks.units), exact.MOST_SECONDS)
-            proved = certify(ranks, claimed) if procedure.seconds else found
+            proved = rule.certify(ranks, claimed) if procedure.seconds else found
             if proved.radius < line.radius:
                 raise _damaged_line(records, line, f"its rankings prove radius {proved.radius}, not {line.radius}")
             found = ExactCertificate(found.label, line.radius)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sparsecert.certificates import method_named, theorem_name
+from sparsecert.certificates import METHODS, theorem_name
 from sparsecert.errors import InputError
 from sparsecert.procedures.exact import Exact
 from sparsecert.records import Records
@@ -78,7 +78,7 @@ def read_run_info(records: Records, alpha: float | None, bound: str | None) -> d
         )
     run = header.run
     try:
-        method = method_named(run["bound"] if bound is None else bound) if certifies else None
+        method = METHODS[run["bound"] if bound is None else bound] if certifies else None
         return {
             **_common(records),
             "n0": run["n0"] if certifies else None,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sparsecert.certificates import Certificate, certify_anytime, method_named
+from sparsecert.certificates import METHODS, Certificate, certify_anytime
 from sparsecert.errors import InputError
 from sparsecert.records import ANSWERS, Record, Records, is_exact, is_sequential
 from sparsecert.reports.classification import FROM_ESTIMATION, Classification, check_predictions, classify
@@ -245,7 +245,7 @@ def _certified(records: Records, scheme: Scheme, info: dict[str, Any]) -> dict[s
 
 def certificates_of(records: Records, scheme: Scheme, alpha: float, bound: str) -> Iterator[tuple[Record, Certificate]]:
     """Each input with its certificate, recomputed from its votes; anytime-valid for a sequential run."""
-    method, most = method_named(bound), records.header.run["n"]
+    method, most = METHODS[bound], records.header.run["n"]
     sequential = is_sequential(records.header)
     for line in records.lines:
         if line.selection is None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -35,7 +34,7 @@ BOUNDS = (0.0, 1.0)  # of every data set's values
 MOST_GROUP = 1 << 16
 MOST_BYTES = 1 << 30  # of a group's cached votes, about
 BYTES_PER_COPY, BYTES_PER_VALUE = 48, 256
-PLAIN_GROUP, CPU_GROUP, GPU_GROUP = 64, 4, 32  # fills forward passes, loses little when killed
+PLAIN_GROUP, CPU_GROUP, GPU_GROUP = 64, 4, 32  # fills forward passes, but little is lost when killed
 FEW_COPIES, FEW_COPIES_GROUP = 64, 16  # fixed masks: a query takes one or two, so more images fill a pass
 TOO_LARGE = "the device has too little memory for {} images at once; use a smaller group and another file"
 TOO_LARGE_ALONE = "the device has too little memory to attack one image; use fewer restarts or samples, or the CPU"
@@ -43,13 +42,13 @@ TOO_LARGE_ALONE = "the device has too little memory to attack one image; use few
 
 @dataclass(frozen=True)
 class GroupAttack:
-    """An attack with everything that decides its results but the images."""
+    """An attack and everything that determines its results, except the images."""
 
     attack: Attack
     target: Target
     budget: int | None
     seed: int
-    on_progress: Callable[[int], None] = lambda evaluations: None
+    on_progress: OnProgress = ignore
 
     def run(self, group: Group, number: int) -> list[AttackRecord]:
         """The records of a group.
@@ -134,9 +133,7 @@ def attack_dataset(
         check_inputs(writer, indices)
         if len(writer.done) < len(indices):
             _check_version(writer, config["name"], attack.version)
-        each = GroupAttack(
-            attack, target.with_recorded_rows(writer), budget, seed, lambda evaluations: on_progress(0, evaluations)
-        )
+        each = GroupAttack(attack, target.with_recorded_rows(writer), budget, seed, on_progress)
         on_progress(len(writer.done), 0)
         for number, examples in enumerate(groups(indices, size)):
             if writer.done.issuperset(examples):
@@ -155,8 +152,8 @@ def _check_version(writer: Writer, name: str, version: int) -> None:
     if recorded != version:
         there = "a version before 1" if recorded is None else f"version {recorded}"
         raise InputError(
-            f"{writer.path} was begun with {there} of the {name} attack, this is version {version}, and what two "
-            "versions find is not mixed; name another file, or finish it with the sparsecert that began it"
+            f"{writer.path} was started with {there} of the {name} attack, this is version {version}; results "
+            "of two versions cannot be mixed; name another file, or finish it with the sparsecert that started it"
         )
 
 
@@ -171,7 +168,7 @@ def group_seed(seed: int, group: int) -> int:
 def group_size(target: Target, restarts: int, shape: tuple[int, ...]) -> int:
     """Images to attack at once, a power of two: enough for full forward passes, within memory.
 
-    It depends on the header alone, so that the same command gives the same groups on every machine of a kind.
+    It depends on the header alone, so the same command gives the same groups on every machine with such a device.
     """
     on_cpu = FEW_COPIES_GROUP if target.copies <= FEW_COPIES else CPU_GROUP
     suited = PLAIN_GROUP if target.copies == 1 else on_cpu if target.device.type == "cpu" else GPU_GROUP

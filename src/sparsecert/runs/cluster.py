@@ -29,7 +29,7 @@ from sparsecert.runs.worker import PackedGroup, WorkerInfo, WorkerJob
 from sparsecert.smoothed import Smoothed
 
 ROUNDING = "torch", "device_name", "threads"  # parts of the environment that rounding may depend on
-GROUPS_A_CALL = 4  # on a GPU, times the groups in flight
+GROUPS_A_CALL = 4  # groups per call on a GPU, times those in flight
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,8 @@ def record_on_cluster(
 ) -> None:
     """`record_all` on a cluster: the same groups, the same copies in the same batches.
 
-    So a run may be started on one and resumed on the other, and its counts are identical where the kind of device and
-    the number of threads are: a worker has as many threads as whole CPUs, at least one. Records are written as they
+    So a run may start on one and resume on the other, and its counts are identical if the kind of device and the number
+    of threads are: a worker has as many threads as whole CPUs, at least one. Records are written as they
     arrive; `seconds` are the worker's. The environment is the first worker's.
     """
     question.check(smoothed.scheme)

@@ -1,4 +1,4 @@
-"""The header of a run's records: everything that decides its votes, and the environment."""
+"""The header of a run's records: everything that determines its votes, and the environment."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def run_info(
     shard: Shard | None,
     settings: dict[str, Any],
 ) -> dict[str, Any]:
-    """Everything that decides the votes but rounding, which may depend on the environment."""
+    """Everything that determines the votes, except rounding, which may depend on the environment."""
     check_classes(smoothed, data)
     part = {} if shard is None else {"shard": {**asdict(shard), "inputs": len(indices_of(data, limit, shard))}}
     return {
@@ -70,7 +70,7 @@ def theorem_info(scheme: Scheme, settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def image_info(smoothed: Smoothed, data: Inputs, settings: dict[str, Any]) -> dict[str, Any]:
-    """The height and width of the image that the units form (None: none), where masks were made for another one.
+    """Where the masks are for another image size: the sides of the image that the units form, None if they form none.
 
     Certificates for perturbed pixels hold all the same, but the masks' patches are not the image's.
     """
@@ -142,5 +142,7 @@ def recorded_rows(writer: Writer, asked: int | None) -> int:
     if type(rows) is not int or rows < 1:
         raise InputError(f"{writer.path} has a damaged header; name another file")
     if asked not in (None, rows):
-        raise InputError(f"{writer.path} was begun with rows {rows}, not {asked}; leave rows out or name another file")
+        raise InputError(
+            f"{writer.path} was started with rows {rows}, not {asked}; leave rows out or name another file"
+        )
     return rows

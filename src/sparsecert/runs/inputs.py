@@ -17,13 +17,13 @@ from sparsecert.inputs import Inputs, to_tensor
 from sparsecert.runs.questions import Group
 from sparsecert.schemes.philox import key_of
 
-CHUNK = 64  # shards are made of chunks of so many inputs, which are whole groups of a fixed number of samples
+CHUNK = 64  # shards are made of chunks of this many inputs: whole groups where the number of samples is fixed
 MOST_INPUTS = 1 << 32  # an input's index is a word of the masks' generator
 
 
 @dataclass(frozen=True)
 class Shard:
-    """Part `index` of `of`, from 1; the parts partition the run."""
+    """Part `index` (from 1) of `of`; the parts partition the run."""
 
     index: int
     of: int
@@ -90,7 +90,7 @@ def groups(indices: Int64, size: int) -> Iterator[list[int]]:
 
 
 def unfinished(indices: Int64, size: int, done: set[int]) -> list[list[int]]:
-    """The groups with an input that is not recorded, each of them whole."""
+    """The groups that are not completely recorded, each as a whole."""
     return [group for group in groups(indices, size) if not done.issuperset(group)]
 
 

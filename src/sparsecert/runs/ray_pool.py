@@ -14,8 +14,8 @@ from sparsecert.runs.connection import RESUME_HINT, describe_resources
 from sparsecert.runs.worker import PackedGroup, Worker, WorkerInfo, WorkerJob, WorkerResult
 
 IN_FLIGHT = 2  # calls per worker: one that it computes and one that waits, so that it is never idle
-DEATHS = 4  # of workers over one task, or in a row at their start, before the run is given up
-PATIENCE = 30, 600  # seconds without any worker before a warning, and before the run is given up
+DEATHS = 4  # of workers over one task, or in a row at startup, before giving up
+PATIENCE = 30, 600  # seconds without any worker before a warning, and before giving up
 
 
 @dataclass
@@ -171,7 +171,7 @@ class RayPool:
         self._workers[self._workers.index(worker)] = self._start_worker()
 
     def _blame(self, tasks: list[Task], reason: str) -> None:
-        """Warns over what a worker died; gives up after too many deaths."""
+        """Warns which inputs a worker died over; gives up after too many deaths."""
         if not tasks:
             self._failed_starts += 1
             if self._failed_starts == DEATHS:

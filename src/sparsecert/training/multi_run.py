@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
@@ -16,6 +15,7 @@ from sparsecert.encodings import Encoding
 from sparsecert.errors import InputError
 from sparsecert.files import sole_writer
 from sparsecert.modelfile import MODEL_NAME
+from sparsecert.progress import OnProgress, ignore
 from sparsecert.schemes import Scheme, Uniform
 from sparsecert.schemes.philox import key_of
 from sparsecert.training.cuda_graph import step_function
@@ -31,23 +31,6 @@ class Stop(Exception):
     """Raise this in `on_progress` to end a run between two steps; `train` writes a checkpoint and re-raises it."""
 
 
-@dataclass(frozen=True)
-class TrainingProgress:
-    """How far training is: steps done and in total, the epoch, and its mean loss and accuracy on ablated inputs.
-
-    Of several runs, this describes those that are furthest behind; loss and accuracy are their means.
-    """
-
-    step: int
-    steps: int
-    epoch: int
-    loss: float
-    accuracy: float
-
-
-OnTrainingProgress = Callable[[TrainingProgress], None]
-
-
 def train(
     data: Dataset,
     recipe: Recipe,
@@ -61,14 +44,15 @@ def train(
     half: bool = False,
     processes: ProcessGroup | None = None,
     workers: int | None = None,
-    on_progress: OnTrainingProgress | None = None,
+    on_progress: OnProgress = ignore,
 ) -> Path:
     """Trains a base classifier and writes OUT/model.safetensors; returns its path.
 
     A stopped run resumes from its checkpoint; a finished one is left alone; a folder that holds another run is refused.
     `half` stores the weights in half precision. In distributed training (see `join_process_group`) every process calls
     this and takes its shard of each batch; only the main one reads and writes OUT. `workers` processes decode the
-    images of a folder (default: one per CPU, at most 16).
+    images of a folder (default: one per CPU, at most 16). `on_progress(steps_done, steps, epoch=, loss=, accuracy=)`
+    gets the epoch's mean loss and accuracy on ablated inputs.
     """
     key_of(seed)
     encoding = encoding or default_encoding(data, recipe)
@@ -85,12 +69,13 @@ def train_many(
     *,
     checkpoint_seconds: float = 60.0,
     half: bool = False,
-    on_progress: OnTrainingProgress | None = None,
+    on_progress: OnProgress = ignore,
 ) -> list[Path]:
     """Trains several runs in lockstep, each into its own folder, as `train` would one by one.
 
     On the CPU the weights are bit-identical. On a GPU, where the small kernels of a single run leave most of the device
-    idle, this takes far less time.
+    idle, this takes far less time. `on_progress` describes the runs that are furthest behind, with their mean loss and
+    accuracy.
     """
     check_checkpoint_seconds(checkpoint_seconds)
     for run, _ in runs:
@@ -122,17 +107,16 @@ def train_many(
     return [out / MODEL_NAME for out in outs]
 
 
-def _take_all_steps(runs: dict[Path, Run], checkpoint_seconds: float, on_progress: OnTrainingProgress | None) -> None:
+def _take_all_steps(runs: dict[Path, Run], checkpoint_seconds: float, on_progress: OnProgress) -> None:
     def checkpoint() -> None:
         for out, run in runs.items():
             if run.processes.is_main:
                 run.save_checkpoint(out)
 
     saved = time.monotonic()
-    for progress in _steps(list(runs.values())):
+    for steps_done, steps, metrics in _steps(list(runs.values())):
         try:
-            if on_progress is not None:
-                on_progress(progress)
+            on_progress(steps_done, steps, **metrics)
         except Stop:
             checkpoint()
             raise
@@ -141,8 +125,11 @@ def _take_all_steps(runs: dict[Path, Run], checkpoint_seconds: float, on_progres
             saved = time.monotonic()
 
 
-def _steps(runs: list[Run]) -> Iterator[TrainingProgress]:
-    """Takes all remaining steps, of the runs furthest behind first; yields at intervals and after each epoch."""
+def _steps(runs: list[Run]) -> Iterator[tuple[int, int, dict[str, float]]]:
+    """Takes all remaining steps, of the runs furthest behind first; yields at intervals and after each epoch.
+
+    Yields steps done, steps in total and the epoch's metrics.
+    """
     take_step = step_function(runs)
     for run in runs:
         run.model.train()
@@ -155,7 +142,7 @@ def _steps(runs: list[Run]) -> Iterator[TrainingProgress]:
             metrics = [run.end_epoch() if ended else run.metrics() for run in behind]
             losses, accuracies = zip(*metrics, strict=True)
             epoch = (first.step - 1) // first.epoch_steps + 1
-            yield TrainingProgress(first.step, first.steps, epoch, fmean(losses), fmean(accuracies))
+            yield first.step, first.steps, {"epoch": epoch, "loss": fmean(losses), "accuracy": fmean(accuracies)}
             reported = time.monotonic()
 
 

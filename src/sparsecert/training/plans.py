@@ -1,4 +1,4 @@
-"""How long a whole table takes on a number of GPUs, from measured rates."""
+"""Estimates how long a table takes on several GPUs, from measured rates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images of a folder on their way to a training step: decoded ahead by other processes, then copied to the device."""
+"""Prefetches the images of a folder: worker processes decode them ahead of time, then they are copied to the device."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ LATER = (
     "copies",
     "consistency",
     "scheme",
-)  # which the recipes in the first model files lack
+)  # settings that recipes in the first model files lack
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class Recipe:
     does; "sample" draws one for each. augment: "crop-flip" shifts by up to 4 pixels and flips; "resized-crop-flip"
     takes a random part of the photograph (image folders only). precision: "bf16" multiplies in bfloat16; weights,
     momentum and the loss stay in fp32. copies: ablated copies of each input in a step. consistency: the weight of a
-    second loss, which is small when the network gives all copies of an input the same shares (`training.objective`).
+    second loss that makes the network give all copies of an input the same probabilities (`training.objective`).
     scheme: "uniform" retains `keep` units at random; otherwise the name of a fixed set of masks (`schemes.SchemeSpec`),
-    one of which is drawn for each copy, and which says itself how much is retained.
+    one of which is drawn for each copy; the set decides how much is retained.
     """
 
     name: str
@@ -74,16 +74,16 @@ class Recipe:
             raise InputError(f"consistency {self.consistency} must be 0, or positive with at least 2 copies")
 
     def rate(self, epoch: int, share: float = 0.0) -> float:
-        """The learning rate in an epoch, counted from 1, of which this share is done."""
+        """The learning rate in an epoch (counted from 1) after this share of it."""
         if self.schedule == "steps":
             return [rate for first, rate in self.rates if first <= epoch][-1]
         done, peak = (epoch - 1 + share) / self.epochs, self.rates[0][1]
         return peak * one_cycle(done, self.warm_up)
 
     def shortened(self, epochs: int | None) -> Recipe:
-        """The same recipe over fewer or more epochs, the learning rate falling at the same shares of it.
+        """The same recipe over fewer or more epochs; the learning rate drops at the same fractions of the run.
 
-        Each rate has at least an epoch, while there are any left.
+        Each rate gets at least one epoch, as long as there are any left.
         """
         if epochs is None or epochs == self.epochs:
             return self
@@ -93,9 +93,9 @@ class Recipe:
         return replace(self, epochs=epochs, rates=tuple(rates))
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON values, for headers; what a recipe of `LATER` has by default is left out, as when there was none.
+        """JSON values for headers, without settings of `LATER` at their default: old headers lack them too.
 
-        So is `keep` where a fixed set of masks decides it.
+        Also without `keep` where a fixed set of masks decides it.
         """
         later = {
             field.name for field in fields(self) if field.name in LATER and getattr(self, field.name) == field.default

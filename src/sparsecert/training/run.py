@@ -91,7 +91,7 @@ class TrainingRun(Run):
             else None
         )
         self.masks = self._masks_of_steps(0)
-        exact = torch.float32 if self.device.type == "mps" else torch.float64  # which MPS lacks
+        exact = torch.float32 if self.device.type == "mps" else torch.float64  # MPS has no float64
         self.sums = torch.zeros(3, dtype=exact, device=self.device)  # loss, correct, inputs of this epoch
         self._prepared: tuple[int, int] | None = None  # epoch of the order, first step of the masks
         self._epoch_start, self._earlier = time.monotonic(), 0.0  # and this epoch's seconds in an earlier process
@@ -107,7 +107,7 @@ class TrainingRun(Run):
         probe(self.model, self.scheme, self.encoding, first, classes=len(self.data.classes))
 
     def settings(self) -> dict[str, Any]:
-        """What decides the weights."""
+        """Everything that determines the weights."""
         return {
             "recipe": self.recipe.to_dict(),
             "scheme": self.scheme.config(),

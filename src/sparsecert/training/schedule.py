@@ -15,7 +15,7 @@ from sparsecert.training.distributed import ProcessGroup
 
 
 class RunLength(Protocol):
-    """What a recipe of any kind says about the length of a run."""
+    """The part of a recipe that decides the length of a run."""
 
     @property
     def epochs(self) -> int: ...

@@ -22,7 +22,7 @@ def synchronise_batch_norm(model: nn.Module) -> nn.Module:
 
 
 class SyncBatchNorm(nn.BatchNorm2d):
-    """torch's SyncBatchNorm, which is for GPUs alone, for any device."""
+    """SyncBatchNorm for any device; torch's own needs a GPU."""
 
     @classmethod
     def convert(cls, norm: nn.BatchNorm2d) -> SyncBatchNorm:

@@ -8,15 +8,15 @@ from typing import Any
 
 import torch
 
-FEW = 64  # rows that take a GPU as long as one
+FEW = 64  # a GPU takes as long for one row as for this many
 
 BatchSizes = Callable[[int, int, torch.device], tuple[int, int]]  # (copies left, most rows, device) -> (new, padded)
 
 
 def pad_batch(rows: int, most: int, device: torch.device) -> int:
-    """`rows`, rounded up by at most a quarter: a GPU prepares anew for every new batch size.
+    """Rounds `rows` up by at most a quarter, to one of four sizes per power of two: each new size costs a GPU setup.
 
-    Only four sizes between two powers of two are used. The padding does not vote.
+    The padding does not vote.
     """
     if device.type != "cuda":
         return rows
@@ -33,7 +33,7 @@ def full_batches(left: int, most: int, device: torch.device) -> tuple[int, int]:
 def few_batch_sizes(left: int, most: int, device: torch.device) -> tuple[int, int]:
     """As `full_batches`, for numbers of copies that vary from query to query: a GPU gets only most, most / 8, ... rows.
 
-    At most four times the rows that vote, unless the pass is so small that padding costs next to nothing.
+    Pads to at most four times the rows that vote, or more in a pass so small that padding costs almost nothing.
     """
     if device.type != "cuda":
         return min(most, left), min(most, left)

@@ -9,14 +9,14 @@ from typing import Any
 
 import torch
 
-CPU_BYTES = 32 << 20  # larger chunks gain nothing on a CPU: memory is returned and faulted in again,
-CPU_ROWS = 32  # but so many rows, if they fit, share each read of the weights
+CPU_BYTES = 32 << 20  # larger chunks are no faster on a CPU: their memory is returned and faulted in again
+CPU_ROWS = 32  # at least this many rows, if they fit: they share each read of the weights
 MOST_ROWS = 1 << 16
 SHARE = 0.5  # of the free memory: the rest is for workspaces that the estimate misses, and for other processes
 
 
 def chunk_rows(bytes_per_row: int, device: torch.device) -> int:
-    """The largest power of two of rows that fit into the free memory; at least 1."""
+    """The largest power of two of rows that fits into a SHARE of the free memory; at least 1."""
     budget, each = int(free_bytes(device) * SHARE), max(1, bytes_per_row)
     fitting = budget // each
     if device.type == "cpu":

@@ -11,7 +11,7 @@ PRECISIONS = {"fp32": None, "fp64": None, "bf16": torch.bfloat16, "fp16": torch.
 
 
 def autocast(device: torch.device, precision: str) -> AbstractContextManager[Any]:
-    """Autocast for "bf16" and "fp16"; nothing for "fp32", and "fp64" for tables."""
+    """Autocast for "bf16" and "fp16"; a no-op for "fp32" and, for tables, "fp64"."""
     dtype = PRECISIONS[precision]
     return nullcontext() if dtype is None else torch.autocast(device.type, dtype=dtype)
 

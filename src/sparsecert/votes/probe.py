@@ -19,7 +19,7 @@ from sparsecert.votes.precision import autocast
 Model = Callable[[torch.Tensor], torch.Tensor]
 
 PROBE_ROWS = 8
-UNSEEN = 64  # activations assumed, in input sizes, where modules cannot be hooked
+UNSEEN = 64  # activations, in units of the input's size, assumed where modules cannot be hooked
 TOO_LITTLE_MEMORY = "the device has too little memory for one ablated copy; use the CPU or a smaller model"
 ROWS_INFLUENCE_EACH_OTHER = (
     "the model's scores for an input change with the rest of the batch, so no certificate can hold; use running "
@@ -39,13 +39,13 @@ def probe(
     precision: str = "fp32",
     classes: int | None = None,
 ) -> tuple[int, int]:
-    """The number of classes, and the rows that fit at once on the device of `first`, a batch of one input.
+    """Returns the number of classes and the rows that fit on the device at once; `first` is a batch of one input.
 
-    A model whose rows influence each other is refused. Two small batches share their first copies and differ in the
-    others, with the generators seeded alike. If the shared copies' scores differ, the model has no p_i(x) to bound
-    (batch statistics, say). If they differ only under another seed, the model is random: then p_i(x) averages over its
-    randomness as well as the masks', the theorems hold if that is independent from copy to copy, and a warning says so.
-    This finds the usual mistakes but not every influence, so the guarantee names it as an assumption.
+    Refuses a model whose rows influence each other: two small batches, run with the same seed, share their first copies
+    and differ in the others. If the shared copies' scores differ, the model has no p_i(x) to bound (batch statistics,
+    say). If they differ only under another seed, the model is random: p_i(x) then averages over its randomness as well
+    as the masks', the theorems hold if that is independent from copy to copy, and a warning says so. This catches the
+    usual mistakes but not every influence, so the guarantee names it as an assumption.
     """
     encoding.check_scheme(scheme)
     device = first.device
@@ -75,7 +75,7 @@ def probe(
 
 
 def _alike(scores: torch.Tensor, others: torch.Tensor) -> bool:
-    """Equal up to the last digits: batches of one shape are computed by the same instructions."""
+    """Equal up to rounding: batches of the same shape run the same instructions."""
     rounding = 1e-5 if scores.dtype in (torch.float32, torch.float64) else 1e-2
     scale = float(scores.double().nan_to_num(0, 0, 0).abs().median())
     return torch.allclose(scores.double(), others.double(), rtol=rounding, atol=rounding * scale, equal_nan=True)

@@ -24,8 +24,8 @@ from sparsecert.votes.probe import TOO_LITTLE_MEMORY, Model, probe
 class Voter:
     """Probes a model on `first`, a batch of one input, and classifies ablated copies, `rows` per forward pass.
 
-    Peak memory depends on `rows` (default: from the free memory) and on the inputs, not on the number of draws. A model
-    that does not return scores for `classes` classes is refused.
+    Peak memory depends on `rows` (default: from the free memory) and on the inputs, not on the number of draws. Refuses
+    a model that does not return scores for `classes` classes.
     """
 
     def __init__(
@@ -195,7 +195,7 @@ def rank(scores: torch.Tensor) -> torch.Tensor:
 
 
 def _fetched_later(table: torch.Tensor) -> Callable[[], Counts]:
-    """A function that waits for the counts; the transfer from a GPU is queued here."""
+    """Queues the transfer from a GPU; the returned function waits for it."""
     ready = None
     if table.is_cuda:
         table = torch.empty(table.shape, dtype=table.dtype, pin_memory=True).copy_(table, non_blocking=True)
@@ -212,7 +212,7 @@ def _fetched_later(table: torch.Tensor) -> Callable[[], Counts]:
 
 
 def _smaller(rows: int, error: RuntimeError) -> int:
-    """Half as many rows after running out of memory (also cuDNN's form of it); any other error is raised again."""
+    """Half as many rows after running out of memory (also cuDNN's form of it); re-raises any other error."""
     if not isinstance(error, torch.cuda.OutOfMemoryError) and "unable to find an engine" not in str(error):
         raise error
     if rows == 1:

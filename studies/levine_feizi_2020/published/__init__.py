@@ -1,4 +1,4 @@
-"""The paper's tables as data, each with its source: what the measured numbers stand beside. No torch here."""
+"""The paper's tables as data, each with its source, to compare measured numbers with. No torch here."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PublishedRow:
 
 @dataclass(frozen=True)
 class PublishedTable:
-    """A published table of certificates: where it stands, what it is of, how it was made, its rows and remarks."""
+    """A published table of certificates: its source, subject, settings, rows and remarks."""
 
     name: str
     source: str
@@ -65,7 +65,7 @@ class PublishedBaseRow:
 
 @dataclass(frozen=True)
 class PublishedBaseAccuracy:
-    """A published table of base classifiers, all of the architecture `model`: where it stands, and its rows."""
+    """A published table of base classifiers, all of the architecture `model`: its source and rows."""
 
     name: str
     source: str
@@ -92,7 +92,7 @@ class PublishedAttackedRow:
 
 @dataclass(frozen=True)
 class PublishedAttacks:
-    """A published table of attacked classifiers: where it stands, what it is of, and how its own row was attacked."""
+    """A published table of attacked classifiers: its source, its subject, and how the paper's own row was attacked."""
 
     name: str
     source: str
@@ -109,7 +109,7 @@ class PublishedAttacks:
 
 @dataclass(frozen=True)
 class PublishedMedians:
-    """The best published median certified robustness of each data set, and where it stands."""
+    """The best published median certified robustness of each data set, and its source."""
 
     name: str
     source: str
@@ -117,7 +117,7 @@ class PublishedMedians:
     medians: dict[str, int]
 
     def of(self, data: str) -> int | None:
-        """That of this data set; None where there is none."""
+        """The median for this data set, if any."""
         return self.medians.get(data)
 
 
@@ -133,7 +133,7 @@ class PublishedPatch:
 
 @dataclass(frozen=True)
 class PublishedPatches:
-    """Published certificates against patches, and where they stand."""
+    """Published certificates against patches, and their source."""
 
     name: str
     source: str
@@ -153,7 +153,7 @@ class PublishedSchemesRow:
 
 @dataclass(frozen=True)
 class PublishedSchemes:
-    """A published comparison of two schemes: where it stands, what it is of, and its rows."""
+    """A published comparison of two schemes: its source, subject and rows."""
 
     name: str
     source: str
@@ -202,7 +202,7 @@ def published_schemes(name: str) -> PublishedSchemes:
 
 
 def names(kind: str = CERTIFICATES) -> list[str]:
-    """The tables of that kind that are there."""
+    """The names of the tables of that kind."""
     return sorted(path.stem for path in FOLDER.glob("*.json") if _read(path)["kind"] == kind)
 
 

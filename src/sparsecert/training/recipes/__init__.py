@@ -1,4 +1,4 @@
-"""Recipes: how a base classifier is trained. The paper's own, by name, and faster ones of this package."""
+"""Training recipes: the paper's, and this package's faster ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faster recipes of this package, by what has been learnt since."""
+"""This package's faster recipes, with techniques published since the paper."""
 
 from __future__ import annotations
 

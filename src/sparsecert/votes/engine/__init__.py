@@ -17,7 +17,7 @@ from sparsecert.votes.engine.layout import layout_of
 Scorer = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]  # (inputs, which, masks) -> scores
 
 TRIED = 16  # copies on which the fused network is compared with the model
-ROUNDING = {torch.float32: 1e-3}  # of the largest score: far above rounding errors, far below those of a wrong function
+ROUNDING = {torch.float32: 1e-3}  # of the largest score: far above rounding, far below a wrong function's error
 ROUNDING_OF_HALF = 0.1
 DISAGREES = "the fused form of the model does not give the model's scores on this device; the model itself is used"
 
@@ -49,8 +49,8 @@ def fast_scorer(
 ) -> FusedScorer | None:
     """The fused form of the model, computed in `dtype` on the device of `first`; None where there is none.
 
-    It is first checked against `plain` on copies of `first`, a batch of one input, and of noise, ablated by `masks`. If
-    its scores differ or it fails, a warning says so and the result is None.
+    Checks it against `plain` on copies of `first`, a batch of one input, and of noise, ablated by `masks`. If its
+    scores differ or it fails, warns and returns None.
     """
     try:
         scorer = fused_scorer(model, encoding, dtype, first.shape[1:], first.device)
@@ -93,8 +93,8 @@ def fuse_on_cpu(
     model: object, encoding: Encoding, dtype: torch.dtype, shape: Sequence[int], device: torch.device
 ) -> FusedScorer | None:
     """Channels-last copies, selected unit by unit between the encoded input and encoded NULL."""
-    network = fuse(model, shape, dtype, filled=False)
-    if network is None or not encode.chooses(encoding, shape[0]) or network.channels != encoding.channels(shape[0]):
+    network = fuse(model, shape, dtype, tensor_cores=False)
+    if network is None or not encode.is_unitwise(encoding, shape[0]) or network.channels != encoding.channels(shape[0]):
         return None
     return FusedScorer(
         lambda inputs, which, masks: encode.copies(encoding, inputs, which, masks, dtype),

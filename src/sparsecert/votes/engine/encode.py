@@ -8,7 +8,7 @@ from sparsecert.encodings.encoding import Encoding
 from sparsecert.votes.engine.layout import affine_is_of_encode
 
 
-def chooses(encoding: Encoding, channels: int) -> bool:
+def is_unitwise(encoding: Encoding, channels: int) -> bool:
     """Whether each encoded value depends on its own unit alone, so that selecting is equivalent to encoding."""
     return affine_is_of_encode(type(encoding)) and encoding.affine(channels) is not None
 

@@ -53,25 +53,25 @@ class FusedNetwork:
         return scores
 
 
-def fuse(model: Any, shape: Sequence[int], dtype: torch.dtype, filled: bool = True) -> FusedNetwork | None:
-    """`model` fused for images of `shape`, with its current weights; None for a model that is not such a stack.
+def fuse(model: Any, shape: Sequence[int], dtype: torch.dtype, tensor_cores: bool = True) -> FusedNetwork | None:
+    """`model` fused for images of `shape`, with its current weights; None if it is not such a stack.
 
-    With `filled` it uses space-to-depth and padding for tensor cores; without, only channels-last memory.
+    For `tensor_cores` it uses space-to-depth and padding, otherwise only channels-last memory.
     """
     if len(shape) != 3:
         return None
     try:
         with torch.no_grad():
             layers = _layers(model, dtype)
-            _check_channels(layers, filled)
-            return _filled_up(layers, shape) if filled else _as_it_is(layers)
+            _check_channels(layers, tensor_cores)
+            return _padded(layers, shape) if tensor_cores else _unpadded(layers)
     except (CannotFuse, TypeError, IndexError, AssertionError):  # or an unforeseen module configuration
         return None
 
 
 def _layers(model: Any, dtype: torch.dtype) -> list[Layer]:
     """The model as a list of layers that starts with a convolution and ends with a linear layer."""
-    if type(model) is not nn.Sequential or any(_is_altered(module) for module in model.modules()):
+    if type(model) is not nn.Sequential or any(_is_modified(module) for module in model.modules()):
         raise CannotFuse
     layers = _joined(model)
     if not isinstance(layers[0], Convolution) or not isinstance(layers[-1], Features) or layers[-1].rectified:
@@ -96,10 +96,10 @@ def _joined(sequence: nn.Sequential) -> list[Layer]:
     return layers
 
 
-def _check_channels(layers: Sequence[Layer], filled: bool) -> None:
+def _check_channels(layers: Sequence[Layer], tensor_cores: bool) -> None:
     """Refuses one channel: both memory layouts are then the same, and libraries misread it.
 
-    The channels of the copies themselves are padded where `filled`.
+    For `tensor_cores` the channels of the copies themselves are padded.
     """
     for place, layer in enumerate(layers):
         convolutions = [layer] if isinstance(layer, Convolution) else []
@@ -107,7 +107,7 @@ def _check_channels(layers: Sequence[Layer], filled: bool) -> None:
             convolutions = [*layer.branch, *([] if layer.shortcut is None else [layer.shortcut])]
         for convolution in convolutions:
             out, inside = convolution.weight.shape[:2]
-            if out == 1 or (inside == 1 and not (filled and place == 0)):
+            if out == 1 or (inside == 1 and not (tensor_cores and place == 0)):
                 raise CannotFuse
 
 
@@ -120,7 +120,7 @@ def _flat(model: nn.Sequential) -> Iterator[nn.Module]:
             yield module
 
 
-def _is_altered(module: nn.Module) -> bool:
+def _is_modified(module: nn.Module) -> bool:
     """Whether hooks or an overridden `forward` change what the module computes."""
     return bool(module._forward_hooks or module._forward_pre_hooks) or "forward" in vars(module)
 
@@ -251,14 +251,14 @@ def _number(size: Any) -> int:
     return int(size if isinstance(size, int) else size[0])
 
 
-def _as_it_is(layers: list[Layer]) -> FusedNetwork:
+def _unpadded(layers: list[Layer]) -> FusedNetwork:
     stem, last = layers[0], layers[-1]
     assert isinstance(stem, Convolution)
     assert isinstance(last, Features)
     return FusedNetwork(1, 0, stem.weight.shape[1], tuple(layers), len(last.weight))
 
 
-def _filled_up(layers: list[Layer], shape: Sequence[int]) -> FusedNetwork:
+def _padded(layers: list[Layer], shape: Sequence[int]) -> FusedNetwork:
     """A first convolution over blocks of a padded image, and linear layers padded to multiples of 64."""
     stem, last = layers[0], layers[-1]
     assert isinstance(stem, Convolution)
@@ -268,7 +268,7 @@ def _filled_up(layers: list[Layer], shape: Sequence[int]) -> FusedNetwork:
         padding = stem.padding[0]
     stem = _in_blocks(stem, block, padding)
     others = [
-        _even(part, isinstance(before, Features)) if isinstance(part, Features) else part
+        _pad_features(part, isinstance(before, Features)) if isinstance(part, Features) else part
         for before, part in pairwise(layers)
     ]
     return FusedNetwork(block, padding, stem.weight.shape[1], (stem, *others), len(last.weight))
@@ -301,10 +301,10 @@ def _in_blocks(stem: Convolution, block: int, padding: int) -> Convolution:
     return replace(stem, weight=weight, padding=(0, 0) if padding else stem.padding)
 
 
-def _even(layer: Features, after_another: bool) -> Features:
+def _pad_features(layer: Features, after_another: bool) -> Features:
     """The layer padded with zero rows, and with columns for those of the layer before.
 
-    The padding rows of the last layer are cut off again.
+    The last layer's padding rows are cut off later.
     """
     rows, columns = (-size % FEATURES for size in layer.weight.shape)
     weight = pad(layer.weight, (0, columns if after_another else 0, 0, rows)).contiguous()

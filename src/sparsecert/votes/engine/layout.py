@@ -43,12 +43,12 @@ class Layout:
         if masks.is_cuda and devices.support(masks.device).kernels:
             from sparsecert.votes.engine import layout_triton
 
-            filled = layout_triton.filled(self, flat, which, masks, dtype)
+            gathered = layout_triton.gather(self, flat, which, masks, dtype)
         else:
-            filled = self.filled(flat, which, masks).to(dtype)
-        return filled.view(len(masks), *self.shape)
+            gathered = self.gather(flat, which, masks).to(dtype)
+        return gathered.view(len(masks), *self.shape)
 
-    def filled(self, flat: torch.Tensor, which: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
+    def gather(self, flat: torch.Tensor, which: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
         """Float[rows, entries], by tensor operations: the reference for the kernel."""
         retained = masks[:, self.unit.clamp(min=0).long()] & (self.unit >= 0)
         return torch.where(retained, flat[which][:, self.source.long()] * self.scale + self.shift, self.null)

@@ -1,4 +1,4 @@
-"""`Layout.filled` as one GPU kernel."""
+"""`Layout.gather` as one GPU kernel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 ENTRIES_PER_BLOCK, ROWS_PER_BLOCK = 512, 16
 
 
-def filled(
+def gather(
     layout: Layout, flat: torch.Tensor, which: torch.Tensor, masks: torch.Tensor, dtype: torch.dtype
 ) -> torch.Tensor:
     """[rows, entries] of `dtype`; row r is flat[which[r]] ablated by masks[r]."""
@@ -22,7 +22,7 @@ def filled(
     result = torch.empty(rows, entries, dtype=dtype, device=masks.device)
     grid = (triton.cdiv(rows, ROWS_PER_BLOCK), triton.cdiv(entries, ENTRIES_PER_BLOCK))
     with torch.cuda.device(masks.device):
-        _fill[grid](
+        _gather[grid](
             result, flat, which, masks.contiguous().view(torch.uint8),
             layout.unit, layout.source, layout.scale, layout.shift, layout.null,
             rows, entries, flat.shape[1], masks.shape[1],
@@ -32,7 +32,7 @@ def filled(
 
 
 @triton.jit  # type: ignore[untyped-decorator,misc,unused-ignore]
-def _fill(  # type: ignore[no-untyped-def]
+def _gather(  # type: ignore[no-untyped-def]
     result, flat, which, masks, unit, source, scale, shift, null, rows, entries, values, units,
     entries_per_block: tl.constexpr, rows_per_block: tl.constexpr,
 ):  # fmt: skip
