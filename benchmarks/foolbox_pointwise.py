@@ -23,7 +23,7 @@ from torch import nn
 from sparsecert import datasets, models
 from sparsecert.adapters.libraries import import_foolbox
 from sparsecert.attacks import NOT_FOUND, Network, Outcome, Pointwise
-from sparsecert.datasets.dataset import ArrayImages, Dataset
+from sparsecert.datasets import ArrayImages, Dataset
 from sparsecert.errors import InputError
 
 BATCH, RATE = 128, 1e-3

@@ -21,7 +21,7 @@ import torch
 
 from benchmarks.speed import synchronise
 from sparsecert import datasets
-from sparsecert.datasets.dataset import ArrayImages, Dataset
+from sparsecert.datasets import ArrayImages, Dataset
 from sparsecert.devices import native_precision
 from sparsecert.schemes import ESTIMATION, Uniform
 from sparsecert.smoothed import Smoothed

@@ -21,7 +21,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from sparsecert import datasets
-from sparsecert.datasets.dataset import ArrayImages, Dataset
+from sparsecert.datasets import ArrayImages, Dataset
 from sparsecert.encodings import NullChannels
 from sparsecert.runs import certify_dataset, load_batch
 from sparsecert.schemes import ESTIMATION, Uniform

@@ -18,10 +18,10 @@ import sklearn
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.utils.parallel import Parallel, delayed
 
+from benchmarks.uci import SOURCES, UciTable, load_table
 from sparsecert.results import Certifications
 from sparsecert.tabular import AblatedClassifier, GreedyResult, greedy_attack
 from sparsecert.tabular.tables import held_out
-from sparsecert.tabular.uci import SOURCES, UciTable, load_table
 
 KEEPS = {"spambase": (5, 10, 20), "adult": (3, 5, 7), "credit-default": (3, 8), "phishing": (3, 10)}
 RADII = range(6)

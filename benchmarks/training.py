@@ -19,7 +19,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.speed import matrix_rate, seconds
 from sparsecert import datasets
-from sparsecert.datasets.dataset import ArrayImages, Dataset
+from sparsecert.datasets import ArrayImages, Dataset
 from sparsecert.errors import InputError
 from sparsecert.schemes import Uniform
 from sparsecert.training import TrainingRun, default_encoding

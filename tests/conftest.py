@@ -16,7 +16,7 @@ if "PYTEST_XDIST_WORKER_COUNT" in os.environ:  # processes side by side share th
 import torch
 
 from sparsecert import datasets
-from sparsecert.datasets.dataset import ArrayImages
+from sparsecert.datasets import ArrayImages
 from sparsecert.training import train
 from sparsecert.training.recipes import RECIPES
 from tests.helpers import Digits

@@ -76,7 +76,7 @@ def test_two_processes_train_a_residual_network_as_one_does(tmp_path: Path) -> N
 import sys, torch
 from dataclasses import replace
 from sparsecert import datasets
-from sparsecert.datasets.dataset import ArrayImages
+from sparsecert.datasets import ArrayImages
 from sparsecert.encodings import NullChannels
 from sparsecert.training.recipes import RECIPES
 from sparsecert.schemes import Uniform

@@ -63,9 +63,6 @@ class Grey(Encoding):
     def channels(self, channels):
         return 2 * channels
 
-    def config(self):
-        return {"kind": "grey", "shade": self.shade}
-
 
 METHODS.register("majority")(Method("majority", one_sided, corollary_1, "corollary-1"))
 

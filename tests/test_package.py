@@ -32,6 +32,27 @@ def test_the_mathematics_needs_no_torch(module: str) -> None:
     assert not modules_after(f"import {module}") & {"torch", "matplotlib", "jinja2"}
 
 
+ABOVE = ["smoothed", "procedures", "votes", "training", "attacks", "runs", "service", "cli"]  # of the flow's ends
+
+
+@pytest.mark.parametrize(
+    ("folders", "forbidden"),
+    [
+        (["bounds", "certificates", "records", "reports"], ["torch"]),
+        (["inputs", "datasets"], ["torch", "sparsecert.models", *(f"sparsecert.{name}" for name in ABOVE)]),
+    ],
+    ids=["results", "inputs"],
+)
+def test_imports_point_down_the_flow(folders: list[str], forbidden: list[str]) -> None:
+    """Importing every file of these folders imports nothing of what is forbidden there."""
+    root = Path(__file__).parent.parent / "src"
+    files = [path for path in SOURCES if path.relative_to(root / "sparsecert").parts[0] in folders]
+    names = [".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__") for path in files]
+    loaded = _modules_after(f"import {', '.join(names)}")
+    assert {*names} <= loaded
+    assert not {name for name in loaded for prefix in forbidden if f"{name}.".startswith(f"{prefix}.")}
+
+
 def test_only_a_run_on_a_cluster_needs_ray() -> None:
     modules = modules_after("import sparsecert.runs, sparsecert.cli")
     assert "torch" in modules

@@ -21,7 +21,7 @@ from sparsecert.attacks import Pointwise, SmoothedDefender, SurrogateDefender
 from sparsecert.bounds import Interval
 from sparsecert.certificates import METHODS, certify_anytime, lead
 from sparsecert.cli import cli
-from sparsecert.datasets.dataset import Dataset
+from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
 from sparsecert.procedures import Exact
 from sparsecert.reports import summarise

@@ -17,8 +17,7 @@ import pytest
 import torch
 
 from sparsecert import datasets, modelfile
-from sparsecert.datasets import folder
-from sparsecert.datasets.dataset import ArrayImages, Dataset
+from sparsecert.datasets import ArrayImages, Dataset, folder
 from sparsecert.datasets.views import RandomCrop
 from sparsecert.encodings import MeanFill, NullChannels
 from sparsecert.errors import InputError

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from sparsecert import datasets
-from sparsecert.datasets.dataset import ArrayImages
+from sparsecert.datasets import ArrayImages
 from sparsecert.schemes import Uniform
 from sparsecert.smoothed import Smoothed
 

@@ -308,7 +308,7 @@ def test_a_limit_above_what_there_is_is_said(
 ) -> None:
     """Of a data set of three; the run is of all of them."""
     from sparsecert import datasets
-    from sparsecert.datasets.dataset import ArrayImages
+    from sparsecert.datasets import ArrayImages
 
     whole = datasets.load("digits")
     three = replace(whole, images=ArrayImages(whole.images.batch([0, 1, 2])), labels=whole.labels[:3])

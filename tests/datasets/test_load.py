@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sparsecert.datasets import DATASETS, data_folder, load, splits_of
+from sparsecert.datasets import DATASETS, data_folder, load, load_training, shipped_like, splits_of
 from sparsecert.errors import InputError
 from tests.helpers import modules_after
 
@@ -86,3 +86,14 @@ def test_nothing_here_imports_torch() -> None:
         "d.load('digits')"
     )
     assert "torch" not in modules_after(program)
+
+
+def test_a_sample_shares_the_training_images_of_its_data_set(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"mnist was not found in {tmp_path}"):
+        load_training("mnist-sample", tmp_path)
+    assert load_training("digits").fingerprint() == load("digits", "train").fingerprint()
+
+
+def test_what_ships_in_place_of_a_data_set() -> None:
+    names = "mnist", "mnist-sample", "digits", "cifar10", "photographs"
+    assert [shipped_like(name) for name in names] == ["mnist-sample", "mnist-sample", "digits", None, None]

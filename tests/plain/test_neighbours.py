@@ -9,7 +9,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from sparsecert import datasets
 from sparsecert.attacks import Pointwise
-from sparsecert.datasets.dataset import ArrayImages, Dataset
+from sparsecert.datasets import ArrayImages, Dataset
 from sparsecert.errors import InputError
 from sparsecert.plain import NEAREST_NEIGHBOUR, NearestNeighbour, defender_for, neighbours
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,14 +17,15 @@ import sparsecert as sc
 from sparsecert import datasets, modelfile, plain
 from sparsecert.attacks import Pointwise, Saliency
 from sparsecert.cli import cli
-from sparsecert.datasets.dataset import Dataset
+from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
 from sparsecert.plain import PlainRecipe, PlainRun, networks, plain_recipe, train_plain
 from sparsecert.plain.evaluation import accuracy
-from sparsecert.plain.training import Stepper
 from sparsecert.progress import OnProgress
 from sparsecert.training import Stop, train
+from sparsecert.training.cuda_graph import GraphedSteps, step_each
 from sparsecert.training.recipes import RECIPES
+from sparsecert.training.schedule import Run
 from tests.commands import sparsecert
 from tests.helpers import same_weights
 
@@ -94,13 +97,12 @@ def test_the_robust_network_withstands_what_it_was_trained_against(runs: dict[st
     assert facts["test"]["accuracy_under_attack"] > accuracy(cnn, unseen, CPU, chosen, recipe)
 
 
-def test_a_step_of_plain_training_is_a_step_of_adam(few: Dataset) -> None:
+def test_a_step_of_plain_training_is_a_step_of_adam(few: Dataset, unseen: Dataset) -> None:
     """Against a loop written out: the first epoch's order, the rates of one cycle, the mean cross-entropy."""
     recipe = replace(plain_recipe("digits", "cnn"), epochs=1, batch=64)
-    run = PlainRun(few, recipe, 3, CPU)
-    step = Stepper(CPU)
+    run = PlainRun(few, recipe, 3, CPU, unseen)
     while run.step < run.steps:
-        step(run)
+        step_each([run])
     model = networks.build("digits-cnn", 1, 10, seed=3)
     optimizer = torch.optim.Adam(model.parameters())
     images = torch.from_numpy(few.images.batch(range(150))).float() / 255
@@ -135,7 +137,7 @@ def test_a_run_that_was_stopped_ends_in_the_same_weights(
     few: Dataset, unseen: Dataset, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is stopped in the middle of the first epoch of four batches, at its end, and in the second."""
-    monkeypatch.setattr("sparsecert.plain.training.PROGRESS_SECONDS", 0.0)
+    monkeypatch.setattr("sparsecert.training.multi_run.PROGRESS_SECONDS", 0.0)
     wanted: list[Any] = []
     train_plain(few, unseen, _short(kind), tmp_path / "whole", seed=4, on_progress=_append_to(wanted))
     reported: list[Any] = []
@@ -155,15 +157,11 @@ def test_networks_with_batch_norm_resume_too(tmp_path: Path) -> None:
     """The MNIST network, on the few images that ship with the package."""
     sample = datasets.load("mnist-sample")
     recipe = replace(plain_recipe("mnist", "binarized"), epochs=1, batch=50)
-    whole, broken = (PlainRun(sample, recipe, 0, CPU) for _ in range(2))
-    step = Stepper(CPU)
-    for run in (whole, broken):
-        step(run)
-    broken.save_checkpoint(tmp_path / "checkpoint.safetensors")
-    resumed = PlainRun(sample, recipe, 0, CPU)
+    whole, broken, resumed = (PlainRun(sample, recipe, 0, CPU, sample) for _ in range(3))
+    step_each([whole, broken])
+    broken.save_checkpoint(tmp_path)
     resumed.resume(tmp_path / "checkpoint.safetensors")
-    for run in (whole, resumed):
-        step(run)
+    step_each([whole, resumed])
     assert resumed.metrics() == whole.metrics()
     for name, tensor in whole.model.state_dict().items():
         assert torch.equal(resumed.model.state_dict()[name], tensor), name
@@ -185,24 +183,31 @@ def test_another_seed_gives_another_network_and_is_refused_in_the_same_folder(
         train(few, RECIPES["digits"].shortened(1), tmp_path / "a")
 
 
-def test_where_a_step_cannot_be_captured_training_goes_on(few: Dataset) -> None:
-    class Failing:
-        def __call__(self, runs: Any) -> None:
+def test_where_a_step_cannot_be_captured_training_goes_on(
+    few: Dataset, unseen: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Failing(GraphedSteps):
+        def _launch(self, runs: Sequence[Run]) -> None:
+            for run in runs:
+                run.train_step(run.batch)
+
+        def _capture(self, runs: Sequence[Run]) -> torch.cuda.CUDAGraph:
             raise RuntimeError("operation not permitted when stream is capturing\nmore")
 
-    runs = [PlainRun(few, _short("robust"), 0, CPU) for _ in range(2)]
-    plainly, fallen_back = Stepper(CPU), Stepper(CPU)
-    fallen_back.captured = Failing()  # type: ignore[assignment]
+    monkeypatch.setattr("torch.cuda.device", nullcontext)
+    one, other = (PlainRun(few, _short("robust"), 0, CPU, unseen) for _ in range(2))
+    falling_back = Failing(CPU)
+    falling_back([one])
     with pytest.warns(
         UserWarning, match=r"cannot be captured here \(operation not permitted when stream is capturing\)"
     ):
-        fallen_back(runs[0])
-    fallen_back(runs[0])
-    for _ in range(2):
-        plainly(runs[1])
-    assert runs[0].step == runs[1].step == int(runs[0].device_step) == 2
-    for one, other in zip(runs[0].model.parameters(), runs[1].model.parameters(), strict=True):
-        assert torch.equal(one, other)
+        falling_back([one])
+    falling_back([one])
+    for _ in range(3):
+        step_each([other])
+    assert one.step == other.step == int(one.device_step) == 3
+    for weights, others in zip(one.model.parameters(), other.model.parameters(), strict=True):
+        assert torch.equal(weights, others)
 
 
 def test_a_file_gives_back_the_network_that_was_saved(tmp_path: Path) -> None:
@@ -260,7 +265,7 @@ def test_refusals(few: Dataset, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="must be one of cnn, binarized, robust, got 'resnet'"):
         plain_recipe("mnist", "resnet")
     with pytest.raises(InputError, match=r"two-convolutions does not take images of shape \(1, 8, 8\)"):
-        PlainRun(few, plain_recipe("mnist", "robust"), 0, CPU)
+        PlainRun(few, plain_recipe("mnist", "robust"), 0, CPU, few).check_fit()
     with pytest.raises(InputError, match="mnist-sample has other images or classes than digits"):
         train_plain(few, datasets.load("mnist-sample"), recipe, tmp_path)
 

@@ -84,7 +84,7 @@ def sampled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def _lines(served: Served, out: Path) -> list[records.Record]:
     smoothed = Smoothed.load(served.model)
     samples = {} if isinstance(smoothed.scheme, FixedMasks) else {"n0": N0, "n": N, "seed": SEED}
-    certify_dataset(smoothed, served.model, Rows.read(served.table, smoothed), out, limit=12, **samples)
+    certify_dataset(smoothed, served.model, Rows.read(served.table, smoothed.facts), out, limit=12, **samples)
     return records.read(out).lines
 
 

@@ -16,6 +16,7 @@ import pandas
 import torch
 from click.testing import CliRunner
 
+from benchmarks.uci import load_table
 from sparsecert import records
 from sparsecert.certificates import METHODS
 from sparsecert.cli import cli
@@ -24,7 +25,6 @@ from sparsecert.reports import summarise
 from sparsecert.schemes import AllSubsets, Uniform
 from sparsecert.smoothed import Smoothed
 from sparsecert.tabular.tables import Columns, held_out, read_frame, split_target
-from sparsecert.tabular.uci import load_table
 
 KEPT = Path(__file__).parents[1] / "kept" / "table.safetensors"
 

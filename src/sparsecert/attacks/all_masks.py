@@ -6,12 +6,11 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from sparsecert.attacks.affected_masks import AffectedMasks, SlotCache
-from sparsecert.attacks.defenders import Answers, Defender, check_unprotected
+from sparsecert.attacks.defenders import Answers, Defender, check_unprotected, probabilities
 from sparsecert.certificates.plurality import first_choices
 from sparsecert.procedures.exact import fixed
 from sparsecert.registry import RULES
 from sparsecert.smoothed import Smoothed
-from sparsecert.votes.eval_mode import in_eval_mode
 from sparsecert.votes.voter import Voter
 
 
@@ -81,10 +80,7 @@ class AllMasks(Defender):
 
     def _probabilities(self, inputs: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
         """float[b, classes]: the sum over these masks."""
-        copies = self.smoothed.encoding(inputs.repeat_interleave(len(masks), dim=0), masks.repeat(len(inputs), 1))
-        with in_eval_mode(self.smoothed.model):
-            shares = self.smoothed.model(copies).float().softmax(dim=1)
-        return shares.view(len(inputs), len(masks), -1).sum(dim=1)
+        return probabilities(self.smoothed, inputs, masks).sum(dim=1)
 
     def _from_cache(
         self, inputs: torch.Tensor, slots: torch.Tensor | None, classes: int

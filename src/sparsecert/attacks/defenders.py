@@ -155,6 +155,14 @@ def check_unprotected(smoothed: Smoothed) -> None:
         )
 
 
+def probabilities(smoothed: Smoothed, inputs: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
+    """float[b, masks, classes]: those of the base classifier for each copy; gradients flow through them."""
+    copies = smoothed.encoding(inputs.repeat_interleave(len(masks), dim=0), masks.repeat(len(inputs), 1))
+    with in_eval_mode(smoothed.model):
+        shares = smoothed.model(copies).float().softmax(dim=1)
+    return shares.view(len(inputs), len(masks), -1)
+
+
 class SmoothedDefender(Defender):
     """A smoothed classifier that predicts, or abstains, as `Smoothed.predict` does, with `n` ablated copies per image.
 
@@ -193,10 +201,7 @@ class SmoothedDefender(Defender):
         smoothed = self.smoothed
         inputs = images.to(smoothed.device, smoothed.check(images).dtype)
         masks = smoothed.scheme.masks(self.seed, [0], range(ATTACK, ATTACK + self.copies), smoothed.device)[0]
-        copies = smoothed.encoding(inputs.repeat_interleave(self.copies, dim=0), masks.repeat(len(inputs), 1))
-        with in_eval_mode(smoothed.model):
-            shares = smoothed.model(copies).float().softmax(dim=1)
-        return shares.view(len(images), self.copies, -1).mean(dim=1).cpu()
+        return probabilities(smoothed, inputs, masks).mean(dim=1).cpu()
 
     @property
     def evaluations_of_scores(self) -> int:

@@ -192,7 +192,7 @@ def load_inputs(
     if not Path(name).expanduser().is_file():
         raise InputError(f"the model was trained on a table; --data must be a table file, got {name}")
     refuse_given(["split", "skip_bad"], "is for images; leave it out for a table")
-    return Rows.read(name, smoothed)
+    return Rows.read(name, smoothed.facts)
 
 
 def report_non_images(data: Dataset) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from sparsecert.datasets.dataset import SPLITS, ArrayImages, Dataset, Images
-from sparsecert.datasets.entry import DatasetEntry, RemoteFile
+from sparsecert.datasets.entry import SPLITS, DatasetEntry, RemoteFile
 from sparsecert.datasets.location import data_folder
 from sparsecert.errors import InputError
+from sparsecert.inputs.images import ArrayImages, Dataset, Images
 from sparsecert.progress import OnProgress, ignore
 from sparsecert.registry import DATASETS
 
@@ -23,6 +23,8 @@ __all__ = [
     "data_folder",
     "in_memory",
     "load",
+    "load_training",
+    "shipped_like",
     "splits_of",
 ]
 
@@ -51,6 +53,17 @@ def load(
     from sparsecert.datasets.bad_files import drop_bad_files
 
     return drop_bad_files(data, on_progress)
+
+
+def load_training(name: str, data_dir: str | Path | None = None) -> Dataset:
+    """The training images of a data set; of a sample, those of the data set that it is part of."""
+    whole = DATASETS[name].part_of if name in DATASETS else ""
+    return load(whole or name, "train", data_dir)
+
+
+def shipped_like(name: str) -> str | None:
+    """The data set with such images that ships with the package: this one or a part of it, if either does."""
+    return next((one for one, entry in DATASETS.items() if entry.ships and name in (one, entry.part_of)), None)
 
 
 def in_memory(name: str) -> bool:

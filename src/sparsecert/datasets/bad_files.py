@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 import PIL
 
-from sparsecert.datasets.dataset import Dataset
 from sparsecert.datasets.folder import FolderImages
 from sparsecert.datasets.image_file import BadImage, open_rgb
 from sparsecert.datasets.workers import Workers, default_workers
 from sparsecert.errors import InputError, whole
 from sparsecert.files import write_atomically
+from sparsecert.inputs.images import Dataset
 from sparsecert.progress import OnProgress, ignore
 
 FILES_PER_CALL = 32

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsecert.datasets.dataset import ArrayImages, Dataset, check_split
-from sparsecert.datasets.entry import DatasetEntry, RemoteFile
+from sparsecert.datasets.entry import DatasetEntry, RemoteFile, check_split
 from sparsecert.datasets.location import not_found, redownload_hint
 from sparsecert.errors import InputError
+from sparsecert.inputs.images import ArrayImages, Dataset
 from sparsecert.registry import DATASETS
 
 FOLDERS = ("cifar-10-batches-bin", ".")

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from sparsecert.datasets import idx
-from sparsecert.datasets.dataset import ArrayImages, Dataset, check_split
-from sparsecert.datasets.entry import DatasetEntry
+from sparsecert.datasets.entry import DatasetEntry, check_split
+from sparsecert.inputs.images import ArrayImages, Dataset
 from sparsecert.registry import DATASETS
 
 FOLDER = Path(__file__).parent / "builtin"

@@ -6,7 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sparsecert.datasets.dataset import SPLITS, Dataset
+from sparsecert.errors import InputError
+from sparsecert.inputs.images import Dataset
+
+SPLITS = ("train", "test")
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,7 @@ class DatasetEntry:
     load: one split, from the folder of data sets. recipe: the default training recipe. sources: what `sparsecert data
     get` downloads; without any, `obtain` says how to get it, unless it ships with the package. folder: where its image
     files are in the folder of data sets; empty if it is held in memory. classes: their names, where these are known
-    without the data.
+    without the data. part_of: the data set that it is a sample of; its training images serve both.
     """
 
     load: Callable[[str, Path], Dataset]
@@ -42,3 +45,10 @@ class DatasetEntry:
     ships: bool = False
     folder: str = ""
     classes: tuple[str, ...] = ()
+    part_of: str = ""
+
+
+def check_split(split: str) -> None:
+    """Refuses a name that is no split."""
+    if split not in SPLITS:
+        raise InputError(f"split must be one of {', '.join(SPLITS)}, got {split!r}")

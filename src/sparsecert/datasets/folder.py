@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsecert.datasets.dataset import Dataset, Indices, check_indices, check_split
+from sparsecert.datasets.entry import check_split
 from sparsecert.datasets.views import CentreCrop, View, load_view
 from sparsecert.datasets.workers import default_workers
 from sparsecert.errors import InputError
+from sparsecert.inputs.images import Dataset, Indices, check_indices
 
 SUFFIXES = (".jpeg", ".jpg", ".png", ".bmp", ".ppm", ".webp", ".tif", ".tiff")
 SPLIT_FOLDERS = {"train": ("train",), "test": ("val", "test")}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from sparsecert.datasets import folder
-from sparsecert.datasets.dataset import Dataset
 from sparsecert.datasets.entry import DatasetEntry
 from sparsecert.errors import InputError
+from sparsecert.inputs.images import Dataset
 from sparsecert.registry import DATASETS
 
 

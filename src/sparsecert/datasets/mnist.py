@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from sparsecert.datasets import idx
-from sparsecert.datasets.dataset import ArrayImages, Dataset, check_split
-from sparsecert.datasets.entry import DatasetEntry, RemoteFile
+from sparsecert.datasets.entry import DatasetEntry, RemoteFile, check_split
 from sparsecert.datasets.location import not_found, redownload_hint
 from sparsecert.errors import InputError
+from sparsecert.inputs.images import ArrayImages, Dataset
 from sparsecert.registry import DATASETS
 
 SAMPLE = Path(__file__).parent / "builtin"
@@ -79,5 +79,7 @@ MIRROR = "https://ossci-datasets.s3.amazonaws.com/mnist"
 SOURCES = tuple(RemoteFile(f"{MIRROR}/{file}", md5, f"MNIST/raw/{file}") for file, md5 in FILES.items())
 DATASETS.register("mnist")(DatasetEntry(load, recipe="paper-mnist", sources=SOURCES))
 DATASETS.register("mnist-sample")(
-    DatasetEntry(lambda split, _: load_sample(split), splits=("test",), recipe="paper-mnist", ships=True)
+    DatasetEntry(
+        lambda split, _: load_sample(split), splits=("test",), recipe="paper-mnist", ships=True, part_of="mnist"
+    )
 )

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsecert.datasets.dataset import Indices, check_indices
 from sparsecert.datasets.folder import FolderImages
 from sparsecert.datasets.views import View, load_view, view_from_config
 from sparsecert.datasets.workers import Workers, default_workers
 from sparsecert.errors import whole
+from sparsecert.inputs.images import Indices, check_indices
 
 IMAGES_PER_CALL = 16  # at most: tens of milliseconds of work, so that no worker is waited for long
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import lru_cache
+from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 import torch
 
 from sparsecert.errors import InputError
@@ -49,9 +51,13 @@ class Encoding(ABC):
     def channels(self, channels: int) -> int:
         """The model's input channels, for inputs with `channels`."""
 
-    @abstractmethod
     def config(self) -> dict[str, Any]:
-        """What `encodings.from_config` needs to rebuild this encoding: plain JSON values."""
+        """What `encodings.from_config` needs to rebuild this encoding: plain JSON values.
+
+        These are the arguments of the class; each must be an attribute of the same name, or this be overridden.
+        """
+        settings = {name: _plain(getattr(self, name)) for name in signature(type(self)).parameters}
+        return {"kind": ENCODINGS.name_of(type(self)), **settings}
 
     @classmethod
     def for_training(cls, data: Dataset, recipe: Recipe, scheme: Scheme | None = None, **settings: Any) -> Encoding:
@@ -98,6 +104,15 @@ class Encoding(ABC):
         for size in shape[1:] if len(shape) > 1 else shape:
             places *= size
         return places
+
+
+def _plain(value: Any) -> Any:
+    """A setting as JSON values."""
+    if isinstance(value, Encoding):
+        return value.config()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return list(value) if isinstance(value, tuple) else value
 
 
 def per_channel(name: str, values: Any) -> tuple[float, ...]:

@@ -97,9 +97,6 @@ class Grouped(Encoding):
         counts = torch.zeros(len(differs), self.count, dtype=torch.int32, device=differs.device)
         return counts.index_add_(1, places, (entries & ~protected).int()) > 0
 
-    def config(self) -> dict[str, Any]:
-        return {"kind": "grouped", "encoding": self.encoding.config(), "groups": self.groups.tolist()}
-
     def __repr__(self) -> str:
         kept = f", {self.protected} protected entries" if self.protected else ""
         return f"Grouped({self.encoding}, {self.count} groups{kept})"

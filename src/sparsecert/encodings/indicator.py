@@ -41,8 +41,5 @@ class Indicator(Encoding):
     def channels(self, channels: int) -> int:
         return 2 * channels
 
-    def config(self) -> dict[str, Any]:
-        return {"kind": "indicator", "fill": list(self.fill)}
-
     def __repr__(self) -> str:
         return f"Indicator({len(self.fill)} places)"

@@ -45,7 +45,10 @@ class MeanFill(Encoding):
         return channels
 
     def config(self) -> dict[str, Any]:
-        return {"kind": "mean-fill", "mean": list(self.mean), **({"centred": True} if self.centred else {})}
+        config = super().config()
+        if not self.centred:
+            del config["centred"]  # as in files from before there was this setting
+        return config
 
     def __repr__(self) -> str:
         return f"MeanFill(mean={self.mean}{', centred=True' if self.centred else ''})"

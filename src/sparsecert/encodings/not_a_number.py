@@ -26,9 +26,6 @@ class _NaN(Encoding):
     def channels(self, channels: int) -> int:
         return channels
 
-    def config(self) -> dict[str, Any]:
-        raise NotImplementedError("it is written as the NotANumber around it")
-
 
 @ENCODINGS.register("nan")
 class NotANumber(Grouped):
@@ -45,7 +42,7 @@ class NotANumber(Grouped):
         raise InputError("encoding nan is for rows of a table; sparsecert train TABLE takes it by itself")
 
     def config(self) -> dict[str, Any]:
-        return {"kind": "nan", "units": self.groups.tolist()}
+        return {"kind": ENCODINGS.name_of(type(self)), "units": self.groups.tolist()}
 
     def __repr__(self) -> str:
         return f"NotANumber({self.count} units)"

@@ -65,8 +65,5 @@ class NullChannels(Encoding):
                 why = f"inputs are whole numbers up to {most:g}, and NullChannels is made for values in [0, 1]"
                 warnings.warn(f"{why}; for 8-bit images pass x / 255", stacklevel=6)
 
-    def config(self) -> dict[str, Any]:
-        return {"kind": "null-channels", "mean": self.mean and list(self.mean), "std": self.std and list(self.std)}
-
     def __repr__(self) -> str:
         return "NullChannels()" if self.mean is None else f"NullChannels(mean={self.mean}, std={self.std})"

@@ -81,8 +81,5 @@ class ReplacedValues(Encoding):
     def channels(self, channels: int) -> int:
         return channels
 
-    def config(self) -> dict[str, Any]:
-        return {"kind": "replaced-values", "values": self.values}
-
     def __repr__(self) -> str:
         return f"ReplacedValues(values={self.values})"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ import numpy.typing as npt
 from sparsecert.counts import Float64, Int64
 from sparsecert.errors import InputError
 from sparsecert.inputs import draw, space
-from sparsecert.smoothed import Smoothed
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,11 +34,11 @@ class Rows:
     unit: str = "features"
 
     @classmethod
-    def read(cls, path: str | Path, smoothed: Smoothed) -> Rows:
-        """The rows of a CSV or Parquet file with the columns of the model's training table."""
+    def read(cls, path: str | Path, facts: Mapping[str, Any]) -> Rows:
+        """The rows of a CSV or Parquet file with the columns of the training table in a model's `facts`."""
         from sparsecert.tabular.tables import Columns, held_out, read_frame, split_target
 
-        table = smoothed.facts.get("table")
+        table = facts.get("table")
         if table is None:
             raise InputError(f"the model was not trained on a table, and {path} is one; use images")
         columns = Columns.from_config(table)
@@ -47,7 +46,7 @@ class Rows:
         fingerprint = hashlib.sha256(Path(path).expanduser().read_bytes()).hexdigest()
         same = fingerprint == table["sha256"]
         outside = held_out(len(labels), table["held_out"], table["seed"]) if same else np.ones(len(labels), dtype=bool)
-        classes = tuple(smoothed.facts["class_names"])
+        classes = tuple(facts["class_names"])
         return cls(
             Path(path).name,
             "held-out" if same else "all",

@@ -1,4 +1,4 @@
-"""Models: the paper's base classifiers, built by name; the encoding decides their input channels."""
+"""Models: the paper's base classifiers and two plain networks to compare with, built by name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sparsecert.registry import MODELS
 
 __all__ = ["MODELS", "Builder", "architecture_of", "build"]
 
-Builder = Callable[[int, int], nn.Module]  # from the channels that the encoding shows, and the classes
+Builder = Callable[[int, int], nn.Module]  # from input channels (those that the encoding shows) and classes
 
 ARCHITECTURE = "_sparsecert_architecture"  # a name that no user's module has
 

@@ -18,7 +18,6 @@ from sparsecert.votes.batches import few_batch_sizes
 
 NEAREST_NEIGHBOUR = "nearest-neighbour"
 ROWS = 4096
-TRAINED_ON = {"mnist-sample": "mnist"}  # where a data set has no training images of its own
 
 
 class PlainNetwork(Network):
@@ -57,7 +56,7 @@ def defender_for(
     `nearest-neighbour`, the training images of that data set, loaded from `data_dir`.
     """
     if str(model) == NEAREST_NEIGHBOUR:
-        training = datasets.load(TRAINED_ON.get(data.name, data.name), "train", data_dir)
+        training = datasets.load_training(data.name, data_dir)
         return Network(NearestNeighbour.from_dataset(training, device), device)
     network, facts = load(model)
     for name, found, wanted in (

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from sparsecert.datasets import Dataset
-from sparsecert.datasets.dataset import ArrayImages
+from sparsecert.datasets import ArrayImages, Dataset
 from sparsecert.errors import InputError
 
 IMAGES_AT_ONCE, TRAINING_AT_ONCE = 1024, 8192  # a block of distances takes 64 MiB

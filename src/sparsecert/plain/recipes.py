@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from sparsecert.errors import InputError
-from sparsecert.training.recipe import PRECISIONS
+from sparsecert.training.recipe import PRECISIONS, one_cycle
 
 KINDS = "cnn", "binarized", "robust"
 
@@ -58,7 +58,7 @@ class PlainRecipe:
 
     def rate_at(self, done: float) -> float:
         """The learning rate after this share of all steps."""
-        return self.rate * (done / self.warm_up if done < self.warm_up else (1 - done) / (1 - self.warm_up))
+        return self.rate * one_cycle(done, self.warm_up)
 
     def eps_at(self, done: float) -> float:
         """The radius of PGD after this share of all steps."""

@@ -11,49 +11,51 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from sparsecert import devices, modelfile
-from sparsecert.datasets import Dataset
-from sparsecert.datasets.dataset import ArrayImages
+from sparsecert.datasets import ArrayImages, Dataset
 from sparsecert.errors import InputError
-from sparsecert.plain.networks import build, check_fit
+from sparsecert.plain.evaluation import evaluate
+from sparsecert.plain.files import save
+from sparsecert.plain.networks import build
 from sparsecert.plain.projected_gradient import projected_gradient, random_starts
 from sparsecert.plain.recipes import PlainRecipe
 from sparsecert.schemes.philox import key_of
 from sparsecert.training import generator
-from sparsecert.training.run import check_same_run
-from sparsecert.training.schedule import StepSchedule
+from sparsecert.training.run import CHECKPOINT_NAME, check_same_run
+from sparsecert.training.schedule import Run
+from sparsecert.votes.eval_mode import in_eval_mode
 from sparsecert.votes.precision import PRECISIONS
 
 ADAM_STATE = "exp_avg", "exp_avg_sq", "step"
 
 
 @dataclass(eq=False)
-class PlainRun(StepSchedule):
-    """A training run of a plain network, and the state of its checkpoint.
+class PlainRun(Run):
+    """A run on images as they are; its file records the accuracy on `test`.
 
-    The order of an epoch and the starts of PGD depend on seed and epoch alone. As in `TrainingRun`, `prepare` is the
-    host's part of a step; `train_step` is the device's, and reads step index, rate and eps from the device, so that it
-    can be captured as a CUDA graph, PGD included.
+    The order of an epoch and the starts of PGD depend on seed and epoch alone. A captured step includes PGD.
     """
 
     data: Dataset
     recipe: PlainRecipe
     seed: int
     device: torch.device
+    test: Dataset
     step: int = 0
 
     def __post_init__(self) -> None:
         key_of(self.seed)
         if not isinstance(self.data.images, ArrayImages):
             raise InputError(f"plain networks are trained on data in memory, {self.data.name} is an image folder")
-        shape, classes = self.data.images.shape, len(self.data.classes)
-        self.architecture = {
+        if self.data.shape != self.test.shape or self.data.classes != self.test.classes:
+            names = f"{self.test.name} has other images or classes than {self.data.name}"
+            raise InputError(f"{names}, on which the network is trained")
+        self.architecture: dict[str, Any] = {
             "network": self.recipe.network,
-            "channels": shape[0],
-            "classes": classes,
+            "channels": self.data.shape[0],
+            "classes": len(self.data.classes),
             "binarized": self.recipe.binarized,
         }
-        self.model = build(self.recipe.network, shape[0], classes, self.recipe.binarized, self.seed).to(self.device)
-        check_fit(self.model, self.recipe.network, shape, classes)
+        self.model = build(**self.architecture, seed=self.seed).to(self.device)
         cuda = self.device.type == "cuda"
         if cuda:
             self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -70,6 +72,19 @@ class PlainRun(StepSchedule):
         self.sums = torch.zeros(3, device=self.device)  # loss, correct, inputs of this epoch
         self.epoch_steps = -(-len(self.data) // self.recipe.batch)
         self._ordered: int | None = None  # the epoch of the order
+
+    def check_fit(self) -> None:
+        """Refuses a network that does not take the data's images."""
+        shape = self.data.shape
+        try:
+            with torch.no_grad(), in_eval_mode(self.model):
+                scores = self.model(torch.zeros(1, *shape, device=self.device))
+            fits = scores.shape == (1, len(self.data.classes))
+        except RuntimeError:
+            fits = False
+        if not fits:
+            name = self.recipe.network
+            raise InputError(f"the network {name} does not take images of shape {shape}; it is for another data set")
 
     def settings(self) -> dict[str, Any]:
         """Everything that decides the weights."""
@@ -124,13 +139,24 @@ class PlainRun(StepSchedule):
             raise InputError(f"training diverged in epoch {self.epoch + 1}: the loss is {loss}; lower the rate")
         return loss / inputs, correct / inputs
 
-    def save_checkpoint(self, path: Path) -> None:
-        """Writes everything `resume` needs, atomically."""
+    def save_checkpoint(self, out: Path) -> None:
         tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
         for number, parameter in enumerate(self.model.parameters()):
             for name, tensor in self.optimizer.state[parameter].items():
                 tensors[f"adam.{number}.{name}"] = tensor
-        modelfile.write(path, {**tensors, "sums": self.sums}, {"settings": self.settings(), "step": self.step})
+        header = {"settings": self.settings(), "step": self.step}
+        modelfile.write(out / CHECKPOINT_NAME, {**tensors, "sums": self.sums}, header)
+
+    def save_model(self, out: Path, half: bool = False) -> None:
+        """Writes the finished network, in full precision, and its accuracy."""
+        facts = {
+            "data": self.data.name,
+            "shape": list(self.data.shape),
+            "class_names": list(self.data.classes),
+            "test": evaluate(self.model, self.test, self.recipe, self.device, self.seed),
+            "training": {"settings": self.settings()},
+        }
+        save(out / modelfile.MODEL_NAME, self.model, self.architecture, facts)
 
     def resume(self, path: Path) -> None:
         """Restores a checkpoint, if there is one; refuses that of another run."""

@@ -14,7 +14,7 @@ from sparsecert.attacks import AllMasks, Defender, SmoothedDefender, SurrogateDe
 from sparsecert.datasets import Dataset
 from sparsecert.devices import device_named
 from sparsecert.errors import InputError
-from sparsecert.plain.defenders import NEAREST_NEIGHBOUR, TRAINED_ON, defender_for
+from sparsecert.plain.defenders import NEAREST_NEIGHBOUR, defender_for
 from sparsecert.plain.files import is_plain
 from sparsecert.procedures import check_settings
 from sparsecert.procedures.exact import fixed
@@ -230,7 +230,7 @@ def _plain(model: str, data: Dataset, device: torch.device, data_dir: str | None
     """The nearest neighbour is named by the fingerprint of its training images, a network by that of its file."""
     defender = defender_for(model, data, device, data_dir)
     if model == NEAREST_NEIGHBOUR:
-        known = datasets.load(TRAINED_ON.get(data.name, data.name), "train", data_dir).fingerprint()
+        known = datasets.load_training(data.name, data_dir).fingerprint()
     else:
         known = modelfile.fingerprint(model)
     return PlainTarget(defender, model, known, device)

@@ -48,11 +48,6 @@ FILES = {
     "/page.js": ("page.js", "text/javascript; charset=utf-8"),
 }
 OPEN_PATHS = frozenset({*FILES, "/health"})
-SHIPPED = {
-    "mnist": "mnist-sample",
-    "mnist-sample": "mnist-sample",
-    "digits": "digits",
-}  # training data: data set to show
 MAX_DIGITS = 100
 JSON_LINES = "application/x-ndjson"
 ERRORS: dict[int | str, dict[str, Any]] = {
@@ -301,9 +296,10 @@ def model_card(handlers: Handlers, name: str, sha256: str | None) -> ModelCard:
 @lru_cache(maxsize=4)
 def shipped(data: str | None, shape: tuple[int, ...]) -> list[ShippedDigit]:
     """Shipped inputs like the training data, if there are any."""
-    if data not in SHIPPED:
+    name = datasets.shipped_like(data) if data else None
+    if name is None:
         return []
-    found = datasets.load(SHIPPED[data], "test")
+    found = datasets.load(name, "test")
     if found.images.shape != shape:
         return []
     numbers = found.spaced_indices(MAX_DIGITS).tolist()

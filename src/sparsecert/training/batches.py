@@ -6,8 +6,7 @@ import hashlib
 
 import torch
 
-from sparsecert.datasets import Dataset
-from sparsecert.datasets.dataset import ArrayImages
+from sparsecert.datasets import ArrayImages, Dataset
 from sparsecert.datasets.folder import FolderImages
 from sparsecert.errors import InputError
 from sparsecert.training.augment import random_shifts, shift_and_flip

@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 import torch
 
-from sparsecert.training.run import TrainingRun
+from sparsecert.training.schedule import Run
 
-
-class Steppable(Protocol):
-    """A run that can take steps, such as `TrainingRun`."""
-
-    step: int
-
-    @property
-    def batch(self) -> int: ...
-
-    def prepare(self) -> None: ...
-
-    def train_step(self, batch: int) -> None: ...
-
-
-StepFunction = Callable[[Sequence[TrainingRun]], None]
+StepFunction = Callable[[Sequence[Run]], None]
 GraphKey = tuple[tuple[int, int], ...]  # (id, batch size) of each run
 
 
-def step_function(runs: Sequence[TrainingRun]) -> StepFunction:
+def step_function(runs: Sequence[Run]) -> StepFunction:
     """The fastest available way to step these runs."""
     devices, alone = {run.device for run in runs}, all(run.processes.size == 1 for run in runs)
     if len(devices) == 1 and runs[0].device.type == "cuda" and alone:
@@ -35,7 +21,7 @@ def step_function(runs: Sequence[TrainingRun]) -> StepFunction:
     return step_each
 
 
-def step_each(runs: Sequence[Steppable]) -> None:
+def step_each(runs: Sequence[Run]) -> None:
     """Steps the runs one after the other."""
     for run in runs:
         run.prepare()
@@ -48,15 +34,16 @@ class GraphedSteps:
 
     For each combination of runs and batch sizes, the first step runs eagerly as a warm-up, the second is captured, and
     every later one is a single launch. fp32 matrix products run in TF32, as convolutions do by default; cuDNN
-    benchmarks its convolution algorithms.
+    benchmarks its convolution algorithms. Where capture fails, every step runs eagerly.
     """
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.graphs: dict[GraphKey, torch.cuda.CUDAGraph | None] = {}
         self.streams: dict[int, torch.cuda.Stream] = {}
+        self.captures = True  # until a capture fails
 
-    def __call__(self, runs: Sequence[Steppable]) -> None:
+    def __call__(self, runs: Sequence[Run]) -> None:
         precision, benchmark = torch.get_float32_matmul_precision(), torch.backends.cudnn.benchmark
         torch.set_float32_matmul_precision("high")
         torch.backends.cudnn.benchmark = True
@@ -71,23 +58,36 @@ class GraphedSteps:
         for run in runs:
             run.step += 1
 
-    def _step(self, key: GraphKey, runs: Sequence[Steppable]) -> None:
-        if key not in self.graphs:
-            self._launch(runs)
-            self.graphs[key] = None
-        else:
-            self._graph(key, runs).replay()
-
-    def _graph(self, key: GraphKey, runs: Sequence[Steppable]) -> torch.cuda.CUDAGraph:
-        graph = self.graphs[key]
+    def _step(self, key: GraphKey, runs: Sequence[Run]) -> None:
+        graph = self.graphs.get(key)
+        if graph is None and key in self.graphs and self.captures:
+            graph = self.graphs[key] = self._captured(runs)
         if graph is None:
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
-                self._launch(runs)
-            self.graphs[key] = graph
+            self._launch(runs)
+            self.graphs.setdefault(key, None)
+        else:
+            graph.replay()
+
+    def _captured(self, runs: Sequence[Run]) -> torch.cuda.CUDAGraph | None:
+        """The graph of a step; None, with a warning, where capture fails."""
+        try:
+            return self._capture(runs)
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError as error:
+            reason = (str(error).splitlines() or [""])[0]
+            warnings.warn(f"a step cannot be captured here ({reason}); training is slower", stacklevel=2)
+            self.captures = False
+            self.streams.clear()
+            return None
+
+    def _capture(self, runs: Sequence[Run]) -> torch.cuda.CUDAGraph:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._launch(runs)
         return graph
 
-    def _launch(self, runs: Sequence[Steppable]) -> None:
+    def _launch(self, runs: Sequence[Run]) -> None:
         """Each run's step on its own stream, forked from and joined to the current one."""
         current = torch.cuda.current_stream(self.device)
         for run in runs:

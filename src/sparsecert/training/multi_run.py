@@ -22,7 +22,7 @@ from sparsecert.training.cuda_graph import step_function
 from sparsecert.training.distributed import ProcessGroup
 from sparsecert.training.recipes import Recipe
 from sparsecert.training.run import CHECKPOINT_NAME, LOG_NAME, TrainingRun, default_encoding, is_finished
-from sparsecert.training.schedule import check_checkpoint_seconds
+from sparsecert.training.schedule import Run, check_checkpoint_seconds
 
 PROGRESS_SECONDS = 0.2  # between progress reports; each one waits for the device
 
@@ -65,7 +65,7 @@ def train(
 
 
 def train_many(
-    runs: Sequence[tuple[TrainingRun, str | Path]],
+    runs: Sequence[tuple[Run, str | Path]],
     *,
     checkpoint_seconds: float = 60.0,
     half: bool = False,
@@ -107,7 +107,7 @@ def train_many(
     return [out / MODEL_NAME for out in outs]
 
 
-def _take_all_steps(runs: dict[Path, TrainingRun], checkpoint_seconds: float, on_progress: OnProgress) -> None:
+def _take_all_steps(runs: dict[Path, Run], checkpoint_seconds: float, on_progress: OnProgress) -> None:
     def checkpoint() -> None:
         for out, run in runs.items():
             if run.processes.is_main:
@@ -125,7 +125,7 @@ def _take_all_steps(runs: dict[Path, TrainingRun], checkpoint_seconds: float, on
             saved = time.monotonic()
 
 
-def _steps(runs: list[TrainingRun]) -> Iterator[tuple[int, int, dict[str, float]]]:
+def _steps(runs: list[Run]) -> Iterator[tuple[int, int, dict[str, float]]]:
     """Takes all remaining steps, of the runs furthest behind first; yields at intervals and after each epoch.
 
     Yields steps done, steps in total and the epoch's metrics.
@@ -146,7 +146,7 @@ def _steps(runs: list[TrainingRun]) -> Iterator[tuple[int, int, dict[str, float]
             reported = time.monotonic()
 
 
-def _furthest_behind(runs: list[TrainingRun]) -> list[TrainingRun]:
+def _furthest_behind(runs: list[Run]) -> list[Run]:
     """The unfinished runs that have taken the fewest steps and have equally many left."""
     unfinished = [run for run in runs if run.step < run.steps]
     least = min(((run.step, run.steps, run.epoch_steps) for run in unfinished), default=None)

@@ -78,7 +78,7 @@ class Recipe:
         if self.schedule == "steps":
             return [rate for first, rate in self.rates if first <= epoch][-1]
         done, peak = (epoch - 1 + share) / self.epochs, self.rates[0][1]
-        return peak * (done / self.warm_up if done < self.warm_up else (1 - done) / (1 - self.warm_up))
+        return peak * one_cycle(done, self.warm_up)
 
     def shortened(self, epochs: int | None) -> Recipe:
         """The same recipe over fewer or more epochs; the learning rate drops at the same fractions of the run.
@@ -104,3 +104,8 @@ class Recipe:
             later.add("keep")
         known = {name: value for name, value in asdict(self).items() if name not in later}
         return {**known, "rates": [list(pair) for pair in self.rates]}
+
+
+def one_cycle(done: float, warm_up: float) -> float:
+    """The share of the peak rate after the share `done` of all steps: up to 1 at `warm_up`, then down to 0."""
+    return done / warm_up if done < warm_up else (1 - done) / (1 - warm_up)

@@ -28,7 +28,7 @@ from sparsecert.training.distributed import ProcessGroup
 from sparsecert.training.objective import objective
 from sparsecert.training.prefetch import Prefetcher
 from sparsecert.training.recipes import Recipe
-from sparsecert.training.schedule import StepSchedule
+from sparsecert.training.schedule import Run
 from sparsecert.training.sync_batch_norm import synchronise_batch_norm
 from sparsecert.votes.precision import PRECISIONS
 from sparsecert.votes.probe import probe
@@ -44,12 +44,8 @@ def default_encoding(data: Dataset, recipe: Recipe, name: str = "null-channels")
 
 
 @dataclass(eq=False)
-class TrainingRun(StepSchedule):
-    """A training run: its settings, and the state that a checkpoint holds.
-
-    `prepare` is the host's part of a step. `train_step` is the device's part: it reads the step index from the device,
-    so that a GPU can capture it once and replay it. `workers` processes decode the images of a folder.
-    """
+class TrainingRun(Run):
+    """A run on ablated inputs; `workers` processes decode the images of a folder."""
 
     data: Dataset
     recipe: Recipe

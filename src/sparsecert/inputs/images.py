@@ -1,4 +1,4 @@
-"""A data set: images as bytes, labels, class names and channel statistics of its training set."""
+"""Images as inputs: bytes, labels, class names and channel statistics of the training set; a unit is a pixel."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from sparsecert.counts import Int64
 from sparsecert.errors import InputError
 from sparsecert.inputs import draw, space
-
-SPLITS = ("train", "test")
 
 Indices = Sequence[int] | Int64
 
@@ -139,8 +137,3 @@ def check_indices(indices: Indices, count: int) -> Int64:
     if array.size and not (array.min() >= 0 and array.max() < count):
         raise InputError(f"indices must be between 0 and {count - 1}, got {array.min()} to {array.max()}")
     return array
-
-
-def check_split(split: str) -> None:
-    if split not in SPLITS:
-        raise InputError(f"split must be one of {', '.join(SPLITS)}, got {split!r}")
