@@ -16,6 +16,9 @@ from PIL import Image
 from scipy.stats import binom
 
 from sparsecert import modelfile
+from sparsecert.certificates.adversary import Adversary
+from sparsecert.certificates.plurality import ExactCertificate, plurality
+from sparsecert.counts import Int64
 
 Digits = tuple[torch.Tensor, torch.Tensor]  # the fixture `digits`: images and labels
 ONCE_IN_A_MILLION = 1e-6  # seeds are fixed: a right generator fails a test at this level for no seed we could have met
@@ -65,3 +68,9 @@ def wait_until(ready: Callable[[], bool], seconds: float = 120) -> None:
 def has_lines(path: Path, count: int) -> bool:
     """Whether so many lines are written."""
     return path.exists() and path.read_bytes().count(b"\n") >= count
+
+
+def one_plurality(labels: Int64, classes: int, adversary: Adversary) -> ExactCertificate:
+    """The plurality of one election."""
+    (label,), (radius,) = plurality(labels[None], classes, adversary)
+    return ExactCertificate(int(label), int(radius))

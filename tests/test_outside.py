@@ -28,7 +28,7 @@ from sparsecert import datasets
 from sparsecert.attacks import Attack
 from sparsecert.bounds import one_sided
 from sparsecert.certificates import Method, corollary_1
-from sparsecert.certificates.plurality import ExactCertificate, Rule, firsts, tallied
+from sparsecert.certificates.plurality import Rule, first_choices
 from sparsecert.encodings import Encoding
 from sparsecert.registry import (
     ATTACKS, DATASETS, ENCODINGS, METHODS, MODELS, RECIPES, RULES, SCHEMES, Option,
@@ -67,11 +67,11 @@ class Grey(Encoding):
 METHODS.register("majority")(Method("majority", one_sided, corollary_1, "corollary-1"))
 
 
-def _leader(ranks):
-    return int(tallied(firsts(ranks), ranks.shape[1]).argmax())
+def _leaders(ranks):
+    return first_choices(ranks).votes.argmax(axis=1)
 
 
-RULES.register("cautious")(Rule(_leader, lambda ranks, adversary: ExactCertificate(_leader(ranks), 0)))
+RULES.register("cautious")(Rule(_leaders, lambda ranks, adversary: (_leaders(ranks), 0 * _leaders(ranks))))
 
 
 @ATTACKS.register("whiten")

@@ -48,7 +48,7 @@ def test_imports_point_down_the_flow(folders: list[str], forbidden: list[str]) -
     root = Path(__file__).parent.parent / "src"
     files = [path for path in SOURCES if path.relative_to(root / "sparsecert").parts[0] in folders]
     names = [".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__") for path in files]
-    loaded = _modules_after(f"import {', '.join(names)}")
+    loaded = modules_after(f"import {', '.join(names)}")
     assert {*names} <= loaded
     assert not {name for name in loaded for prefix in forbidden if f"{name}.".startswith(f"{prefix}.")}
 

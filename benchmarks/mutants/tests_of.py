@@ -32,7 +32,7 @@ TESTS = {
     "schemes/all_subsets.py": (SCHEMES, "schemes/test_all_subsets.py"),
     "schemes/blocks.py": (SCHEMES, "schemes/test_fixed.py"),
     "schemes/scheme_spec.py": ("schemes/test_scheme_spec.py",),
-    "schemes/fixed.py": (SCHEMES, "schemes/test_fixed.py"),
+    "schemes/fixed_masks.py": (SCHEMES, "schemes/test_fixed.py"),
     "schemes/lattice.py": (SCHEMES, "schemes/test_fixed.py"),
     "schemes/partition.py": (SCHEMES, "schemes/test_fixed.py"),
     "schemes/philox.py": (SCHEMES, "schemes/test_masks.py"),

@@ -14,10 +14,11 @@ from scipy.optimize import linprog
 from sparsecert.certificates import adversary as damages
 from sparsecert.certificates.adversary import ClaimedUnits, PerturbedUnits
 from sparsecert.certificates.lp_dual import SCALE, proposed_prices
-from sparsecert.certificates.plurality import ExactCertificate, firsts, plurality, tallied, winner
+from sparsecert.certificates.plurality import ExactCertificate, count_labels, top_choices
 from sparsecert.certificates.run_off import run_off
 from sparsecert.errors import InputError
 from sparsecert.registry import RULES
+from tests.helpers import one_plurality
 
 Bool = npt.NDArray[np.bool_]
 Int64 = npt.NDArray[np.int64]
@@ -53,13 +54,13 @@ def _elected(ranks: Int64) -> int:
 
 def _true_radius_of_votes(labels: Int64, classes: int, masks: Bool) -> int:
     """The largest number of units whose masks, whatever they are made to vote, do not change the plurality."""
-    label = winner(tallied(labels, classes))
+    label = count_labels(labels, classes).argmax()
     for rho in range(1, masks.shape[1] + 1):
         for met in _met(masks, rho):
             for votes in product(range(classes), repeat=len(met)):
                 changed = labels.copy()
                 changed[list(met)] = votes
-                if winner(tallied(changed, classes)) != label:
+                if count_labels(changed, classes).argmax() != label:
                     return rho - 1
     return masks.shape[1]
 
@@ -99,9 +100,9 @@ def test_no_perturbation_within_the_radius_changes_the_plurality(name: str, clas
         labels = np.where(
             random.random(len(masks)) < 0.7, random.integers(classes), random.integers(classes + 1, size=len(masks))
         )
-        found, tighter = plurality(labels, classes, adversary), plurality(labels, classes, tight)
+        found, tighter = one_plurality(labels, classes, adversary), one_plurality(labels, classes, tight)
         true = _true_radius_of_votes(labels, classes, masks)
-        assert found.label == tighter.label == winner(tallied(labels, classes))
+        assert found.label == tighter.label == count_labels(labels, classes).argmax()
         assert 0 <= found.radius <= tighter.radius <= true
         assert found.radius == true or name not in DISJOINT
         seen.add(found.radius)
@@ -137,7 +138,7 @@ def test_the_run_off_can_certify_more_than_the_plurality() -> None:
     third = [[1, 2, *(np.roll([0, 3, 4], place).tolist())] for place in range(3)]
     ranks = np.array([[0, 1, 2, 3, 4]] * 5 + [[1, 0, 2, 3, 4]] * 3 + third)
     adversary = PerturbedUnits(np.eye(11, dtype=bool))
-    assert plurality(ranks.argmin(axis=1), 5, adversary) == ExactCertificate(0, 1)
+    assert one_plurality(ranks.argmin(axis=1), 5, adversary) == ExactCertificate(0, 1)
     assert run_off(ranks, adversary) == ExactCertificate(0, 2)
 
 
@@ -157,9 +158,9 @@ def test_two_of_three_rivals_push_the_winner_out_of_round_one(votes: tuple[int, 
 
 def test_ties_favour_the_lower_class() -> None:
     adversary = PerturbedUnits(np.eye(4, dtype=bool))
-    assert plurality(np.array([0, 0, 1, 1]), 2, adversary) == ExactCertificate(0, 0)
-    assert plurality(np.array([1, 1, 1, 0]), 2, adversary) == ExactCertificate(1, 0)
-    assert plurality(np.array([0, 0, 0, 1]), 2, adversary) == ExactCertificate(0, 1)
+    assert one_plurality(np.array([0, 0, 1, 1]), 2, adversary) == ExactCertificate(0, 0)
+    assert one_plurality(np.array([1, 1, 1, 0]), 2, adversary) == ExactCertificate(1, 0)
+    assert one_plurality(np.array([0, 0, 0, 1]), 2, adversary) == ExactCertificate(0, 1)
 
 
 def test_the_damage_is_never_less_than_any_units_do() -> None:
@@ -218,8 +219,8 @@ def test_prices_prove_what_charging_every_mask_cannot() -> None:
     masks[:3, :2] = True
     masks[3:, 2:] = np.eye(5, dtype=bool)
     labels = np.zeros(8, dtype=np.int64)
-    assert plurality(labels, 2, PerturbedUnits(masks)) == ExactCertificate(0, 1)
-    assert plurality(labels, 2, PerturbedUnits(masks, seconds=10)) == ExactCertificate(0, 2)
+    assert one_plurality(labels, 2, PerturbedUnits(masks)) == ExactCertificate(0, 1)
+    assert one_plurality(labels, 2, PerturbedUnits(masks, seconds=10)) == ExactCertificate(0, 2)
     assert _true_radius_of_votes(labels, 2, masks) == 2
 
 
@@ -247,8 +248,8 @@ def test_no_time_for_the_linear_program_leaves_the_radius_as_it_was() -> None:
     assert proposed_prices(OVERLAPPING, np.ones(5, dtype=np.int64), 1, seconds=0.0) is None
     labels = np.array([0, 0, 0, 0, 1])
     assert (
-        plurality(labels, 2, PerturbedUnits(OVERLAPPING, seconds=1e-9)).radius
-        >= plurality(labels, 2, PerturbedUnits(OVERLAPPING)).radius
+        one_plurality(labels, 2, PerturbedUnits(OVERLAPPING, seconds=1e-9)).radius
+        >= one_plurality(labels, 2, PerturbedUnits(OVERLAPPING)).radius
     )
 
 
@@ -312,9 +313,9 @@ def test_standings_of_many_elections_are_those_of_each(rule: str, classes: int) 
     assert standings is not None
     found = standings(torch.from_numpy(elections))
     assert found.shape == (400, classes)
-    assert found.argmax(dim=1).tolist() == [RULES[rule].winner(one) for one in elections]
+    assert found.argmax(dim=1).tolist() == RULES[rule].winners(elections).tolist()
     for election, votes in zip(elections, found.tolist(), strict=True):
-        expected = tallied(firsts(election), classes).tolist()
+        expected = count_labels(top_choices(election), classes).tolist()
         if rule == "run-off":
             one, other = sorted(range(classes), key=lambda label: (-expected[label], label))[:2]
             for label, rival in ((one, other), (other, one)):

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from sparsecert.certificates.adversary import PerturbedUnits
-from sparsecert.certificates.plurality import tallied
+from sparsecert.certificates.plurality import count_labels
 from sparsecert.certificates.run_off import _pairs_pass
 from sparsecert.schemes import FixedMasks
 from tests.proof import slow
@@ -111,7 +111,7 @@ def test_two_rivals_that_pass_the_label_together() -> None:
         ranks = _some_ranks(chance, masks, classes)
         labels = np.array([classes if (first := slow.first_choice(rank)) is None else first for rank in ranks])
         label, *pair = chance.sample(range(classes), 3)
-        counts = tallied(labels, classes)
+        counts = count_labels(labels, classes)
         needs = sum(int(counts[label] - counts[rival]) + (rival > label) for rival in pair)
         costs = [{label: 3, pair[0]: 0, pair[1]: 0}.get(int(first), 1) for first in labels]
         expected = slow.unit_attack([tuple(row) for row in table.tolist()], charged=_overlap(table)).radius(

@@ -29,9 +29,9 @@ from sparsecert.certificates import corollary_1, corollary_2
 from sparsecert.certificates.adversary import PerturbedUnits
 from sparsecert.certificates.enumerated import EnumeratedUnits
 from sparsecert.certificates.patches import PerturbedPatch
-from sparsecert.certificates.plurality import plurality
 from sparsecert.certificates.random_values import lead, majority
 from sparsecert.schemes import FixedMasks, Lattice, Partition, RandomValues, Scheme, Uniform
+from tests.helpers import one_plurality
 from tests.proof import slow
 from tests.proof.everything import FIXED, NOISES, RULES, STATISTICAL, Listed, Statistical, elected, tally
 
@@ -171,10 +171,10 @@ def test_a_vote_lost_by_the_winner_of_a_plurality_never_helps() -> None:
     for _ in range(400):
         table = np.eye(chance.choice([5, 9, 14]), dtype=bool)
         labels = np.array([chance.choice([1, 1, 1, chance.randrange(4)]) for _ in table])
-        before = plurality(labels, 3, PerturbedUnits(table))
+        before = one_plurality(labels, 3, PerturbedUnits(table))
         mine = np.flatnonzero(labels == before.label)
         labels[chance.choice(mine.tolist())] = chance.choice([c for c in range(4) if c != before.label])
-        after = plurality(labels, 3, PerturbedUnits(table))
+        after = one_plurality(labels, 3, PerturbedUnits(table))
         assert after.label != before.label or after.radius <= before.radius
         seen += after.label == before.label and after.radius < before.radius
     assert seen
@@ -185,7 +185,7 @@ def test_the_same_shares_of_fewer_masks_never_help() -> None:
     for _ in range(100):
         labels = np.array([chance.choice([1, 1, chance.randrange(4)]) for _ in range(chance.choice([3, 5, 8]))])
         radii = [
-            plurality(np.tile(labels, times), 3, PerturbedUnits(np.eye(len(labels) * times, dtype=bool))).radius
+            one_plurality(np.tile(labels, times), 3, PerturbedUnits(np.eye(len(labels) * times, dtype=bool))).radius
             for times in (1, 2, 3, 5)
         ]
         assert radii == sorted(radii)

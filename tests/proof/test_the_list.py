@@ -21,16 +21,17 @@ from tests.proof.everything import SCHEMES as LISTED_SCHEMES
 # Of bounds/ and certificates/, what the list runs, and the parts that it runs by way of these.
 LISTED = {
     "bounds": "corrected_alpha one_sided two_sided predicted",
-    "certificates": "corollary_1 corollary_2 certify_anytime certify_top_k top_k_radius plurality run_off "
+    "certificates": "corollary_1 corollary_2 certify_anytime certify_top_k top_k_radius plurality run_off pairwise "
     "PerturbedUnits ClaimedUnits EnumeratedUnits PerturbedPatch certify_averted certify_flagged majority lead needed "
     "thresholds",
 }
 PARTS = {
     "bounds": "Bound Interval Lead tail_at_most lower_bound upper_bound complement is_proved reaches best_stake needed "
     "growth log2_below proved_in_floats",
-    "certificates": "Certificate Theorem Method method_named largest_rho gap_at against stake_of Rivals TopK "
-    "Adversary ExactCertificate Rule winner firsts tallied first_choices proposed_prices finalists run_off_winner "
-    "run_off_standings farthest_rho Averted Flagged theorem_name WorstCase WorstCases worst_case worst_cases",
+    "certificates": "Certificate Theorem Method largest_rho gap_at against stake_of Rivals TopK "
+    "Adversary ExactCertificate Rule top_choices count_labels first_choices first_choice_votes vote_costs "
+    "proposed_prices finalists run_off_winner run_off_winners run_off_standings pairwise_winners pairwise_standings "
+    "farthest_rho Averted Flagged theorem_name WorstCase WorstCases worst_case worst_cases",
 }
 
 

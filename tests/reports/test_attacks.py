@@ -16,6 +16,7 @@ import pytest
 from PIL import Image
 
 from sparsecert.certificates.adversary import PerturbedUnits
+from sparsecert.certificates.plurality import first_choices
 from sparsecert.errors import InputError
 from sparsecert.procedures import exact
 from sparsecert.records import (
@@ -26,7 +27,6 @@ from sparsecert.records import (
     Record,
     Records,
     Writer,
-    first_choices,
     rankings,
 )
 from sparsecert.reports import (
@@ -172,9 +172,9 @@ def exactly(ranked: list[str], **changes: Any) -> Records:
     assert isinstance(scheme, FixedMasks)
     lines = []
     for place, text in enumerate(ranked):
-        (sure,) = exact.certified(rankings.from_text(text, 3)[None], run["rule"], PerturbedUnits(scheme.table))
-        votes_of = first_choices(rankings.from_text(text, 3))
-        lines.append(Record(3 * place, 0, votes_of, sure.label, 0.1, radius=sure.radius, rankings=text))
+        ranks = rankings.from_text(text, 3)[None]
+        (label,), (radius,) = exact.elect(ranks, run["rule"], PerturbedUnits(scheme.table))
+        lines.append(Record(3 * place, 0, first_choices(ranks)[0], int(label), 0.1, radius=int(radius), rankings=text))
     return Records(Path("runs/made/certify.jsonl"), Header("certify", run, head.environment), lines)
 
 

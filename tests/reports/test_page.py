@@ -18,6 +18,7 @@ import torch
 from PIL import Image
 
 from sparsecert import Smoothed, datasets, records
+from sparsecert.certificates.plurality import first_choices
 from sparsecert.counts import Tally
 from sparsecert.errors import InputError
 from sparsecert.records import (
@@ -28,7 +29,6 @@ from sparsecert.records import (
     Record,
     Records,
     Writer,
-    first_choices,
     rankings,
 )
 from sparsecert.reports import compute_gaps, summarise, summarise_attack
@@ -125,8 +125,8 @@ def exact(kind: str = "certify", rule: str | None = None) -> ReportedRun:
         label = 2 if example == 2 else 0
         radius = (2, 0, 1)[example] if kind == "certify" else None
         lines.append(
-            Record(example=example, true=0, votes=first_choices(ranks), label=label, seconds=0.1, radius=radius,
-                   rankings=text)
+            Record(example=example, true=0, votes=first_choices(ranks[None])[0], label=label, seconds=0.1,
+                   radius=radius, rankings=text)
         )  # fmt: skip
     environment = {"model": "model.safetensors", "device_name": "slow"}
     found = Records(Path(f"runs/made/exact-{kind}.jsonl"), Header(kind, run, environment), tuple(lines))

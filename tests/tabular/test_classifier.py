@@ -19,12 +19,13 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sparsecert.certificates.adversary import PerturbedUnits
-from sparsecert.certificates.plurality import firsts, plurality
+from sparsecert.certificates.plurality import top_choices
 from sparsecert.encodings import Indicator, NotANumber
 from sparsecert.errors import InputError
 from sparsecert.schemes import AllSubsets, Uniform
 from sparsecert.tabular import PROTECTED, AblatedClassifier, greedy_attack, one_hot_groups
 from sparsecert.tabular.units import units_of
+from tests.helpers import one_plurality
 from tests.tabular.hashed import Hashed
 from tests.tabular.rejecting import Rejecting
 
@@ -91,9 +92,9 @@ def test_exact_radii_are_those_of_plurality_by_enumeration() -> None:
     rows, y = _table(6, 3)
     g = AblatedClassifier(Hashed(0.7), keep=2, copies=1, random_state=0).fit(rows, y)
     found = g.certify(rows)
-    votes = np.stack([firsts(ranks) for ranks in found.ranks])
+    votes = np.stack([top_choices(ranks) for ranks in found.ranks])
     for row, label, radius in zip(votes, found.labels, found.radii, strict=True):
-        by_units = plurality(row, 3, PerturbedUnits(g.scheme_.table))
+        by_units = one_plurality(row, 3, PerturbedUnits(g.scheme_.table))
         assert label == by_units.label
         assert radius >= by_units.radius
     assert (found.counts.sum(axis=1) == 15).all()

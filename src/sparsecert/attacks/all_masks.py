@@ -7,8 +7,8 @@ from torch.utils.checkpoint import checkpoint
 
 from sparsecert.attacks.affected_masks import AffectedMasks, SlotCache
 from sparsecert.attacks.defenders import Answers, Defender, check_unprotected, probabilities
-from sparsecert.certificates.plurality import first_choices
-from sparsecert.procedures.exact import fixed
+from sparsecert.certificates.plurality import first_choice_votes
+from sparsecert.procedures.exact import Exact, require_fixed_masks
 from sparsecert.registry import RULES
 from sparsecert.smoothed import Smoothed
 from sparsecert.votes.voter import Voter
@@ -25,11 +25,11 @@ class AllMasks(Defender):
     masks.
     """
 
-    def __init__(self, smoothed: Smoothed, rule: str = "run-off") -> None:
+    def __init__(self, smoothed: Smoothed, rule: str | None = None) -> None:
         check_unprotected(smoothed)
-        RULES[rule]  # refuses an unknown one
-        self.smoothed, self.rule = smoothed, rule
-        self.masks = fixed(smoothed.scheme).all_masks(smoothed.device)
+        scheme = require_fixed_masks(smoothed.scheme)
+        self.smoothed, self.rule = smoothed, Exact(rule).elects_by(scheme)
+        self.masks = scheme.all_masks(smoothed.device)
         self._affected = AffectedMasks(smoothed.encoding, self.masks)
         self._voter: Voter | None = None
         self._cache: SlotCache | None = None
@@ -115,6 +115,6 @@ def standings(ranks: torch.Tensor, rule: str) -> torch.Tensor:
     """
     if (count_votes := RULES[rule].standings) is not None:
         return count_votes(ranks)
-    votes = first_choices(ranks)
-    winners = torch.tensor([RULES[rule].winner(one) for one in ranks.cpu().numpy()], device=votes.device)
+    votes = first_choice_votes(ranks)
+    winners = torch.from_numpy(RULES[rule].winners(ranks.cpu().numpy())).to(votes.device)
     return votes.scatter(1, winners[:, None], votes.amax(dim=1, keepdim=True) + 1)

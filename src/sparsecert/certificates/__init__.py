@@ -24,13 +24,8 @@ __all__ = [
     "largest_rho",
     "lead",
     "majority",
-    "method_named",
     "theorem_name",
 ]
-
-
-def method_named(name: str) -> Method:
-    return METHODS[name]
 
 
 def theorem_name(bound: str, scheme: dict[str, Any], sampling: dict[str, Any] | None) -> str:

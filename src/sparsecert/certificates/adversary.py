@@ -6,6 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,8 @@ import numpy.typing as npt
 from sparsecert.certificates.lp_dual import SCALE, proposed_prices
 from sparsecert.counts import Bool, Int64
 from sparsecert.errors import InputError
+
+Costs = npt.NDArray[np.integer[Any]]
 
 MOST_COST = 1 << 20
 MOST_TOTAL = 1 << 24  # up to which fp32 holds every integer
@@ -27,15 +30,16 @@ class Adversary(ABC):
     """
 
     @abstractmethod
-    def radii(self, costs: Int64, budgets: Int64) -> Int64:
+    def radii(self, costs: Costs, budgets: Int64) -> Int64:
         """int64[...]: the largest attack whose damage is provably within the budget; -1 if the budget is below 0.
 
         costs: int[..., m], at least 0; budgets: int64[...].
         """
 
-    def least_radii(self, costs: Int64, budgets: Int64) -> Int64:
+    def least_radii(self, costs: Costs, budgets: Int64) -> Int64:
         """int64[b]: of each input the smallest radius. costs: int[rivals, b, m]; budgets: int64[rivals, b]."""
-        return self.radii(costs, budgets).min(axis=0)
+        smallest: Int64 = self.radii(costs, budgets).min(axis=0)
+        return smallest
 
 
 class PerturbedUnits(Adversary):
@@ -67,7 +71,7 @@ class PerturbedUnits(Adversary):
     def _within(self) -> npt.NDArray[np.float64]:
         return self.masks.astype(np.float64)
 
-    def bounds(self, costs: Int64) -> Int64:
+    def bounds(self, costs: Costs) -> Int64:
         """int64[..., units + 1]: for each number of perturbed units, an upper bound on their damage.
 
         costs: int64[..., m], from 0 to 2**20. If the masks are disjoint, rho units meet at most rho masks: the bound is
@@ -81,7 +85,7 @@ class PerturbedUnits(Adversary):
         capped: Int64 = np.minimum(paid[..., places], costs.sum(axis=-1, keepdims=True))
         return capped
 
-    def radii(self, costs: Int64, budgets: Int64) -> Int64:
+    def radii(self, costs: Costs, budgets: Int64) -> Int64:
         """int64[...]: the largest number of perturbed units whose damage is provably within the budget, or -1.
 
         While time is left, linear programs then try to prove one more unit at a time.
@@ -98,7 +102,7 @@ class PerturbedUnits(Adversary):
             flat[place] = self._tightened(each[place], limits[place], int(flat[place]))
         return flat.reshape(found.shape)
 
-    def least_radii(self, costs: Int64, budgets: Int64) -> Int64:
+    def least_radii(self, costs: Costs, budgets: Int64) -> Int64:
         """As for every adversary, but most rivals need not be looked at.
 
         No unit is charged more than the largest cost times the most masks that a unit is in, so that a budget pays for
@@ -114,7 +118,7 @@ class PerturbedUnits(Adversary):
         np.minimum.at(found, inputs, self.radii(costs[rivals, inputs], budgets[rivals, inputs]))
         return found
 
-    def _paid(self, costs: Int64) -> Int64:
+    def _paid(self, costs: Costs) -> Int64:
         """int64[..., units]: the charges of the most expensive units, added up; of disjoint masks, those of the masks.
 
         The charge of a unit is the cost of all masks that it is in.
@@ -128,7 +132,7 @@ class PerturbedUnits(Adversary):
         paid: Int64 = np.cumsum(charges, axis=-1, dtype=np.int64)
         return paid
 
-    def priced_bound(self, costs: Int64, prices: Sequence[int], rho: int) -> int:
+    def priced_bound(self, costs: Costs, prices: Sequence[int], rho: int) -> int:
         """Bounds SCALE times the damage of rho perturbed units from above, by prices from 0 to SCALE * cost per mask.
 
         Split the cost of each mask into its price and a remainder. The load of a unit is the total price of all masks
@@ -149,7 +153,7 @@ class PerturbedUnits(Adversary):
         columns: list[list[bool]] = self.masks.T.tolist()
         return columns
 
-    def _tightened(self, costs: Int64, budget: int, radius: int) -> int:
+    def _tightened(self, costs: Costs, budget: int, radius: int) -> int:
         """The radius, or a larger one that LP prices prove."""
         until = time.monotonic() + self.seconds
         while radius < self.units and (left := until - time.monotonic()) > 0:
@@ -158,7 +162,7 @@ class PerturbedUnits(Adversary):
             radius += 1
         return radius
 
-    def _proves(self, costs: Int64, budget: int, rho: int, seconds: float) -> bool:
+    def _proves(self, costs: Costs, budget: int, rho: int, seconds: float) -> bool:
         """Whether prices that a linear program finds within `seconds` prove that rho units stay within the budget."""
         prices = proposed_prices(self.masks, costs, rho, seconds)
         # damage is an integer, so less than budget + 1 is within the budget
@@ -175,7 +179,7 @@ class ClaimedUnits(PerturbedUnits):
         super().__init__(masks)
         self.claimed, self.most_seconds = claimed, seconds
 
-    def radii(self, costs: Int64, budgets: Int64) -> Int64:
+    def radii(self, costs: Costs, budgets: Int64) -> Int64:
         """As for `PerturbedUnits`, or `claimed` if that is larger and proved."""
         found = super().radii(costs, budgets)
         flat, limits, each = found.ravel(), budgets.ravel().tolist(), costs.reshape(found.size, len(self.masks))

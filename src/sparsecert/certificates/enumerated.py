@@ -7,7 +7,7 @@ from math import comb
 import numpy as np
 import numpy.typing as npt
 
-from sparsecert.certificates.adversary import MOST_TOTAL, PerturbedUnits
+from sparsecert.certificates.adversary import MOST_TOTAL, Costs, PerturbedUnits
 from sparsecert.counts import Bool, Int64
 from sparsecert.schemes.all_subsets import subsets_table
 
@@ -31,7 +31,7 @@ class EnumeratedUnits(PerturbedUnits):
         super().__init__(masks)
         self._met: dict[int, npt.NDArray[np.float32]] = {}
 
-    def radii(self, costs: Int64, budgets: Int64) -> Int64:
+    def radii(self, costs: Costs, budgets: Int64) -> Int64:
         """int64[...]: the largest number of perturbed units whose damage is provably within the budget, or -1.
 
         The size of the sets grows for as long as any budget is not exceeded.
@@ -48,7 +48,7 @@ class EnumeratedUnits(PerturbedUnits):
             found[left] += reached[left] <= limits[left]
         return found.reshape(budgets.shape)
 
-    def _damage(self, costs: Int64, rho: int, fewer: Int64, plain: Int64) -> Int64:
+    def _damage(self, costs: Costs, rho: int, fewer: Int64, plain: Int64) -> Int64:
         """An upper bound on max F over rho units, given one over rho - 1 units and that of `PerturbedUnits`."""
         if rho < 2:
             return plain  # exact: one unit is charged for the masks that it is in

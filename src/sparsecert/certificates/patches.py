@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from sparsecert.certificates.adversary import MOST_TOTAL, Adversary
+from sparsecert.certificates.adversary import MOST_TOTAL, Adversary, Costs
 from sparsecert.counts import Bool, Int64
 from sparsecert.errors import InputError
 
@@ -39,7 +39,7 @@ class PerturbedPatch(Adversary):
         inside = below[:, side:, side:] - below[:, :-side, side:] - below[:, side:, :-side] + below[:, :-side, :-side]
         return np.ascontiguousarray((inside > 0).reshape(len(below), prod(inside.shape[1:])).T)
 
-    def damage(self, costs: Int64, side: int) -> Int64:
+    def damage(self, costs: Costs, side: int) -> Int64:
         """int64[...]: the damage of the worst patch of that side. costs: int64[..., m], at most 2**24 in total."""
         if (costs.sum(axis=-1) > MOST_TOTAL).any():
             raise ValueError(f"costs must add up to at most {MOST_TOTAL}")
@@ -48,7 +48,7 @@ class PerturbedPatch(Adversary):
         worst: Int64 = (costs.astype(np.float32) @ self._weights[side]).max(axis=-1).astype(np.int64)
         return worst
 
-    def radii(self, costs: Int64, budgets: Int64) -> Int64:
+    def radii(self, costs: Costs, budgets: Int64) -> Int64:
         """int64[...]: the side of the largest patch whose damage is within the budget; -1 if the budget is below 0.
 
         A patch contains smaller ones, so the damage grows with the side.

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from sparsecert.certificates.adversary import Adversary
-from sparsecert.counts import Int64
+from sparsecert.certificates.adversary import Adversary, Costs
+from sparsecert.counts import Counts, Int64
 from sparsecert.registry import RULES
 
 if TYPE_CHECKING:
@@ -60,6 +60,12 @@ def count_labels(labels: Int64, classes: int) -> Int64:
     return counts
 
 
+def first_choices(ranks: Ranks) -> Counts:
+    """The votes of many elections, int[b, m, classes], for first choices; copies without an opinion are invalid."""
+    votes = count_labels(top_choices(ranks), ranks.shape[2])
+    return Counts(votes, ranks.shape[1] - votes.sum(axis=1))
+
+
 def plurality(labels: Int64, classes: int, adversary: Adversary) -> tuple[Int64, Int64]:
     """int64[b]: the winner A of each input's votes, int64[b, m], ties going to the lower class; and how many units may
     be perturbed without another class winning.
@@ -75,9 +81,9 @@ def plurality(labels: Int64, classes: int, adversary: Adversary) -> tuple[Int64,
     return winners, adversary.least_radii(vote_costs(labels, winners[:, None], rivals[..., None]), budgets)
 
 
-def vote_costs(labels: Int64, leader: Int64 | int, rivals: Int64) -> Int64:
+def vote_costs(labels: Int64, leader: Int64 | int, rivals: Int64) -> Costs:
     """How much a mask that retains a perturbed unit can lower the lead over each rival: int8, broadcast together."""
-    costs: Int64 = 1 + (labels == leader).astype(np.int8) - (labels == rivals)
+    costs: Costs = 1 + (labels == leader).astype(np.int8) - (labels == rivals)
     return costs
 
 

@@ -107,7 +107,7 @@ def certify(
 
     def procedure(scheme: Scheme) -> Procedure:
         if isinstance(scheme, FixedMasks):
-            return Exact(rule or scheme.rule, against, seconds or 0.0)
+            return Exact(rule, against, seconds or 0.0)
         if sampling == "fixed":
             return Fixed(n0, 10_000 if n is None else n, bound)
         asked = {} if tolerance is None else {"tolerance": tolerance}

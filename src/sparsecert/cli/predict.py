@@ -54,6 +54,6 @@ def predict(model: str, n: int, alpha: float | None, rule: str | None, **run: An
     from sparsecert.schemes import FixedMasks
 
     def procedure(scheme: Scheme) -> Procedure:
-        return Exact(rule or scheme.rule) if isinstance(scheme, FixedMasks) else Fixed(n=n)
+        return Exact(rule) if isinstance(scheme, FixedMasks) else Fixed(n=n)
 
     record_votes("predict", model, procedure, alpha, **run)

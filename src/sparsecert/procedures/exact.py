@@ -12,8 +12,8 @@ import numpy.typing as npt
 from sparsecert.certificates.adversary import Adversary, PerturbedUnits
 from sparsecert.certificates.enumerated import EnumeratedUnits
 from sparsecert.certificates.patches import PerturbedPatch
-from sparsecert.certificates.plurality import ExactCertificate, count_labels, top_choices
-from sparsecert.counts import Counts, Int64
+from sparsecert.certificates.plurality import ExactCertificate, first_choices
+from sparsecert.counts import Int64
 from sparsecert.errors import InputError
 from sparsecert.procedures.pipelining import Steps
 from sparsecert.procedures.procedure import Procedure, warn_of_invalid
@@ -34,22 +34,28 @@ AT_ONCE = 256  # elections worked out together
 class Exact(Procedure):
     """g is the vote of all masks of a fixed set, so its certificate is deterministic: there is no alpha.
 
-    `rule` elects the class: "plurality", or "run-off" between the two leading ones. The radius is a number of perturbed
-    units, or, `against` "patches", the side of a square patch; None: what the scheme is for. Where masks overlap,
+    `rule` elects the class: "pairwise" the one that beats each other one, "run-off" between the two leading ones, or
+    "plurality". The radius is a number of perturbed units, or, `against` "patches", the side of a square patch. None:
+    what the scheme is for. Where masks overlap,
     `seconds` limits a linear program per input that may enlarge its radius. The proof assumes that the model scores a
     copy the same in every batch. A record's votes depend on none of the three.
     """
 
-    rule: str = "run-off"
+    rule: str | None = None
     against: str | None = None
     seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        RULES[self.rule]
+        if self.rule is not None:
+            RULES[self.rule]  # refuses a name that is none
         if self.against not in (None, *AGAINST):
             raise InputError(f"against must be one of {', '.join(AGAINST)}, got {self.against!r}")
         if not 0 <= self.seconds <= MOST_SECONDS:
             raise InputError(f"seconds must be between 0 and {MOST_SECONDS:g}, got {self.seconds}")
+
+    def elects_by(self, scheme: FixedMasks) -> str:
+        """The rule that elects the class."""
+        return self.rule or scheme.rule
 
     def perturbs(self, scheme: FixedMasks) -> str:
         """What the adversary perturbs: units anywhere, or a patch."""
@@ -70,33 +76,35 @@ class Exact(Procedure):
             raise InputError(f"alpha is for masks drawn at random, Exact certificates hold always; got alpha={alpha}")
 
     def check(self, scheme: Scheme, alpha: float | None, seed: int) -> None:
-        self.adversary(fixed(scheme))
+        self.adversary(require_fixed_masks(scheme))
 
     def first_votes(self, scheme: Scheme) -> int:
-        return len(fixed(scheme).table)
+        return len(require_fixed_masks(scheme).table)
 
     def most_votes(self, scheme: Scheme) -> int:
         return self.first_votes(scheme)
 
     def facts(self, scheme: Scheme, alpha: float | None, seed: int) -> dict[str, Any]:
-        settings = {"rule": self.rule, "against": self.perturbs(fixed(scheme)), "seconds": float(self.seconds)}
-        return {**settings, "masks": self.first_votes(scheme)}
+        settings = {"against": self.perturbs(require_fixed_masks(scheme)), "seconds": float(self.seconds)}
+        return {**self.prediction_facts(scheme, alpha, seed), **settings}
 
     def prediction_facts(self, scheme: Scheme, alpha: float | None, seed: int) -> dict[str, Any]:
-        return {"rule": self.rule, "masks": self.first_votes(scheme)}
+        return {"rule": self.elects_by(require_fixed_masks(scheme)), "masks": self.first_votes(scheme)}
 
     def certify(self, copies: Copies, alpha: float | None) -> Steps[Certifications]:
-        adversary = _adversary(self, fixed(copies.voter.scheme))
+        scheme = require_fixed_masks(copies.voter.scheme)
+        adversary = _adversary(self, scheme)
         check_geometry(adversary, copies.voter.encoding.sides(copies.inputs.shape[1:]))
         ranks = yield from _ranks(copies)
-        certificates = tuple(map(ExactCertificate, *(found.tolist() for found in elect(ranks, self.rule, adversary))))
+        labels, radii = elect(ranks, self.elects_by(scheme), adversary)
+        certificates = tuple(map(ExactCertificate, labels.tolist(), radii.tolist()))
         samples = np.full(len(ranks), ranks.shape[1])
         return Certifications(certificates, self, None, None, first_choices(ranks), samples, ranks=ranks)
 
     def predict(self, copies: Copies, alpha: float | None) -> Steps[Predictions]:
         ranks = yield from _ranks(copies)
-        answers = RULES[self.rule].winners(ranks).tolist()
-        return Predictions(first_choices(ranks), tuple(answers), ranks.shape[1], None, None, ranks)
+        winners = RULES[self.elects_by(require_fixed_masks(copies.voter.scheme))].winners(ranks)
+        return Predictions(first_choices(ranks), tuple(winners.tolist()), ranks.shape[1], None, None, ranks)
 
 
 @lru_cache(maxsize=4)
@@ -107,17 +115,11 @@ def _adversary(procedure: Exact, scheme: FixedMasks) -> Adversary:
 
 def _ranks(copies: Copies) -> Steps[npt.NDArray[np.int16]]:
     """int16[b, masks, classes]: how each input's copy by each mask ranks the classes; 0 is the first."""
-    ranked = copies.begin_ranks(len(fixed(copies.voter.scheme).table))
+    ranked = copies.begin_ranks(len(require_fixed_masks(copies.voter.scheme).table))
     yield
     ranks: npt.NDArray[np.int16] = ranked().numpy()
     warn_of_invalid(int((ranks.max(axis=2) == 0).sum()), ranks.shape[0] * ranks.shape[1])
     return ranks
-
-
-def first_choices(ranks: npt.NDArray[np.int16]) -> Counts:
-    """The first-choice votes; copies without an opinion count as invalid."""
-    votes = count_labels(top_choices(ranks), ranks.shape[2])
-    return Counts(votes, ranks.shape[1] - votes.sum(axis=1))
 
 
 def check_geometry(adversary: Adversary, sides: tuple[int, int] | None) -> None:
@@ -137,7 +139,7 @@ def elect(ranks: npt.NDArray[np.int16], rule: str, adversary: Adversary) -> tupl
     return np.concatenate(labels), np.concatenate(radii)
 
 
-def fixed(scheme: Scheme) -> FixedMasks:
+def require_fixed_masks(scheme: Scheme) -> FixedMasks:
     """The scheme, if its masks are a fixed set."""
     if not isinstance(scheme, FixedMasks):
         raise InputError(

@@ -74,7 +74,7 @@ def procedure_for(
 
     samples = {name: value for name, value in (("n0", n0), ("n", n)) if value is not None}
     if procedure is None:
-        return Exact(scheme.rule) if isinstance(scheme, FixedMasks) and not samples else Fixed(**samples)  # type: ignore[arg-type]
+        return Exact() if isinstance(scheme, FixedMasks) and not samples else Fixed(**samples)  # type: ignore[arg-type]
     if not isinstance(procedure, Procedure):
         raise InputError(
             f"procedure must be Fixed(...), Sequential(...) or Exact(...), got {procedure!r}; a number of samples is n="

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from sparsecert.records.attack_records import AttackRecord
 from sparsecert.records.header import ATTACK, CERTIFY, FORMAT, PREDICT, Header, difference, is_exact, is_sequential
-from sparsecert.records.lines import ANSWERS, Record, first_choices
+from sparsecert.records.lines import ANSWERS, Record
 from sparsecert.records.reading import (
     AttackRecords,
     Records,
@@ -36,7 +36,6 @@ __all__ = [
     "Writer",
     "difference",
     "find_records",
-    "first_choices",
     "is_exact",
     "is_sequential",
     "kind_of",

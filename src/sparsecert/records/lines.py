@@ -7,10 +7,7 @@ import operator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from sparsecert.certificates.plurality import firsts, tallied
+from sparsecert.certificates.plurality import first_choices
 from sparsecert.counts import Tally
 from sparsecert.records import rankings
 from sparsecert.records.attack_records import AttackRecord
@@ -76,7 +73,8 @@ class Record:
         common = {key: line[key] for key in ("example", "true", "label", "seconds")}
         if "rankings" in line:
             ranks = rankings.from_text(line["rankings"], classes)
-            return cls(votes=first_choices(ranks), rankings=line["rankings"], radius=line.get("radius"), **common)
+            votes = first_choices(ranks[None])[0]
+            return cls(votes=votes, rankings=line["rankings"], radius=line.get("radius"), **common)
         if "votes" in line:
             return cls(votes=_from_sparse(line["votes"], line["invalid"][0], classes), **common)
         selection, votes = (
@@ -87,13 +85,6 @@ class Record:
         else:
             certificate = {key: line[key] for key in ("p_lower", "p_upper", "radius")}
         return cls(votes=votes, selection=selection, **certificate, **common)
-
-
-def first_choices(ranks: npt.NDArray[np.int16]) -> Tally:
-    """Each copy's vote for the class it ranks first; a copy that ranks nothing is invalid."""
-    labels = firsts(ranks)
-    counts = tallied(labels, ranks.shape[1])
-    return Tally(tuple(counts.tolist()), len(labels) - int(counts.sum()))
 
 
 def parse_line(header: Header, line: bytes) -> Record | AttackRecord:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
+import numpy.typing as npt
+
 from sparsecert.certificates.adversary import ClaimedUnits
 from sparsecert.certificates.plurality import ExactCertificate
 from sparsecert.errors import InputError
@@ -39,7 +42,7 @@ def exact_procedure(records: Records, scheme: Scheme, rule: str | None, against:
 
 
 def _fixed(records: Records, scheme: Scheme) -> FixedMasks:
-    masks = exact.fixed(scheme)
+    masks = exact.require_fixed_masks(scheme)
     if len(masks.table) != records.header.run["masks"]:
         found = len(masks.table)
         raise InputError(f"{records.path} has a damaged header: {scheme} has {found} masks; name another file")
@@ -55,20 +58,30 @@ def exact_certificates(records: Records, scheme: Scheme, procedure: Exact) -> It
     run, masks = records.header.run, _fixed(records, scheme)
     own = (procedure.rule, procedure.against) == (run["rule"], run.get("against"))
     plain = replace(procedure, seconds=0.0).adversary(masks) if records.header.certifies else None
-    rule = RULES[procedure.rule]
-    for line in records.lines:
-        assert line.rankings is not None
-        ranks = rankings.from_text(line.rankings, run["classes"])
-        found = ExactCertificate(rule.winner(ranks), 0) if plain is None else rule.certify(ranks, plain)
-        if procedure.rule == run["rule"] and found.label != line.label:
-            raise _damaged_line(records, line, f"its rankings elect {found.label}, not {line.label}")
-        if own and line.radius is not None and line.radius > found.radius:
-            claimed = ClaimedUnits(masks.table, min(line.radius, masks.units), exact.MOST_SECONDS)
-            proved = rule.certify(ranks, claimed) if procedure.seconds else found
-            if proved.radius < line.radius:
-                raise _damaged_line(records, line, f"its rankings prove radius {proved.radius}, not {line.radius}")
-            found = ExactCertificate(found.label, line.radius)
-        yield line, found
+    rule, ranks = procedure.elects_by(masks), _ranks(records)
+    if plain is None:
+        labels = RULES[rule].winners(ranks)
+        radii = np.zeros_like(labels)
+    else:
+        labels, radii = exact.elect(ranks, rule, plain)
+    for row, (line, label, radius) in enumerate(zip(records.lines, labels.tolist(), radii.tolist(), strict=True)):
+        if rule == run["rule"] and label != line.label:
+            raise _damaged_line(records, line, f"its rankings elect {label}, not {line.label}")
+        if own and line.radius is not None and line.radius > radius:
+            proved = radius
+            if procedure.seconds:
+                claimed = ClaimedUnits(masks.table, min(line.radius, masks.units), exact.MOST_SECONDS)
+                proved = int(RULES[rule].certify(ranks[row : row + 1], claimed)[1].item())
+            if proved < line.radius:
+                raise _damaged_line(records, line, f"its rankings prove radius {proved}, not {line.radius}")
+            radius = line.radius
+        yield line, ExactCertificate(label, radius)
+
+
+def _ranks(records: Records) -> npt.NDArray[np.int16]:
+    """int16[inputs, masks, classes]: all recorded rankings."""
+    texts, classes = [line.rankings for line in records.lines], records.header.run["classes"]
+    return np.stack([rankings.from_text(text, classes) for text in texts if text is not None])
 
 
 def _damaged_line(records: Records, line: Record, what: str) -> InputError:

@@ -17,7 +17,7 @@ from sparsecert.errors import InputError
 from sparsecert.plain.defenders import NEAREST_NEIGHBOUR, defender_for
 from sparsecert.plain.files import is_plain
 from sparsecert.procedures import check_settings
-from sparsecert.procedures.exact import fixed
+from sparsecert.procedures.exact import require_fixed_masks
 from sparsecert.procedures.procedure import refuse_other_masks
 from sparsecert.records import Writer
 from sparsecert.runs.groups import load_batch
@@ -26,7 +26,6 @@ from sparsecert.schemes import FixedMasks
 from sparsecert.smoothed import Smoothed
 
 SAMPLES, ALPHA, ERROR = 10_000, 0.05, 0.05
-RULE = "run-off"
 AnyAblated = TypeVar("AnyAblated", bound="_Ablated")
 
 
@@ -137,12 +136,12 @@ class AllMasksTarget(_Ablated):
     It is the classifier that exact certificates are about, and deterministic.
     """
 
-    rule: str = RULE
+    rule: str
     abstains = False
 
     @property
     def copies(self) -> int:
-        return len(fixed(self.smoothed.scheme).table)
+        return len(require_fixed_masks(self.smoothed.scheme).table)
 
     def run_info(self, data: Dataset) -> dict[str, Any]:
         check_classes(self.smoothed, data)
@@ -222,7 +221,7 @@ def target_of(
     smoothed = Smoothed.load(model, device=device, precision=precision, rows=rows)
     refuse_other_masks(smoothed.scheme, {name: name for name in given})
     if isinstance(smoothed.scheme, FixedMasks):
-        return AllMasksTarget(smoothed, model, rule or RULE)
+        return AllMasksTarget(smoothed, model, rule or smoothed.scheme.rule)
     return SmoothedTarget(smoothed, model, **sampling)
 
 

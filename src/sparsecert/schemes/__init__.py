@@ -11,7 +11,7 @@ from sparsecert.registry import SCHEMES
 if TYPE_CHECKING:
     from sparsecert.schemes.all_subsets import AllSubsets
     from sparsecert.schemes.blocks import Bands, Blocks
-    from sparsecert.schemes.fixed import FixedMasks, ImageMasks
+    from sparsecert.schemes.fixed_masks import FixedMasks, ImageMasks
     from sparsecert.schemes.lattice import Lattice
     from sparsecert.schemes.partition import Partition
     from sparsecert.schemes.random_values import RandomValues
@@ -57,7 +57,17 @@ __all__ = [
     "from_config",
 ]
 
-_MODULES = "scheme", "uniform", "fixed", "all_subsets", "blocks", "lattice", "partition", "random_values", "scheme_spec"
+_MODULES = (
+    "scheme",
+    "uniform",
+    "fixed_masks",
+    "all_subsets",
+    "blocks",
+    "lattice",
+    "partition",
+    "random_values",
+    "scheme_spec",
+)
 
 
 def __getattr__(name: str) -> Any:

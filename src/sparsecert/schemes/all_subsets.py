@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from sparsecert.errors import InputError, whole
 from sparsecert.registry import SCHEMES, Option
-from sparsecert.schemes.fixed import FixedMasks
+from sparsecert.schemes.fixed_masks import FixedMasks
 from sparsecert.schemes.uniform import KEEP, Uniform
 
 MOST_MASKS = 1 << 17

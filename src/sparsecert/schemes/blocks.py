@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from sparsecert.errors import InputError, whole
 from sparsecert.registry import SCHEMES, Option
-from sparsecert.schemes.fixed import ImageMasks
+from sparsecert.schemes.fixed_masks import ImageMasks
 
 MOST_BLOCKS = 1 << 12
 SIZE = Option("--size", int, "Pixels of a side of a block, or across a band.", least=1, required=True, short="-{}")

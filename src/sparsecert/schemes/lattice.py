@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sparsecert.counts import Int64
 from sparsecert.errors import InputError, whole
 from sparsecert.registry import SCHEMES, Option
-from sparsecert.schemes.fixed import PARTITIONS, PARTS, ImageMasks, parts_table
+from sparsecert.schemes.fixed_masks import PARTITIONS, PARTS, ImageMasks, parts_table
 
 MOST_PARTS = 1 << 10
 

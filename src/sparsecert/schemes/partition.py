@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from sparsecert.errors import whole
 from sparsecert.registry import SCHEMES, Option
-from sparsecert.schemes.fixed import PARTITIONS, PARTS, FixedMasks, parts_table
+from sparsecert.schemes.fixed_masks import PARTITIONS, PARTS, FixedMasks, parts_table
 
 MOST_UNITS = (1 << 31) - 1
 SEED = Option("--scheme-seed", int, "Decides which pixel goes where (default: 0).", "seed", least=0, short="-seed{}")

@@ -12,7 +12,7 @@ import torch
 
 from sparsecert.errors import InputError
 from sparsecert.procedures import Exact, Fixed, Procedure, Sequential
-from sparsecert.procedures.exact import PATCHES, fixed
+from sparsecert.procedures.exact import PATCHES, require_fixed_masks
 from sparsecert.procedures.pipelining import Steps
 from sparsecert.procedures.procedure import refuse_other_masks
 from sparsecert.results import Certifications
@@ -73,7 +73,8 @@ class Handlers:
 
     def against(self, procedure: Procedure) -> str:
         """What a radius of this procedure counts: units, or the side of patches."""
-        patches = isinstance(procedure, Exact) and procedure.perturbs(fixed(self.smoothed.scheme)) == PATCHES
+        scheme = self.smoothed.scheme
+        patches = isinstance(procedure, Exact) and procedure.perturbs(require_fixed_masks(scheme)) == PATCHES
         return PATCHES if patches else self.units
 
     @property
@@ -92,7 +93,7 @@ class Handlers:
         self._check_settings(settings)
         if self.masks is None:
             self._check_samples("n", settings.n)
-        procedure = Fixed(n=settings.n) if self.masks is None else Exact(self._rule(settings))
+        procedure = Fixed(n=settings.n) if self.masks is None else Exact(settings.rule)
         seed = self._seed(settings)
         job = self.batcher.submit(self._steps(procedure, procedure.predict, x, settings, seed))
         found = await asyncio.wrap_future(job.done)
@@ -112,7 +113,7 @@ class Handlers:
         """The procedure the settings ask for; refuses more samples than the limit."""
         self._check_settings(settings)
         if self.masks is not None:
-            return Exact(self._rule(settings), settings.against)
+            return Exact(settings.rule, settings.against)
         if settings.sampling == "sequential":
             self._check_samples("max_samples", settings.max_samples)
             return Sequential(settings.max_samples, settings.n0, settings.tolerance, bound=settings.bound)
@@ -184,9 +185,6 @@ class Handlers:
         if self.masks is not None:
             return None
         return secrets.randbits(SEED_BITS) if settings.seed is None else settings.seed
-
-    def _rule(self, settings: Settings) -> str:
-        return settings.rule or fixed(self.smoothed.scheme).rule
 
     def _certified(self, found: Certifications, settings: CertifySettings, seed: int | None) -> CertifyResponse:
         certificate, exact = found[0], self.masks is not None

@@ -128,10 +128,10 @@ def _votes_of(one: InputResult, draws: Sequence[int], names: Sequence[str]) -> l
     """The vote of each copy, if recorded."""
     if one.rankings is None:
         return [""] * len(draws)
-    from sparsecert.certificates.plurality import firsts
+    from sparsecert.certificates.plurality import top_choices
     from sparsecert.records import rankings
 
-    votes = firsts(rankings.from_text(one.rankings, len(names))).tolist()
+    votes = top_choices(rankings.from_text(one.rankings, len(names))).tolist()
     return [f": {names[votes[draw]] if votes[draw] < len(names) else 'no vote'}" for draw in draws]
 
 
