@@ -12,11 +12,10 @@ from sparsecert.certificates.plurality import count_labels, top_choices
 from sparsecert.encodings import Grouped, NullChannels
 from sparsecert.errors import InputError
 from sparsecert.procedures import Exact
+from sparsecert.registry import RULES
 from sparsecert.schemes import Bands, FixedMasks, Lattice, Partition, Uniform
 from sparsecert.smoothed import Smoothed
 from sparsecert.votes.voter import rank
-
-RULES = "plurality", "run-off"
 
 
 class Reader(torch.nn.Module):
@@ -109,7 +108,7 @@ def test_a_scheme_of_random_masks_is_refused() -> None:
     smoothed = Smoothed(Reader(6, 2, 0), Uniform(6, 2), NullChannels())
     with pytest.raises(InputError, match="needs a fixed set, such as Lattice"):
         smoothed.certify(torch.rand(1, 1, 2, 3), Exact())
-    with pytest.raises(InputError, match="rule must be one of plurality, run-off"):
+    with pytest.raises(InputError, match="rule must be one of pairwise, plurality, run-off"):
         _smoothed(Lattice(2, 3, 3), 2, 0).certify(torch.rand(1, 1, 2, 3), Exact("borda"))
 
 

@@ -202,7 +202,7 @@ def test_every_attack_finds_what_is_final(name: str, digits: Digits) -> None:
 def test_what_cannot_be_attacked_so_is_refused(digits: Digits) -> None:
     with pytest.raises(InputError, match="draws its masks at random; an exact certificate needs a fixed set"):
         AllMasks(Smoothed(nearest_mean().model, Uniform(64, 16)))
-    with pytest.raises(InputError, match="rule must be one of plurality, run-off"):
+    with pytest.raises(InputError, match="rule must be one of pairwise, plurality, run-off"):
         AllMasks(_means(Lattice(8, 8, 8)), "borda")
     with pytest.raises(ValueError, match="same slot"):
         AllMasks(_means(Lattice(8, 8, 8))).answers(digits[0][:2], torch.tensor([1, 1]))

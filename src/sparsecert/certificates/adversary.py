@@ -164,7 +164,7 @@ class PerturbedUnits(Adversary):
 
     def _proves(self, costs: Costs, budget: int, rho: int, seconds: float) -> bool:
         """Whether prices that a linear program finds within `seconds` prove that rho units stay within the budget."""
-        prices = proposed_prices(self.masks, costs, rho, seconds)
+        prices = proposed_prices(self.masks, costs.astype(np.int64), rho, seconds)
         # damage is an integer, so less than budget + 1 is within the budget
         return prices is not None and self.priced_bound(costs, prices, rho) < SCALE * (budget + 1)
 

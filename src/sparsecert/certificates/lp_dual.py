@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
@@ -11,7 +9,7 @@ SCALE = 1 << 20  # prices are integers in units of 1 / SCALE
 
 
 def proposed_prices(
-    masks: npt.NDArray[np.bool_], costs: npt.NDArray[np.integer[Any]], rho: int, seconds: float
+    masks: npt.NDArray[np.bool_], costs: npt.NDArray[np.int64], rho: int, seconds: float
 ) -> list[int] | None:
     """An integer from 0 to SCALE * cost for each mask; None if the solver found none in time.
 

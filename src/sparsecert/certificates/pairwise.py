@@ -76,23 +76,24 @@ def _lead(above: Bool, below: Bool) -> Int64:
 
 
 def pairwise_standings(ranks: torch.Tensor) -> torch.Tensor:
-    """int64[b, classes]: the smallest lead of each class over any other, doubled, and one more or less for whom a tie
-    favours: positive for the class that beats all others, if there is one. In a cycle the run-off's winner comes first.
+    """int64[b, classes]: for each class the smallest number of copies that rank it above another one.
+
+    With v valid copies it is v / 2 or more for the class that beats all others, and v / 2 or less for any other one: if
+    both are v / 2, the two are tied and the former comes first. In a cycle the run-off's winner gets the most.
     """
     import torch
 
     classes = torch.arange(ranks.shape[2], device=ranks.device)
-    smallest = []
+    fewest, wins = [], []
     for label in classes.tolist():
         own = ranks[:, :, label, None]
-        lead = (own < ranks).sum(dim=1) - (own > ranks).sum(dim=1)
-        lead = 2 * lead + torch.where(classes > label, 1, -1)
-        lead[:, label] = 2 * ranks.shape[1] + 1
-        smallest.append(lead.amin(dim=1))
-    standings = torch.stack(smallest, dim=1)
-    best = standings.amax(dim=1, keepdim=True)
-    first = run_off_standings(ranks).argmax(dim=1, keepdim=True) == classes
-    return torch.where((best < 0) & first, best + 1, standings)
+        above, below = (own < ranks).sum(dim=1), (own > ranks).sum(dim=1)
+        above[:, label] = ranks.shape[1]
+        fewest.append(above.amin(dim=1))
+        wins.append((2 * above + (classes > label) > 2 * below).all(dim=1))
+    standings, cycle = torch.stack(fewest, dim=1), ~torch.stack(wins, dim=1).any(dim=1, keepdim=True)
+    winner = run_off_standings(ranks).argmax(dim=1, keepdim=True) == classes
+    return torch.where(cycle & winner, standings.amax(dim=1, keepdim=True) + 1, standings)
 
 
 RULES.register("pairwise")(Rule(winners=pairwise_winners, certify=pairwise, standings=pairwise_standings))
