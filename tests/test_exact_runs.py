@@ -15,11 +15,13 @@ from sparsecert import datasets, modelfile, records
 from sparsecert.attacks import UniformNoise
 from sparsecert.certificates.adversary import PerturbedUnits
 from sparsecert.certificates.patches import PerturbedPatch
+from sparsecert.certificates.plurality import top_choices
 from sparsecert.encodings import Encoding, Grouped, NullChannels
 from sparsecert.errors import InputError
-from sparsecert.procedures.exact import Exact, certified, elected
+from sparsecert.procedures.exact import Exact, elect
 from sparsecert.records import rankings
 from sparsecert.records.merging import merge
+from sparsecert.registry import RULES
 from sparsecert.reports import FORMATS, median_certified_robustness, summarise, summarise_attack, write_curves
 from sparsecert.runs import (
     Shard,
@@ -32,6 +34,7 @@ from sparsecert.runs import (
 from sparsecert.schemes import Bands, FixedMasks, Lattice, Partition, from_config
 from sparsecert.smoothed import Smoothed
 from tests.commands import exit_code
+from tests.helpers import one_plurality
 
 LIMIT, ROWS = 40, 64
 SCHEMES = {
@@ -95,33 +98,33 @@ def test_the_header_names_the_scheme_and_no_keep(folders: dict[str, Path], capsy
 
 
 @pytest.mark.parametrize("name", SCHEMES)
-@pytest.mark.parametrize("rule", ["run-off", "plurality"])
-def test_reports_certify_the_rankings_by_either_rule(folders: dict[str, Path], name: str, rule: str) -> None:
+@pytest.mark.parametrize("rule", RULES)
+def test_reports_certify_the_rankings_by_any_rule(folders: dict[str, Path], name: str, rule: str) -> None:
     found = _read(folders[name])
     scheme = from_config(found.header.run["scheme"])
     assert isinstance(scheme, FixedMasks)
-    expected = certified(_ranks(found), rule, Exact(rule).adversary(scheme))
+    labels, radii = (of_each.tolist() for of_each in elect(_ranks(found), rule, Exact(rule).adversary(scheme)))
     robustness = [
-        one.radius if one.label == line.true else None for one, line in zip(expected, found.lines, strict=True)
+        radius if label == line.true else None for label, radius, line in zip(labels, radii, found.lines, strict=True)
     ]
     summary = summarise(found, rule=rule)
     right = sum(rho is not None for rho in robustness)
     assert (summary.bound, summary.certificate, summary.alpha, summary.seed) == (rule, "exact", None, None)
-    assert summary.recertified == (rule == "plurality")
+    assert summary.recertified == (rule != found.header.run["rule"])
     assert summary.accuracy == right / LIMIT
     assert (summary.certified, summary.wrong_certificates, summary.abstained) == (right, LIMIT - right, 0.0)
     assert summary.median == median_certified_robustness(robustness)
     assert summary.mean_samples == summary.masks == len(scheme.table)
-    assert [elected(ranks, rule) for ranks in _ranks(found)] == [one.label for one in expected]
+    assert RULES[rule].winners(_ranks(found)).tolist() == labels
 
 
 def test_a_lattice_is_certified_against_patches_too(folders: dict[str, Path]) -> None:
     found = _read(folders["lattice"])
     scheme = from_config(found.header.run["scheme"])
     assert isinstance(scheme, FixedMasks)
-    expected = certified(_ranks(found), "run-off", PerturbedPatch(scheme.table, 8, 8))
+    labels, radii = elect(_ranks(found), found.header.run["rule"], PerturbedPatch(scheme.table, 8, 8))
     summary = summarise(found, against="patches")
-    right = [one.radius for one, line in zip(expected, found.lines, strict=True) if one.label == line.true]
+    right = radii[labels == [line.true for line in found.lines]].tolist()
     assert summary.certified_at_zero == right.count(0)
     assert len(summary.certified_accuracy) == max(right, default=-1) + 1
     with pytest.raises(InputError, match="does not know which pixels make a patch"):
@@ -320,7 +323,7 @@ def test_copies_without_finite_scores_are_kept_and_told(folders: dict[str, Path]
     ranked = line["rankings"].split(" ")
     line["rankings"] = " ".join(["-", *ranked[1:]])
     ranks = rankings.from_text(line["rankings"], 10)
-    line["label"] = elected(ranks, "run-off")
+    line["label"] = int(RULES[json.loads(header)["run"]["rule"]].winners(ranks[None])[0])
     path = tmp_path / "invalid.jsonl"
     path.write_text(f"{header}\n{json.dumps(line)}\n")
     summary = summarise(records.read(path))
@@ -350,7 +353,8 @@ def test_what_linear_programs_added_is_proved_again(folders: dict[str, Path], tm
         scores = chance.normal(size=(60, 3))
         scores[:, 1] += chance.choice([1, 1.5, 2, 3])
         ranks = (-scores).argsort(axis=1).argsort(axis=1).astype(np.int16)
-        plain, more = (certified(ranks[None], "plurality", PerturbedUnits(scheme.table, s))[0] for s in (0.0, 10.0))
+        labels = top_choices(ranks)
+        plain, more = (one_plurality(labels, 3, PerturbedUnits(scheme.table, s)) for s in (0.0, 10.0))
         if more.radius > plain.radius:
             break
     assert more.radius > plain.radius

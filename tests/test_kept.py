@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
@@ -16,7 +17,7 @@ from safetensors.torch import load_file, save_file
 import sparsecert as sc
 from sparsecert import datasets, modelfile
 from sparsecert.cli import cli
-from sparsecert.procedures.exact import Exact, certified
+from sparsecert.procedures.exact import Exact, elect
 from sparsecert.records import ATTACK, FORMAT, Records, is_exact, kind_of, rankings, read, read_attack
 from sparsecert.reports.summary import certificates_of
 from sparsecert.schemes import FixedMasks
@@ -60,8 +61,8 @@ def _again(records: Records) -> list[tuple[int, int | None]]:
     if is_exact(records.header):
         assert isinstance(scheme, FixedMasks)
         adversary = Exact(run["rule"], run["against"], run["seconds"]).adversary(scheme)
-        lines = [rankings.from_text(line.rankings or "", run["classes"]) for line in records.lines]
-        return [(one.label, one.radius) for ranks in lines for one in certified(ranks[None], run["rule"], adversary)]
+        ranks = np.stack([rankings.from_text(line.rankings or "", run["classes"]) for line in records.lines])
+        return [*zip(*(found.tolist() for found in elect(ranks, run["rule"], adversary)), strict=True)]
     found = certificates_of(records, scheme, run["alpha"], run["bound"])
     return [(certificate.interval.label, certificate.radius) for _, certificate in found]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sparsecert.records import Records
+from sparsecert.records.subsample import subsample
 from sparsecert.reports import Summary, summarise
 from sparsecert.reports.comparison import (
     NOT_APPLICABLE,
@@ -24,7 +25,6 @@ from studies.levine_feizi_2020.fixed_masks import FixedRow, fixed_rows, subset_n
 from studies.levine_feizi_2020.output import Output
 from studies.levine_feizi_2020.published import published_medians
 from studies.levine_feizi_2020.study import Study
-from studies.levine_feizi_2020.subsample import subsample
 from studies.levine_feizi_2020.tables import best, published_over_k
 from studies.levine_feizi_2020.training_log import trained_by
 

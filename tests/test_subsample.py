@@ -11,8 +11,8 @@ import pytest
 from sparsecert.counts import Tally
 from sparsecert.errors import InputError
 from sparsecert.records import Records
+from sparsecert.records.subsample import subsample
 from sparsecert.reports import summarise
-from studies.levine_feizi_2020.subsample import subsample
 from tests.reports.made import certified
 
 INPUTS = 4_000
