@@ -18,7 +18,7 @@ from torch import nn
 
 from benchmarks.speed import sample_images, seconds, synchronise, tiled
 from sparsecert import models
-from sparsecert.certificates import METHODS, certify_anytime
+from sparsecert.certificates import CERTIFICATES, certify_anytime
 from sparsecert.counts import Tally
 from sparsecert.devices import native_precision
 from sparsecert.encodings import NullChannels
@@ -148,7 +148,7 @@ def _certifying(selection: Tally, votes: list[Tally], bound: str | None, alpha: 
         if bound is None:
             certify_anytime(selection, tally, scheme, alpha, "two-sided", 16_000)
         else:
-            METHODS[bound].certify(selection, tally, scheme, alpha)
+            CERTIFICATES[bound].certify(selection, tally, scheme, alpha)
     return (time.perf_counter() - began) / len(votes)
 
 

@@ -31,7 +31,7 @@ from scipy.stats import norm
 
 from sparsecert import records
 from sparsecert.bounds import corrected_alpha
-from sparsecert.certificates import METHODS
+from sparsecert.certificates import CERTIFICATES
 from sparsecert.counts import Counts, Int64
 from sparsecert.procedures import Fixed, Procedure, Sequential
 from sparsecert.procedures.pipelining import finish
@@ -69,7 +69,7 @@ def main() -> None:
     )
     settled = Sequential(max_samples=options.max_samples, n0=N0, tolerance=options.tolerance)
     asking = Sequential(max_samples=options.max_samples, n0=N0, at_least=options.at_least)
-    for bound in METHODS:
+    for bound in CERTIFICATES:
         compare(simulation, replace(settled, bound=bound), options.repeats)
         ask(simulation, replace(asking, bound=bound))
 

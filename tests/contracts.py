@@ -6,8 +6,8 @@ from typing import Any
 
 from sparsecert import datasets
 from sparsecert.encodings import Encoding, Grouped, Indicator, MeanFill, NotANumber, NullChannels
+from sparsecert.registry import CERTIFICATES, RECIPES
 from sparsecert.registry import ENCODINGS as ENCODING_KINDS
-from sparsecert.registry import METHODS, RECIPES
 from sparsecert.registry import SCHEMES as SCHEME_KINDS
 from sparsecert.schemes import Scheme, Uniform
 
@@ -43,4 +43,4 @@ ENCODINGS: list[Encoding] = [  # of every kind that shows NULL
         if encoding.values is None
     ),
 ]
-METHOD_NAMES = list(METHODS)
+METHOD_NAMES = list(CERTIFICATES)

@@ -27,7 +27,7 @@ from sparsecert import datasets
 from sparsecert.errors import InputError
 from sparsecert.procedures import Exact, Fixed, Sequential
 from sparsecert.records import Header, read
-from sparsecert.runs import Cluster, Question, RandomSample, ray_pool, record_all, record_on_cluster
+from sparsecert.runs import Cluster, RandomSample, RunSpec, ray_pool, record_all, record_on_cluster
 from sparsecert.runs import cluster as clusters
 from sparsecert.runs.cluster import check_worker
 from sparsecert.runs.connection import capacity, describe_resources, ray_connection
@@ -41,8 +41,8 @@ pytestmark = pytest.mark.check
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'sparsecert[ray]'")
 
-FIXED = Question("certify", Fixed(20, 200), 0.05, 0)
-SEQUENTIAL = Question("certify", Sequential(max_samples=1_000, n0=100), 0.05, 0)
+FIXED = RunSpec("certify", Fixed(20, 200), 0.05, 0)
+SEQUENTIAL = RunSpec("certify", Sequential(max_samples=1_000, n0=100), 0.05, 0)
 QUESTIONS = {"fixed": FIXED, "sequential": SEQUENTIAL}
 ROWS = 64  # so that there are many groups, of 2 and of 4 inputs
 LIMIT = {"fixed": 48, "sequential": 80}
@@ -99,7 +99,7 @@ def _local(trained: Path, out: Path, kind: str = "fixed") -> Path:
 
 
 def _on_cluster(
-    trained: Path, out: Path, question: Question, limit: int, cluster: Cluster | None = None, **more: Any
+    trained: Path, out: Path, question: RunSpec, limit: int, cluster: Cluster | None = None, **more: Any
 ) -> Path:
     smoothed = Smoothed.load(trained, rows=ROWS)
     cluster = cluster or Cluster(workers=2)
@@ -265,7 +265,7 @@ def test_a_module_of_ones_own_is_sent_and_warnings_come_back(tmp_path: Path) -> 
     network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(128, 10))
     Smoothed(network, Uniform(64, 16)).save(tmp_path / "m.safetensors")
     smoothed = Smoothed.load(tmp_path / "m.safetensors", torch.nn.Sequential(*network), rows=ROWS)
-    predict, digits = Question("predict", Fixed(n=100), 0.05, 3), datasets.load("digits")
+    predict, digits = RunSpec("predict", Fixed(n=100), 0.05, 3), datasets.load("digits")
     model, watched = tmp_path / "m.safetensors", Watched(predict, _warn)
     with pytest.warns(UserWarning, match="the weather is odd"):
         record_on_cluster(Cluster(workers=1), watched, smoothed, model, digits, tmp_path / "p.jsonl", 10)
@@ -300,7 +300,7 @@ def test_another_run_is_refused_and_untouched(trained: Path, tmp_path: Path) -> 
 
 
 def test_the_command_killed_by_sigkill_ends_with_the_same_content(trained: Path, tmp_path: Path, address: str) -> None:
-    out, certify = tmp_path / "c.jsonl", Question("certify", Fixed(50, 1_000), 0.05, 0)
+    out, certify = tmp_path / "c.jsonl", RunSpec("certify", Fixed(50, 1_000), 0.05, 0)
     settings = ["--data", "digits", "--limit", 40, "--n0", 50, "--n", 1_000, "--rows", ROWS, "--out", out]
     cluster = ["--ray", "auto", "--workers", 2, "--device", "cpu"]
     command = list(map(str, [sys.executable, "-m", "sparsecert", "certify", trained, *settings, *cluster]))
@@ -399,8 +399,8 @@ def test_fixed_masks_are_certified_as_on_one_machine(trained: Path, tmp_path: Pa
     """The same network, shown every mask of a lattice."""
     lattice, network = Lattice(8, 8, 8), Smoothed.load(trained)
     model = tmp_path / "lattice.safetensors"
-    Smoothed(network.model, lattice, network.encoding, classes=10, facts=network.facts).save(model)
-    question, local = Question("certify", Exact(), None, 0), tmp_path / "local.jsonl"
+    Smoothed(network.model, lattice, network.encoding, classes=10, metadata=network.metadata).save(model)
+    question, local = RunSpec("certify", Exact(), None, 0), tmp_path / "local.jsonl"
     record_all(question, Smoothed.load(model, rows=ROWS), model, datasets.load("digits"), local, 80)
     spread = _on_cluster(model, tmp_path / "spread.jsonl", question, 80)
     assert _content(spread) == _content(local)

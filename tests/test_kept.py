@@ -98,7 +98,7 @@ def test_the_file_of_a_module_of_ones_own_is_read() -> None:
     g = sc.Smoothed.load(KEPT / "own.safetensors", model=own)
     assert g.scheme == sc.Partition(units=4, parts=2, rounds=2, seed=3)
     assert g.encoding.config() == sc.Grouped(sc.MeanFill([0.25, 0.5, 0.75]), sc.blocks_of(2, 2, 1)).config()
-    assert g.facts == {"made for": "tests"}
+    assert g.metadata == {"made for": "tests"}
     assert own[1].weight.flatten().tolist() == pytest.approx([place / 36 - 0.5 for place in range(36)])
     found = g.certify(torch.rand(2, 3, 2, 2, generator=torch.Generator().manual_seed(0)))
     assert found.counts.sum(axis=1).tolist() == [4, 4]

@@ -31,7 +31,7 @@ from sparsecert.certificates import Method, corollary_1
 from sparsecert.certificates.plurality import Rule, first_choices
 from sparsecert.encodings import Encoding
 from sparsecert.registry import (
-    ATTACKS, DATASETS, ENCODINGS, METHODS, MODELS, RECIPES, RULES, SCHEMES, Option,
+    ATTACKS, DATASETS, ENCODINGS, CERTIFICATES, MODELS, RECIPES, RULES, SCHEMES, Option,
 )
 from sparsecert.schemes import ImageMasks
 from sparsecert.training.recipe import Recipe
@@ -64,7 +64,7 @@ class Grey(Encoding):
         return 2 * channels
 
 
-METHODS.register("majority")(Method("majority", one_sided, corollary_1, "corollary-1"))
+CERTIFICATES.register("majority")(Method("majority", one_sided, corollary_1, "corollary-1"))
 
 
 def _leaders(ranks):
@@ -104,7 +104,7 @@ def linear(channels, classes):
 RECIPES.register("quick")(Recipe("quick", "a test", "linear", keep=8, epochs=2, batch=20, rates=((1, 0.1),)))
 '''
 NAMES = {
-    "sparsecert.schemes": "combs", "sparsecert.encodings": "grey", "sparsecert.methods": "majority",
+    "sparsecert.schemes": "combs", "sparsecert.encodings": "grey", "sparsecert.certificates": "majority",
     "sparsecert.rules": "cautious", "sparsecert.attacks": "whiten", "sparsecert.datasets": "few-digits",
     "sparsecert.models": "linear", "sparsecert.recipes": "quick",
 }  # fmt: skip

@@ -61,11 +61,11 @@ def test_only_a_run_on_a_cluster_needs_ray() -> None:
 
 def test_certifying_old_votes_again_needs_no_torch() -> None:
     code = (
-        "from sparsecert.certificates import METHODS\n"
+        "from sparsecert.certificates import CERTIFICATES\n"
         "from sparsecert.counts import Tally\n"
         "from sparsecert.schemes import Uniform\n"
         "tally = Tally((990, 10))\n"
-        "assert METHODS['two-sided'].certify(tally, tally, Uniform(784, 45), 0.001).radius == 10\n"
+        "assert CERTIFICATES['two-sided'].certify(tally, tally, Uniform(784, 45), 0.001).radius == 10\n"
     )
     assert "torch" not in modules_after(code)
 

@@ -19,7 +19,7 @@ import sparsecert as sc
 from sparsecert import datasets, records
 from sparsecert.attacks import Pointwise, SmoothedDefender, SurrogateDefender
 from sparsecert.bounds import Interval
-from sparsecert.certificates import METHODS, certify_anytime, lead
+from sparsecert.certificates import CERTIFICATES, certify_anytime, lead
 from sparsecert.cli import cli
 from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
@@ -72,7 +72,7 @@ def g(run: Path) -> sc.Smoothed:
 def test_the_command_line_trains_the_usual_network_on_one_channel(g: sc.Smoothed) -> None:
     assert g.scheme == sc.RandomValues(units=64, kappa=0.6, values=17)
     assert g.encoding.config() == {"kind": "replaced-values", "values": 17}
-    settings = g.facts["training"]["settings"]
+    settings = g.metadata["training"]["settings"]
     assert settings["scheme"] == g.scheme.config()
     assert (settings["recipe"]["name"], settings["recipe"]["masks"]) == ("digits", "sample")
     assert next(p for p in g.model.parameters()).shape[1] == 1  # type: ignore[union-attr]
@@ -113,7 +113,7 @@ def test_saved_and_loaded_it_votes_the_same(g: sc.Smoothed, digits: Digits, tmp_
 
 
 def test_certificates_are_those_of_the_tight_theorem(g: sc.Smoothed, digits: Digits) -> None:
-    for name, method in METHODS.items():
+    for name, method in CERTIFICATES.items():
         found = g.certify(digits[0], sc.Fixed(30, 400, name), seed=1)
         for row, certificate in enumerate(found):
             assert certificate == method.certify(found.selection[row], found.estimation[row], g.scheme, 0.05)
@@ -183,7 +183,7 @@ def test_records_are_reported_by_their_own_theorem(run: Path, g: sc.Smoothed) ->
         assert summary.scheme == {"kind": "random-values", "units": 64, "kappa": 0.6, "values": 17}
     for line in found.lines:
         assert line.selection is not None
-        assert line.radius == METHODS["two-sided"].certify(line.selection, line.votes, g.scheme, 0.05).radius
+        assert line.radius == CERTIFICATES["two-sided"].certify(line.selection, line.votes, g.scheme, 0.05).radius
     done = _sparsecert("report", run / "certify.jsonl")
     assert done.exit_code == 0, done.exception
     assert "random-values, 64 units, 0.6 kappa, 17 values" in done.stdout

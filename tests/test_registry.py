@@ -22,9 +22,9 @@ from sparsecert.encodings import Encoding
 from sparsecert.errors import InputError
 from sparsecert.registry import (
     ATTACKS,
+    CERTIFICATES,
     DATASETS,
     ENCODINGS,
-    METHODS,
     MODELS,
     RECIPES,
     REGISTRIES,
@@ -96,7 +96,7 @@ def test_a_thing_of_ones_own_is_registered_for_the_process(monkeypatch: pytest.M
 
 def test_names_are_those_in_files() -> None:
     assert {name: recipe.name for name, recipe in RECIPES.items()} == {name: name for name in RECIPES}
-    assert {name: method.name for name, method in METHODS.items()} == {name: name for name in METHODS}
+    assert {name: method.name for name, method in CERTIFICATES.items()} == {name: name for name in CERTIFICATES}
     assert {entry.recipe for entry in DATASETS.values()} <= {*RECIPES}
     assert {recipe.model for recipe in RECIPES.values()} <= {*MODELS}
     assert {scheme.encoding for scheme in SCHEMES.values()} <= {*ENCODINGS}

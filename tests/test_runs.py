@@ -23,7 +23,7 @@ from sparsecert.procedures import Fixed
 from sparsecert.records import read
 from sparsecert.runs import RandomSample, certify_dataset, load_batch, predict_dataset
 from sparsecert.runs.groups import prefetch
-from sparsecert.runs.questions import Group
+from sparsecert.runs.run_spec import Group
 from sparsecert.schemes import Uniform
 from sparsecert.smoothed import Smoothed
 from tests.commands import command, sparsecert

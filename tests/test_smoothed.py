@@ -17,7 +17,7 @@ from torch import nn
 import sparsecert as sc
 from sparsecert import modelfile, models
 from sparsecert.bounds import corrected_alpha, predicted
-from sparsecert.certificates import METHODS
+from sparsecert.certificates import CERTIFICATES
 from sparsecert.schemes import ATTACK, AUGMENTATION, ESTIMATION, MAX_DRAWS, PREDICTION, SELECTION, TRAINING
 from tests.helpers import Digits
 from tests.reference import Reference
@@ -51,7 +51,7 @@ def test_three_lines_certify_digits(g: sc.Smoothed, digits: Digits) -> None:
 
 def test_results_follow_from_the_counts_alone(g: sc.Smoothed, digits: Digits) -> None:
     images, _ = digits
-    for name, method in METHODS.items():
+    for name, method in CERTIFICATES.items():
         c = g.certify(images, sc.Fixed(50, 300, name), alpha=0.1, seed=4)
         for row, certificate in enumerate(c):
             assert certificate == method.certify(c.selection[row], c.estimation[row], g.scheme, 0.1)
@@ -92,7 +92,7 @@ def test_alpha_pays_for_masks_that_are_not_quite_uniform(digits: Digits) -> None
     exactly = Fraction(0.05) - 400 * Rough.nonuniformity
     assert exactly * (1 - Fraction(1, 1 << 28)) < charged_alpha <= exactly
     for row in range(20):
-        interval = METHODS["two-sided"].bound(after.selection[row], after.estimation[row], charged_alpha)
+        interval = CERTIFICATES["two-sided"].bound(after.selection[row], after.estimation[row], charged_alpha)
         assert after[row].interval == interval
     answers = [
         predicted(tally, charged_alpha) for tally in (rough.predict(digits[0], n=400).votes[i] for i in range(20))
@@ -247,13 +247,13 @@ def test_construction_refuses(arguments: dict[str, Any], message: str) -> None:
 )
 def test_a_saved_classifier_votes_as_before(tmp_path: Path, digits: Digits, encoding: Any) -> None:
     model = models.build("digits-cnn", encoding.channels(1), 10)
-    g = sc.Smoothed(model, sc.Uniform(64, 9), encoding, classes=10, facts={"data": "digits"})
+    g = sc.Smoothed(model, sc.Uniform(64, 9), encoding, classes=10, metadata={"data": "digits"})
     g.save(tmp_path / "model.safetensors")
     for path in (tmp_path, tmp_path / "model.safetensors"):
         loaded = sc.Smoothed.load(path)
         assert loaded.scheme == g.scheme
         assert loaded.classes == 10
-        assert loaded.facts == {"data": "digits"}
+        assert loaded.metadata == {"data": "digits"}
         assert (loaded.predict(digits[0], n=60).counts == g.predict(digits[0], n=60).counts).all()
     with safe_open(tmp_path / "model.safetensors", framework="np") as file:
         assert '"scheme": {"kind": "uniform", "units": 64, "keep": 9}' in file.metadata()["sparsecert"]
@@ -348,7 +348,7 @@ def test_what_cannot_be_saved_is_said(tmp_path: Path) -> None:
     with pytest.raises(sc.InputError, match="_extra_state of the model is not a plain tensor"):
         sc.Smoothed(Extra(3, 3), sc.Uniform(64, 9)).save(tmp_path / "m.safetensors")
     with pytest.raises(sc.InputError, match="facts must be plain JSON values"):
-        sc.Smoothed(_net(), sc.Uniform(64, 9), facts={"n": np.int64(3)}).save(tmp_path / "m.safetensors")
+        sc.Smoothed(_net(), sc.Uniform(64, 9), metadata={"n": np.int64(3)}).save(tmp_path / "m.safetensors")
     assert not any(tmp_path.iterdir())
 
 

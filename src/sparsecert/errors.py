@@ -19,7 +19,7 @@ def describe(value: Any) -> str:
     return f"the class {name}" if isinstance(value, type) else name
 
 
-def whole(name: str, value: Any, least: int, most: int, most_is: str | None = None) -> int:
+def check_int(name: str, value: Any, least: int, most: int, most_is: str | None = None) -> int:
     """`value` as an int between `least` and `most`; accepts numpy and torch integers, refuses floats and bools."""
     try:
         if isinstance(value, bool):

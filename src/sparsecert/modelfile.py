@@ -39,7 +39,7 @@ def write(path: str | Path, tensors: Tensors, header: dict[str, Any]) -> None:
     try:
         metadata = {KEY: json.dumps({"format": FORMAT, **header})}
     except (TypeError, ValueError) as error:
-        raise InputError(f"facts must be plain JSON values: {error}") from error
+        raise InputError(f"metadata must be plain JSON values: {error}") from error
     write_atomically(Path(path), save(plain, metadata=metadata))
 
 

@@ -25,7 +25,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sparsecert.errors import InputError, whole
+from sparsecert.errors import InputError, check_int
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -126,13 +126,13 @@ class Registry(Mapping[str, T]):
 
 SCHEMES: Registry[type[Scheme]] = Registry("scheme", "SCHEMES", "schemes")
 ENCODINGS: Registry[type[Encoding]] = Registry("encoding", "ENCODINGS", "encodings")
-METHODS: Registry[Method] = Registry("bound", "METHODS", "certificates")
+CERTIFICATES: Registry[Method] = Registry("bound", "CERTIFICATES", "certificates")
 RULES: Registry[Rule] = Registry("rule", "RULES", "certificates")
 ATTACKS: Registry[type[Attack]] = Registry("attack", "ATTACKS", "attacks")
 DATASETS: Registry[DatasetEntry] = Registry("data set", "DATASETS", "datasets")
 MODELS: Registry[Builder] = Registry("model", "MODELS", "models")
 RECIPES: Registry[Recipe] = Registry("recipe", "RECIPES", "training/recipes")
-REGISTRIES: tuple[Registry[Any], ...] = SCHEMES, ENCODINGS, METHODS, RULES, ATTACKS, DATASETS, MODELS, RECIPES
+REGISTRIES: tuple[Registry[Any], ...] = SCHEMES, ENCODINGS, CERTIFICATES, RULES, ATTACKS, DATASETS, MODELS, RECIPES
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ def check_settings(whose: str, options: Iterable[Option], given: Mapping[str, An
         if option.required and option.setting not in settings:
             raise InputError(f"{whose} needs {option.setting} ({option.flag})")
         if option.least is not None and option.setting in settings:
-            settings[option.setting] = whole(option.setting, settings[option.setting], option.least, MOST)
+            settings[option.setting] = check_int(option.setting, settings[option.setting], option.least, MOST)
     return settings
 
 

@@ -12,7 +12,7 @@ import torch
 from sparsecert import devices, modelfile, models
 from sparsecert.counts import Counts
 from sparsecert.encodings import Encoding, NullChannels, ReplacedValues
-from sparsecert.errors import InputError, describe, whole
+from sparsecert.errors import InputError, check_int, describe
 from sparsecert.procedures import Procedure, check_settings, procedure_for
 from sparsecert.procedures.pipelining import Steps, finish
 from sparsecert.procedures.procedure import warn_of_invalid
@@ -58,7 +58,7 @@ class Smoothed:
         classes: int | None = None,
         precision: str = AUTO,
         rows: int | None = None,
-        facts: dict[str, Any] | None = None,
+        metadata: dict[str, Any] | None = None,
     ) -> None:
         _check_parts(model, scheme, encoding)
         self.model = model
@@ -67,8 +67,8 @@ class Smoothed:
         self.encoding.check_scheme(scheme)
         self.classes = classes
         self.precision = precision
-        self.rows = None if rows is None else whole("rows", rows, 1, MOST_ROWS)
-        self.facts = dict(facts or {})  # what else the model file's header holds: data set, input shape, training
+        self.rows = None if rows is None else check_int("rows", rows, 1, MOST_ROWS)
+        self.metadata = dict(metadata or {})  # what else the model file's header holds: data set, input shape, training
 
     @property
     def device(self) -> torch.device:
@@ -174,7 +174,7 @@ class Smoothed:
         )  # fmt: skip
 
     def save(self, path: str | Path, *, half: bool = False) -> None:
-        """Writes a model file: the weights, and in its header scheme, encoding, classes, architecture and facts.
+        """Writes a model file: the weights, and in its header scheme, encoding, classes, architecture and metadata.
 
         A module of `sparsecert.models` is rebuilt by `load` from the file alone; your own module is handed to it. With
         `half` the weights are rounded to 16 bits in the file, half its size; `load` gives them back as 32-bit numbers,
@@ -188,7 +188,7 @@ class Smoothed:
             "classes": self.classes,
             "precision": self.requested_precision,
             "architecture": models.architecture_of(self.model),
-            "facts": self.facts,
+            "facts": self.metadata,
             "half": half,
         }
         tensors = self.model.state_dict()
@@ -245,7 +245,7 @@ class Smoothed:
         device = devices.device_named(device) if isinstance(device, str) else device
         module, scheme, encoding = modelfile.rebuild(path, tensors, header, model)
         return cls(
-            module.to(device), scheme, encoding, classes=header["classes"], rows=rows, facts=header["facts"],
+            module.to(device), scheme, encoding, classes=header["classes"], rows=rows, metadata=header["facts"],
             precision=precision or modelfile.saved_precision(header),
         )  # fmt: skip
 

@@ -9,7 +9,7 @@ import pytest
 
 from sparsecert.bounds import corrected_alpha, predicted
 from sparsecert.bounds.clopper_pearson import complement
-from sparsecert.certificates import METHODS
+from sparsecert.certificates import CERTIFICATES
 from sparsecert.counts import Tally
 from sparsecert.errors import InputError
 from sparsecert.schemes import Uniform
@@ -37,7 +37,7 @@ def _tallies(world: list[float], n: int, seed: int) -> list[Tally]:
 @pytest.mark.parametrize("world", WORLDS, ids=str)
 @pytest.mark.parametrize("alpha", [0.05, 0.3])
 def test_intervals_miss_the_true_probabilities_within_alpha(name: str, world: list[float], alpha: float) -> None:
-    bound = METHODS[name].bound
+    bound = CERTIFICATES[name].bound
     selections, estimations = _tallies(world, 30, seed=1), _tallies(world, 150, seed=2)
     misses = 0
     for selection, estimation in zip(selections, estimations, strict=True):
@@ -85,7 +85,7 @@ def test_invalid_votes_count_for_the_rival_and_never_for_the_leader() -> None:
     clean, spoiled = Tally((80, 15, 5)), Tally((80, 15, 0), invalid=5)
     assert spoiled.total == clean.total == 100
     assert spoiled.rival(0) == 20
-    for method in METHODS.values():
+    for method in CERTIFICATES.values():
         intervals = [method.bound(clean, tally, Fraction(1, 20)) for tally in (clean, spoiled)]
         assert intervals[0].p_lower == intervals[1].p_lower
         assert intervals[0].p_upper <= intervals[1].p_upper
@@ -96,7 +96,7 @@ def test_the_rival_is_never_given_more_than_the_leader_leaves() -> None:
     for leader in range(41):
         for invalid in range(41 - leader):
             tally = Tally((leader, 40 - leader - invalid, 0), invalid)
-            interval = METHODS["two-sided"].bound(Tally((1, 0, 0)), tally, Fraction(1, 20))
+            interval = CERTIFICATES["two-sided"].bound(Tally((1, 0, 0)), tally, Fraction(1, 20))
             assert interval.p_upper <= complement(float(interval.p_lower))
 
 

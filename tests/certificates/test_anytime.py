@@ -14,7 +14,7 @@ from scipy.special import betaincinv
 
 from sparsecert.bounds import Interval, corrected_alpha
 from sparsecert.bounds.betting import STAKES
-from sparsecert.certificates import METHODS, certify_anytime, corollary_1, corollary_2, largest_rho
+from sparsecert.certificates import CERTIFICATES, certify_anytime, corollary_1, corollary_2, largest_rho
 from sparsecert.certificates.anytime import gap_at, stake_of
 from sparsecert.counts import Tally
 from sparsecert.schemes import Scheme, Uniform
@@ -165,7 +165,7 @@ def test_bounds_for_a_fixed_number_of_votes_do_not_survive_that_adversary(bound:
         lead = 2 * lower - 1 if bound == "one-sided" else lower - upper
         wrong = np.flatnonzero(lead > float(gap_at(SMALL, first_wrong)) + 1e-9)
         if len(wrong):
-            radius = METHODS[bound].certify(selection, _tally(row[wrong[0]]), SMALL, alpha).radius
+            radius = CERTIFICATES[bound].certify(selection, _tally(row[wrong[0]]), SMALL, alpha).radius
             assert radius is not None
             assert radius >= first_wrong
             errors += 1

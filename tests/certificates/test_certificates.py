@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from sparsecert.bounds import Interval
-from sparsecert.certificates import METHODS, corollary_1, corollary_2, largest_rho, theorem_name
+from sparsecert.certificates import CERTIFICATES, corollary_1, corollary_2, largest_rho, theorem_name
 from sparsecert.certificates.certificate import farthest_rho
 from sparsecert.counts import Tally
 from sparsecert.errors import InputError
@@ -68,7 +68,7 @@ def test_a_rival_at_one_minus_p_lower_makes_corollary_2_corollary_1() -> None:
 def test_the_two_sided_bound_certifies_without_a_majority() -> None:
     """40% against nine rivals of 7% or less: no majority, so Corollary 1 abstains, and Corollary 2 need not."""
     votes = Tally((4_000, *[666] * 9, 6))
-    one, two = (METHODS[name].certify(votes, votes, Uniform(784, 20), 0.05) for name in ("one-sided", "two-sided"))
+    one, two = (CERTIFICATES[name].certify(votes, votes, Uniform(784, 20), 0.05) for name in ("one-sided", "two-sided"))
     assert (one.radius, one.label) == (None, None)
     assert two.radius is not None
     assert two.radius >= 5
@@ -77,7 +77,7 @@ def test_the_two_sided_bound_certifies_without_a_majority() -> None:
 
 def test_radii_never_fall_with_more_votes_for_the_leader() -> None:
     scheme = Uniform(784, 45)
-    for method in METHODS.values():
+    for method in CERTIFICATES.values():
         votes = [Tally((count, 1_000 - count)) for count in range(500, 1_001)]
         radii = [method.certify(Tally((1, 0)), tally, scheme, 0.05).radius for tally in votes]
         numbers = [-1 if radius is None else radius for radius in radii]
@@ -88,7 +88,7 @@ def test_radii_never_fall_with_more_votes_for_the_leader() -> None:
 
 def test_an_unknown_bound_is_refused() -> None:
     with pytest.raises(InputError, match="bound must be one of one-sided, two-sided, got 'three-sided'"):
-        METHODS["three-sided"]
+        CERTIFICATES["three-sided"]
 
 
 def test_the_theorem_that_a_header_names() -> None:

@@ -12,7 +12,7 @@ from threading import Event, Thread
 import pytest
 
 from sparsecert.bounds import Interval
-from sparsecert.certificates import METHODS, corollary_1, corollary_2, lead, majority, random_values
+from sparsecert.certificates import CERTIFICATES, corollary_1, corollary_2, lead, majority, random_values
 from sparsecert.certificates.random_values import WorstCase, WorstCases, needed, thresholds, worst_cases
 from sparsecert.counts import Tally
 from sparsecert.errors import InputError
@@ -177,7 +177,7 @@ def test_a_method_takes_the_theorem_of_its_scheme() -> None:
         ("one-sided", (majority, "random-values-majority")),
         ("two-sided", (lead, "random-values-lead")),
     ):
-        method = METHODS[name]
+        method = CERTIFICATES[name]
         found = method.certify(votes, votes, scheme, 0.05)
         assert isinstance(found.interval, Interval)
         assert found.radius == sharper[0](found.interval, scheme)

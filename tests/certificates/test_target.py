@@ -12,7 +12,7 @@ import torch
 
 from sparsecert import Sequential, Smoothed
 from sparsecert.bounds import corrected_alpha
-from sparsecert.certificates import METHODS
+from sparsecert.certificates import CERTIFICATES
 from sparsecert.certificates.certificate import farthest_rho, largest_rho
 from sparsecert.certificates.target import certify_averted, certify_flagged
 from sparsecert.counts import Tally
@@ -69,7 +69,9 @@ def test_the_radius_of_a_flag_is_the_first_delta_that_reaches_the_margin() -> No
         for threshold in (Fraction(0), Fraction(1, 10), Fraction(1, 2), Fraction(9, 10)):
             found = certify_flagged(Tally((votes, 1_000 - votes)), scheme, 0.05, 0, threshold)
             level = corrected_alpha(0.05, scheme, 1_000)
-            margin = Fraction(METHODS["one-sided"].bound(Tally((1, 0)), Tally((votes, 1_000 - votes)), level).p_lower)
+            margin = Fraction(
+                CERTIFICATES["one-sided"].bound(Tally((1, 0)), Tally((votes, 1_000 - votes)), level).p_lower
+            )
             fits = [rho for rho in range(31) if scheme.delta(rho) < margin - threshold]
             assert found.radius == (max(fits) if fits else None)
             beyond += found.radius is not None and scheme.delta(found.radius) > Fraction(1, 2)
@@ -106,7 +108,7 @@ def test_a_known_rival_gives_at_least_corollary_2s_radius() -> None:
     for _ in range(40):
         selection, estimation = (Tally(tuple(random.multinomial(n, [0.6, 0.25, 0.15]).tolist())) for n in (100, 2_000))
         for target in (1, 2):
-            both = METHODS["two-sided"].certify(selection, estimation, scheme, 0.05).radius
+            both = CERTIFICATES["two-sided"].certify(selection, estimation, scheme, 0.05).radius
             averted = certify_averted(selection, estimation, scheme, 0.05, target)
             assert averted.label == 0
             assert (averted.radius or 0) >= (both or 0)
@@ -116,7 +118,7 @@ def test_a_known_rival_gives_at_least_corollary_2s_radius() -> None:
 
 def test_two_classes_spend_all_of_alpha_on_one_bound() -> None:
     selection, estimation, scheme = Tally((90, 10)), Tally((1_800, 150), invalid=50), Uniform(784, 45)
-    one_sided = METHODS["one-sided"].certify(selection, estimation, scheme, 0.05)
+    one_sided = CERTIFICATES["one-sided"].certify(selection, estimation, scheme, 0.05)
     assert certify_averted(selection, estimation, scheme, 0.05, 1).radius == one_sided.radius
     assert certify_averted(selection, estimation, scheme, 0.05, 0).radius is None
 

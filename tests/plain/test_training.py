@@ -137,7 +137,7 @@ def test_a_run_that_was_stopped_ends_in_the_same_weights(
     few: Dataset, unseen: Dataset, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is stopped in the middle of the first epoch of four batches, at its end, and in the second."""
-    monkeypatch.setattr("sparsecert.training.multi_run.PROGRESS_SECONDS", 0.0)
+    monkeypatch.setattr("sparsecert.training.loop.PROGRESS_SECONDS", 0.0)
     wanted: list[Any] = []
     train_plain(few, unseen, _short(kind), tmp_path / "whole", seed=4, on_progress=_append_to(wanted))
     reported: list[Any] = []

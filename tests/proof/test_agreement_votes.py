@@ -10,7 +10,7 @@ import pytest
 from sparsecert.bounds import predicted
 from sparsecert.bounds.clopper_pearson import lower_bound, upper_bound
 from sparsecert.bounds.interval import Interval, Lead
-from sparsecert.certificates import METHODS, certify_anytime
+from sparsecert.certificates import CERTIFICATES, certify_anytime
 from sparsecert.certificates.anytime import stake_of
 from sparsecert.certificates.random_values import lead, majority, needed, thresholds
 from sparsecert.certificates.top_k import Rivals, top_k_radius
@@ -31,13 +31,13 @@ def test_the_bounds_of_clopper_and_pearson(trials: int) -> None:
             assert -HAIR < Fraction(upper_bound(successes, trials, level)) - mirrored < HAIR
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", CERTIFICATES)
 def test_every_interval_of_few_votes(name: str) -> None:
     for votes in slow.multinomials(9, 4):
         for label in range(3):
             selection = tuple(int(other == label) for other in range(4))
             for level in (Fraction(1, 20), Fraction(1, 3)):
-                found = METHODS[name].bound(tally(selection), tally(votes), level)
+                found = CERTIFICATES[name].bound(tally(selection), tally(votes), level)
                 low, high = slow.interval(name, label, votes, level)
                 assert found.label == label
                 assert -HAIR < low - Fraction(found.p_lower) < HAIR
@@ -56,7 +56,7 @@ def _some_votes(chance: random.Random, classes: int, total: int) -> slow.Votes:
     return tuple(chosen.count(label) for label in range(classes + 1))
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", CERTIFICATES)
 def test_stakes_and_the_leads_that_are_proved(name: str) -> None:
     chance, scheme, seen = random.Random(5), Uniform(12, 2), set()
     for _ in range(150):

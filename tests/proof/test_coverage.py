@@ -13,7 +13,7 @@ from functools import cache
 import pytest
 
 from sparsecert.bounds import corrected_alpha, predicted
-from sparsecert.certificates import METHODS
+from sparsecert.certificates import CERTIFICATES
 from sparsecert.schemes import Uniform
 from tests.proof import slow
 from tests.proof.everything import MOST, STATISTICAL, Statistical, tally
@@ -58,7 +58,7 @@ def _outcomes(shares: slow.Votes, votes: int) -> list[tuple[slow.Votes, Fraction
 
 
 @pytest.mark.parametrize("world", WORLDS, ids=lambda shares: " ".join(map(str, shares)))
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", CERTIFICATES)
 def test_every_interval_covers(name: str, world: slow.Votes) -> None:
     for votes, level in ((4, LEVELS[0]), (13, LEVELS[0]), (13, LEVELS[1])):
         for label in range(3):
@@ -66,7 +66,7 @@ def test_every_interval_covers(name: str, world: slow.Votes) -> None:
             rival = max(share for other, share in enumerate(world[:-1]) if other != label) + world[-1]
             missed = Fraction(0)
             for outcome, chance in _outcomes(world, votes):
-                found = METHODS[name].bound(selection, tally(outcome), level)
+                found = CERTIFICATES[name].bound(selection, tally(outcome), level)
                 missed += chance * (found.p_lower > world[label] or found.p_upper < rival)
             assert missed <= level
 
@@ -128,14 +128,14 @@ def test_predictions_are_seldom_wrong(world: slow.Votes) -> None:
 def test_the_sums_would_notice_a_bound_that_is_too_bold() -> None:
     """At three times the level that is asked for, some interval misses more often than the level allows."""
     level = Fraction(1, 20)
-    for name in METHODS:
+    for name in CERTIFICATES:
         missed = []
         for share in range(1, 20):
             world = (Fraction(share, 20), 1 - Fraction(share, 20), Fraction(0))
             selection = tally((1, 0, 0))
             bold = Fraction(0)
             for outcome, chance in _outcomes(world, 13):  # type: ignore[arg-type]
-                found = METHODS[name].bound(selection, tally(outcome), 3 * level)
+                found = CERTIFICATES[name].bound(selection, tally(outcome), 3 * level)
                 bold += chance * (found.p_lower > world[0] or found.p_upper < world[1])
             missed.append(bold)
         assert max(missed) > level

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from scipy.stats import beta, binomtest
 
-from sparsecert.certificates import METHODS
+from sparsecert.certificates import CERTIFICATES
 from sparsecert.counts import Tally
 from sparsecert.errors import InputError
 from sparsecert.records import Records, Writer, read
@@ -92,19 +92,21 @@ def test_nothing_certified_for_the_true_class() -> None:
     assert s.certified_accuracy_at(0) == 0.0
 
 
-@pytest.mark.parametrize("bound", list(METHODS))
+@pytest.mark.parametrize("bound", list(CERTIFICATES))
 @pytest.mark.parametrize("alpha", [0.05, 0.0001, 0.3])
 def test_another_alpha_or_bound_needs_only_the_votes(alpha: float, bound: str) -> None:
     records = random_records(seed=3)
     s = summarise(records, alpha=alpha, bound=bound)
-    direct = [METHODS[bound].certify(CHOOSE_0, line.votes, Uniform(100, 5), alpha).radius for line in records.lines]
+    direct = [
+        CERTIFICATES[bound].certify(CHOOSE_0, line.votes, Uniform(100, 5), alpha).radius for line in records.lines
+    ]
     assert direct == [radius_by_floats(line.votes, 0, alpha, bound) for line in records.lines]
     right = [r if line.true == 0 else None for r, line in zip(direct, records.lines, strict=True)]
     shares = [sum(r is not None and r >= rho for r in right) / 40 for rho in range(len(s.certified_accuracy) + 1)]
     assert shares == [*s.certified_accuracy, 0.0]
     assert s.certified == sum(r is not None for r in right)
     assert s.abstained_certificates == direct.count(None)
-    assert (s.alpha, s.bound, s.certificate) == (alpha, bound, METHODS[bound].theorem_name)
+    assert (s.alpha, s.bound, s.certificate) == (alpha, bound, CERTIFICATES[bound].theorem_name)
     assert (s.run_alpha, s.run_bound) == (0.05, "two-sided")
     assert s.recertified == ((alpha, bound) != (0.05, "two-sided"))
 

@@ -30,7 +30,7 @@ def network(seed: int = 0) -> torch.nn.Module:
 
 def smoothed(exact: bool = False) -> Smoothed:
     scheme = Lattice(height=4, width=4, parts=4) if exact else Uniform(units=16, keep=4)
-    return Smoothed(network(), scheme, classes=3, facts={"shape": list(SHAPE), "class_names": ["a", "b", "c"]})
+    return Smoothed(network(), scheme, classes=3, metadata={"shape": list(SHAPE), "class_names": ["a", "b", "c"]})
 
 
 def small(exact: bool = False, limits: Limits | None = None, token: str | None = None, rows: int = 37) -> Service:

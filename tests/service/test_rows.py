@@ -62,7 +62,7 @@ def _served(folder: Path, columns: int, keep: int) -> Served:
     together = [["f1", "f2"]] if columns < 10 else []
     model = train_table(table, "y", keep, folder, protected=["f3"], together=together, copies=2)
     loaded = Smoothed.load(model, rows=64)
-    parser = RowParser(Columns.from_config(loaded.facts["table"]))
+    parser = RowParser(Columns.from_config(loaded.metadata["table"]))
     service = serve(loaded, name="table", parser=parser, limits=Limits(body=20_000, samples=3_000))
     return Served(service, model, table)
 
@@ -84,12 +84,12 @@ def sampled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def _lines(served: Served, out: Path) -> list[records.Record]:
     smoothed = Smoothed.load(served.model)
     samples = {} if isinstance(smoothed.scheme, FixedMasks) else {"n0": N0, "n": N, "seed": SEED}
-    certify_dataset(smoothed, served.model, Rows.read(served.table, smoothed.facts), out, limit=12, **samples)
+    certify_dataset(smoothed, served.model, Rows.read(served.table, smoothed.metadata), out, limit=12, **samples)
     return records.read(out).lines
 
 
 def test_the_certificate_is_that_of_the_command(exact: Served, tmp_path: Path) -> None:
-    rows, classes = exact.rows(), Smoothed.load(exact.model).facts["class_names"]
+    rows, classes = exact.rows(), Smoothed.load(exact.model).metadata["class_names"]
     for line in _lines(exact, tmp_path / "exact.jsonl"):
         answer = post(exact.service, "/v1/certify", {"row": rows[line.example]}).json()
         assert (answer["label"], answer["radius"]) == (line.label, line.radius)

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from benchmarks.uci import load_table
 from sparsecert import records
-from sparsecert.certificates import METHODS
+from sparsecert.certificates import CERTIFICATES
 from sparsecert.cli import cli
 from sparsecert.errors import InputError
 from sparsecert.reports import summarise
@@ -127,7 +127,7 @@ def test_train_certify_and_report_exactly(tmp_path: Path) -> None:
     assert trained.exit_code == 0, trained.output
     model = Smoothed.load(run)
     assert model.scheme == AllSubsets(6, 2)
-    assert model.facts["class_names"] == ["no", "yes"]
+    assert model.metadata["class_names"] == ["no", "yes"]
     refused = _sparsecert("certify", run, "--data", table, "--alpha", 0.01)
     assert isinstance(refused.exception, InputError)
     assert "--alpha is for masks drawn at random; the 15 masks of this model are fixed" in str(refused.exception)
@@ -165,7 +165,7 @@ def test_masks_drawn_at_random_are_certified_two_sided(tmp_path: Path) -> None:
     assert certified.exit_code == 0, certified.output
     for line in records.read(run / "certify.jsonl").lines:
         assert line.selection is not None
-        again = METHODS["two-sided"].certify(line.selection, line.votes, model.scheme, 0.05)
+        again = CERTIFICATES["two-sided"].certify(line.selection, line.votes, model.scheme, 0.05)
         assert (line.label, line.radius) == (again.interval.label, again.radius)
 
 

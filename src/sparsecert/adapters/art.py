@@ -36,7 +36,7 @@ def art_classifier(scores: Scores, shape: Sequence[int] | None = None) -> PyTorc
 
 def _shape(smoothed: Smoothed, shape: Sequence[int] | None) -> tuple[int, ...]:
     """The given shape, else the one in the model file."""
-    found = smoothed.facts.get("shape") if shape is None else shape
+    found = smoothed.metadata.get("shape") if shape is None else shape
     if found is None:
         raise InputError("shape must be that of one image, for example (1, 28, 28): this classifier's file names none")
     return tuple(found)

@@ -9,7 +9,7 @@ from torch import nn
 
 from sparsecert.attacks.defenders import ABSTAINS, SmoothedDefender
 from sparsecert.attacks.surrogate import SurrogateDefender
-from sparsecert.errors import InputError, whole
+from sparsecert.errors import InputError, check_int
 from sparsecert.procedures import check_settings
 from sparsecert.smoothed import MOST_ROWS, Smoothed
 
@@ -46,9 +46,9 @@ class Scores(nn.Module):
         super().__init__()
         check_settings(smoothed.scheme, seed, alpha, n=n)
         self.smoothed = smoothed
-        self.surrogate = SmoothedDefender(smoothed, n, alpha, seed, whole("copies", copies, 1, MOST_ROWS))
+        self.surrogate = SmoothedDefender(smoothed, n, alpha, seed, check_int("copies", copies, 1, MOST_ROWS))
         self.defender = self.surrogate if fresh else SurrogateDefender(smoothed, n, alpha, seed)
-        self.batch, self.abstains = whole("batch", batch, 1, MOST_ROWS), abstains
+        self.batch, self.abstains = check_int("batch", batch, 1, MOST_ROWS), abstains
         self.train(False)  # libraries check this; the base classifier is set to eval mode for each query
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:

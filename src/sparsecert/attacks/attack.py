@@ -13,7 +13,7 @@ import torch
 
 from sparsecert.attacks.defenders import Defender
 from sparsecert.attacks.judge import NOT_FOUND, Judge, changed_pixels
-from sparsecert.errors import InputError, whole
+from sparsecert.errors import InputError, check_int
 from sparsecert.registry import ATTACKS, Option, check_known, check_settings
 from sparsecert.schemes.philox import WHOLE
 
@@ -148,7 +148,7 @@ def check(images: torch.Tensor, labels: torch.Tensor, bounds: tuple[float, float
         raise InputError(f"images must have values from {low} to {high}, got {images.min():g} to {images.max():g}")
     if budget is not None:
         pixels = changed_pixels(images[:1], images[:1]).shape[1]
-        whole("budget", budget, 1, pixels, f"the {pixels} pixels of an image")
+        check_int("budget", budget, 1, pixels, f"the {pixels} pixels of an image")
 
 
 def attack_named(name: str, **settings: Any) -> Attack:

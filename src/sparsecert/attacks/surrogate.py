@@ -10,7 +10,7 @@ from sparsecert.attacks.defenders import ABSTAINS, Answers, SmoothedDefender
 from sparsecert.attacks.early_stopping import early_decision, votes_needed
 from sparsecert.bounds import corrected_alpha
 from sparsecert.counts import Bool, Int64
-from sparsecert.errors import InputError, whole
+from sparsecert.errors import InputError, check_int
 from sparsecert.schemes import ATTACK
 from sparsecert.smoothed import Smoothed
 from sparsecert.votes.voter import Voter
@@ -45,7 +45,7 @@ class SurrogateDefender(SmoothedDefender):
         tie: bool = True,
         copies: int = 128,
     ) -> None:
-        n = whole("n", n, 1, MOST_COPIES, f"{MOST_COPIES} where all queries have the same masks")
+        n = check_int("n", n, 1, MOST_COPIES, f"{MOST_COPIES} where all queries have the same masks")
         super().__init__(smoothed, n, alpha, seed, copies)
         if not 0 <= error < 0.5:
             raise InputError(f"error must be from 0 (all copies, always) to below 0.5, got {error!r}")

@@ -9,11 +9,11 @@ from sparsecert.certificates.certificate import Certificate, Method, Theorem, la
 from sparsecert.certificates.corollary_1 import corollary_1
 from sparsecert.certificates.corollary_2 import corollary_2
 from sparsecert.certificates.random_values import lead, majority
-from sparsecert.registry import METHODS, RULES
+from sparsecert.registry import CERTIFICATES, RULES
 from sparsecert.schemes import from_config
 
 __all__ = [
-    "METHODS",
+    "CERTIFICATES",
     "RULES",
     "Certificate",
     "Method",
@@ -33,5 +33,5 @@ def theorem_name(bound: str, scheme: dict[str, Any], sampling: dict[str, Any] | 
 
     Sequential runs (see `anytime`) use Corollary 1 or 2 with every scheme.
     """
-    method = METHODS[bound]
+    method = CERTIFICATES[bound]
     return method.theorem_for(from_config(scheme))[1] if sampling is None else method.theorem_name

@@ -12,7 +12,7 @@ from sparsecert.bounds.interval import Lead
 from sparsecert.certificates.certificate import Certificate
 from sparsecert.counts import Tally
 from sparsecert.errors import InputError
-from sparsecert.registry import METHODS
+from sparsecert.registry import CERTIFICATES
 from sparsecert.schemes import DELTA_BITS, Scheme
 
 HORIZON = 5  # stakes are optimised for most / HORIZON votes
@@ -35,7 +35,7 @@ def certify_anytime(
     """
     label, level = selection.leader(), corrected_alpha(alpha, scheme, most)
     stake = stake_of(selection, bound, most, level)
-    leader, rival, others = against(votes, label, bound)
+    leader, rival, others = split_votes(votes, label, bound)
 
     def falls_short(delta: int) -> bool:
         return not reaches(leader, rival, others, _growth_at(delta, stake), level)
@@ -57,9 +57,9 @@ def _growth_at(delta: int, stake: int) -> Growth:
     return growth(stake, Fraction(2 * delta, 1 << DELTA_BITS))
 
 
-def against(votes: Tally, label: int, bound: str) -> tuple[int, int, int]:
+def split_votes(votes: Tally, label: int, bound: str) -> tuple[int, int, int]:
     """Votes for the label, for the rival it is compared with, and for neither."""
-    rivals = METHODS[bound].rival
+    rivals = CERTIFICATES[bound].rival
     if rivals is None:
         raise InputError(f"bound {bound} has no proof for sequential sampling; take a fixed number of samples")
     leader, rival = votes.votes[label], rivals(votes, label)
@@ -68,7 +68,7 @@ def against(votes: Tally, label: int, bound: str) -> tuple[int, int, int]:
 
 def stake_of(selection: Tally, bound: str, most: int, alpha: Fraction) -> int:
     """The stake for an input, from the variance of its selection votes."""
-    leader, rival, others = against(selection, selection.leader(), bound)
+    leader, rival, others = split_votes(selection, selection.leader(), bound)
     total = leader + rival + others + 2
     variance = ((leader + rival + 2) * total - (leader - rival) ** 2) / total**2
     return best_stake(variance, max(1, most // HORIZON), alpha)

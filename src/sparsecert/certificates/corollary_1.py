@@ -7,7 +7,7 @@ from fractions import Fraction
 from sparsecert.bounds import one_sided
 from sparsecert.bounds.interval import Interval
 from sparsecert.certificates.certificate import Method, largest_rho
-from sparsecert.registry import METHODS
+from sparsecert.registry import CERTIFICATES
 from sparsecert.schemes import Scheme
 
 
@@ -19,7 +19,7 @@ def corollary_1(interval: Interval, scheme: Scheme) -> int | None:
     return largest_rho(scheme, Fraction(interval.p_lower) - Fraction(1, 2))
 
 
-METHODS.register("one-sided")(
+CERTIFICATES.register("one-sided")(
     Method(
         "one-sided", one_sided, corollary_1, "corollary-1", rival=lambda votes, label: votes.total - votes.votes[label]
     )

@@ -8,7 +8,7 @@ from sparsecert.bounds import two_sided
 from sparsecert.bounds.interval import Interval
 from sparsecert.certificates.certificate import Method, largest_rho
 from sparsecert.counts import Tally
-from sparsecert.registry import METHODS
+from sparsecert.registry import CERTIFICATES
 from sparsecert.schemes import Scheme
 
 
@@ -21,4 +21,4 @@ def corollary_2(interval: Interval, scheme: Scheme) -> int | None:
     return largest_rho(scheme, (Fraction(interval.p_lower) - Fraction(interval.p_upper)) / 2)
 
 
-METHODS.register("two-sided")(Method("two-sided", two_sided, corollary_2, "corollary-2", rival=Tally.rival))
+CERTIFICATES.register("two-sided")(Method("two-sided", two_sided, corollary_2, "corollary-2", rival=Tally.rival))

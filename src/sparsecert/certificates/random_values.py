@@ -15,7 +15,7 @@ from itertools import accumulate, count, islice
 from threading import Lock
 
 from sparsecert.bounds.interval import Interval
-from sparsecert.errors import InputError, whole
+from sparsecert.errors import InputError, check_int
 from sparsecert.schemes import DELTA_BITS, RandomValues, Scheme
 from sparsecert.schemes.random_values import MOST_EXACT
 
@@ -125,7 +125,7 @@ def _largest(scheme: Scheme, survives: Callable[[WorstCase], bool]) -> int | Non
 
 def needed(scheme: RandomValues, rho: int) -> Fraction:
     """The exact threshold that p_A(x) must exceed for p_A(x') > 1/2 within rho units; 1 if that is impossible."""
-    rho = whole("rho", rho, 0, MOST_EXACT)
+    rho = check_int("rho", rho, 0, MOST_EXACT)
     return _needed(next(islice(scheme.laws(), rho, None)), scheme.size**rho)
 
 

@@ -9,7 +9,7 @@ from sparsecert.bounds import corrected_alpha
 from sparsecert.bounds.clopper_pearson import complement, lower_bound, upper_bound
 from sparsecert.certificates.certificate import farthest_rho, largest_rho
 from sparsecert.counts import Tally
-from sparsecert.errors import InputError, whole
+from sparsecert.errors import InputError, check_int
 from sparsecert.schemes import Scheme
 
 
@@ -49,7 +49,7 @@ def certify_averted(
 
     With two classes p_target = 1 - p_A: one bound gives both, at all of alpha. Invalid votes count for the target.
     """
-    target = whole("target", target, 0, len(estimation.votes) - 1)
+    target = check_int("target", target, 0, len(estimation.votes) - 1)
     if len(estimation.votes) < 2:
         raise InputError("a classifier with one class has no answer but the target")
     others = [(-votes, label) for label, votes in enumerate(selection.votes) if label != target]
@@ -74,7 +74,7 @@ def certify_flagged(
     given, not chosen by the votes, so one Clopper-Pearson bound at all of alpha and Theorem 1 suffice:
     p_label(x') >= p_lower - delta > threshold. Invalid votes do not count for it.
     """
-    label = whole("label", label, 0, len(estimation.votes) - 1)
+    label = check_int("label", label, 0, len(estimation.votes) - 1)
     if not 0 <= threshold < 1:
         raise InputError(f"threshold must be from 0 to below 1, got {threshold!r}")
     p_lower = lower_bound(estimation.votes[label], estimation.total, corrected_alpha(alpha, scheme, estimation.total))

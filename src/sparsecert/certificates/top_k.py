@@ -13,7 +13,7 @@ from sparsecert.bounds import corrected_alpha
 from sparsecert.bounds.clopper_pearson import lower_bound, upper_bound
 from sparsecert.certificates.certificate import farthest_rho
 from sparsecert.counts import Tally
-from sparsecert.errors import whole
+from sparsecert.errors import check_int
 from sparsecert.schemes import Scheme
 
 
@@ -63,8 +63,8 @@ def certify_top_k(
 
     Invalid votes are counted for the rivals.
     """
-    k = whole("k", k, 1, len(estimation.votes))
-    label = selection.leader() if label is None else whole("label", label, 0, len(estimation.votes) - 1)
+    k = check_int("k", k, 1, len(estimation.votes))
+    label = selection.leader() if label is None else check_int("label", label, 0, len(estimation.votes) - 1)
     if k == len(estimation.votes):
         return TopK(label, k, scheme.units)
     level = corrected_alpha(alpha, scheme, estimation.total)

@@ -11,7 +11,7 @@ import click
 
 from sparsecert.cli.registered import NameOption, Registered, name_option
 from sparsecert.errors import InputError
-from sparsecert.registry import DATASETS, METHODS, RULES
+from sparsecert.registry import CERTIFICATES, DATASETS, RULES
 
 if TYPE_CHECKING:
     from sparsecert.datasets import Dataset
@@ -60,7 +60,7 @@ n = click.option("--n", default=10_000, show_default=True, help="Ablated copies 
 alpha = click.option("--alpha", type=float, help="Maximum probability of a wrong answer (default: 0.05).")
 seed = click.option("--seed", default=0, show_default=True, help="Seed of all random choices.")
 bound = name_option(
-    "--bound", default="two-sided", show_default=True, registry=METHODS,
+    "--bound", default="two-sided", show_default=True, registry=CERTIFICATES,
     help="Two-sided: Corollary 2, top class against runner-up. One-sided: Corollary 1, as in the paper's tables.",
 )  # fmt: skip
 sampling = click.option(
@@ -185,14 +185,14 @@ def load_inputs(
     smoothed: Smoothed, name: str, split: str, data_dir: str | None, skip_bad: bool, limit: int | None
 ) -> Inputs:
     """The rows of a table if the model was trained on one or `name` is a file, else a split of a data set."""
-    if "table" not in smoothed.facts and not Path(name).expanduser().is_file():
+    if "table" not in smoothed.metadata and not Path(name).expanduser().is_file():
         return load_data(name, split, data_dir, skip_bad, limit)
     from sparsecert.inputs.rows import Rows
 
     if not Path(name).expanduser().is_file():
         raise InputError(f"the model was trained on a table; --data must be a table file, got {name}")
     refuse_given(["split", "skip_bad"], "is for images; leave it out for a table")
-    return Rows.read(name, smoothed.facts)
+    return Rows.read(name, smoothed.metadata)
 
 
 def report_non_images(data: Dataset) -> None:

@@ -10,7 +10,7 @@ import click
 from sparsecert.cli import options
 from sparsecert.cli.registered import name_option
 from sparsecert.errors import InputError
-from sparsecert.registry import METHODS, RULES
+from sparsecert.registry import CERTIFICATES, RULES
 
 if TYPE_CHECKING:
     from sparsecert.records import Records
@@ -24,7 +24,7 @@ FORMAT_NAMES = ["terminal", "markdown", "latex", "csv", "json"]
 @click.argument("files", nargs=-1, required=True, type=click.Path())
 @click.option("--format", "form", default="terminal", show_default=True, type=click.Choice(FORMAT_NAMES))
 @click.option("--alpha", type=float, help="Recertify the recorded votes at this alpha.")
-@name_option("--bound", registry=METHODS, help="Recertify the recorded votes by this bound.")
+@name_option("--bound", registry=CERTIFICATES, help="Recertify the recorded votes by this bound.")
 @name_option(
     "--rule", "rules", registry=RULES, multiple=True,
     help="Fixed masks: recertify the recorded rankings by this rule; repeatable, one row each.",
@@ -92,10 +92,10 @@ def report(
       sparsecert report runs/mnist-k45/certify.jsonl --html report.html
       sparsecert report certify.jsonl --top 3 --averts 8 --flags 1 --threshold 0.2
     """
-    questions = _questions(top, averts, flags, threshold)
-    if questions:
+    claims = _claims(top, averts, flags, threshold)
+    if claims:
         options.refuse_given(NOT_WITH_QUESTIONS, "does not go with --top, --averts and --flags; leave it out")
-        _answer(files, questions, alpha, form)
+        _answer(files, claims, alpha, form)
         return
     if html is None:
         options.refuse_given(["data_dir"], "is where --html looks for the inputs it shows; add --html, or leave it out")
@@ -143,8 +143,8 @@ def report(
 NOT_WITH_QUESTIONS = "bound", "rules", "against", "predictions", "plot", "html", "data_dir", "rhos"
 
 
-def _questions(top: int | None, averts: int | None, flags: int | None, threshold: float | None) -> list[Claim]:
-    """The questions to answer instead of the usual report."""
+def _claims(top: int | None, averts: int | None, flags: int | None, threshold: float | None) -> list[Claim]:
+    """The claims to answer instead of the usual report."""
     from sparsecert.reports.other_claims import above_threshold, in_top_k, never_target
 
     if threshold is not None and flags is None:
@@ -154,7 +154,7 @@ def _questions(top: int | None, averts: int | None, flags: int | None, threshold
     return asked + ([] if flags is None else [above_threshold(flags, 0.5 if threshold is None else threshold)])
 
 
-def _answer(files: tuple[str, ...], questions: list[Claim], alpha: float | None, form: str) -> None:
+def _answer(files: tuple[str, ...], claims: list[Claim], alpha: float | None, form: str) -> None:
     from sparsecert import records
     from sparsecert.reports.other_claims import claims_table
     from sparsecert.reports.tables import table_text
@@ -162,7 +162,7 @@ def _answer(files: tuple[str, ...], questions: list[Claim], alpha: float | None,
     if any(records.kind_of(file) == records.ATTACK for file in files):
         raise InputError("--top, --averts and --flags are for records of certify, and these are attack records")
     every = form in ("csv", "json")
-    click.echo(table_text(claims_table([records.read(file) for file in files], questions, alpha, every=every), form))
+    click.echo(table_text(claims_table([records.read(file) for file in files], claims, alpha, every=every), form))
 
 
 def _refuse_unused(

@@ -69,12 +69,12 @@ def serve(
 
     token = _token(token_file)
     smoothed, parser = Smoothed.load(model, device=device, precision=precision, rows=rows), None
-    if "table" in smoothed.facts:
+    if "table" in smoothed.metadata:
         from sparsecert.service.rows import RowParser
         from sparsecert.tabular.tables import Columns
 
         options.refuse_given(["shape"], "is for images; leave it out for a table")
-        parser = RowParser(Columns.from_config(smoothed.facts["table"]))
+        parser = RowParser(Columns.from_config(smoothed.metadata["table"]))
     service = service_of(
         smoothed,
         name=Path(model).resolve().name,

@@ -18,7 +18,7 @@ import PIL
 from sparsecert.datasets.folder import FolderImages
 from sparsecert.datasets.image_file import BadImage, open_rgb
 from sparsecert.datasets.workers import Workers, default_workers
-from sparsecert.errors import InputError, whole
+from sparsecert.errors import InputError, check_int
 from sparsecert.files import write_atomically
 from sparsecert.inputs.images import Dataset
 from sparsecert.progress import OnProgress, ignore
@@ -37,7 +37,7 @@ def find_bad_files(
     this process). A file that the system cannot read (missing, no permission, a failing disk) raises an InputError: it
     may be readable tomorrow, so it is not a bad file.
     """
-    count = default_workers() if workers is None else whole("workers", workers, 0, 1_000)
+    count = default_workers() if workers is None else check_int("workers", workers, 0, 1_000)
     found: dict[str, str] = {}
     done = 0
     calls = [images.files[i : i + FILES_PER_CALL] for i in range(0, len(images), FILES_PER_CALL)]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sparsecert.datasets.folder import FolderImages
 from sparsecert.datasets.views import View, load_view, view_from_config
 from sparsecert.datasets.workers import Workers, default_workers
-from sparsecert.errors import whole
+from sparsecert.errors import check_int
 from sparsecert.inputs.images import Indices, check_indices
 
 IMAGES_PER_CALL = 16  # at most: tens of milliseconds of work, so that no worker is waited for long
@@ -51,8 +51,8 @@ class Stream:
         ahead: int = 4,
         empty: Callable[[tuple[int, ...]], Bytes] | None = None,
     ) -> None:
-        self.images, self.ahead = images, whole("ahead", ahead, 1, 1_000_000)
-        self.workers = default_workers() if workers is None else whole("workers", workers, 0, 1_000)
+        self.images, self.ahead = images, check_int("ahead", ahead, 1, 1_000_000)
+        self.workers = default_workers() if workers is None else check_int("workers", workers, 0, 1_000)
         self._empty = empty or _plain
         self._pool: Workers | None = None
         self._open = ExitStack()

@@ -24,7 +24,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsecert.errors import InputError, whole
+from sparsecert.errors import InputError, check_int
 
 MAX_WORKERS = 16
 PIPE_BYTES = 1 << 20  # what Linux grants anyone: fewer reads, each of which needs the GIL
@@ -46,7 +46,7 @@ class Workers:
     """
 
     def __init__(self, count: int) -> None:
-        self.count = whole("workers", count, 1, 1_000)
+        self.count = check_int("workers", count, 1, 1_000)
         self._workers: list[_Worker] = []
         self._idle: SimpleQueue[_Worker] = SimpleQueue()
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from sparsecert.encodings.encoding import Encoding
-from sparsecert.errors import whole
+from sparsecert.errors import check_int
 from sparsecert.registry import ENCODINGS
 from sparsecert.schemes.random_values import MOST_VALUES
 
@@ -36,7 +36,7 @@ class ReplacedValues(Encoding):
     """
 
     def __init__(self, values: int = 256) -> None:
-        self.values: int = whole("values", values, 2, MOST_VALUES, "2**16")
+        self.values: int = check_int("values", values, 2, MOST_VALUES, "2**16")
 
     @classmethod
     def for_training(

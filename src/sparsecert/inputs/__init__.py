@@ -59,8 +59,8 @@ class Inputs(Protocol):
     def fingerprint(self) -> str:
         """A SHA-256 in hexadecimal that changes when the inputs, their labels or their order change."""
 
-    def facts(self) -> dict[str, Any]:
-        """More facts for a records header: plain JSON values."""
+    def header_fields(self) -> dict[str, Any]:
+        """More fields for a records header: plain JSON values."""
 
 
 def to_tensor(array: npt.NDArray[Any]) -> torch.Tensor:

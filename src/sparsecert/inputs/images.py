@@ -119,7 +119,7 @@ class Dataset:
     def batch(self, indices: Sequence[int] | NDArray[np.int64]) -> NDArray[np.uint8]:
         return self.images.batch(indices)
 
-    def facts(self) -> dict[str, Any]:
+    def header_fields(self) -> dict[str, Any]:
         return {"skipped": len(self.skipped)} if self.skipped else {}
 
     def spaced_indices(self, limit: int | None) -> NDArray[np.int64]:

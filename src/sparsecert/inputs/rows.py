@@ -34,11 +34,11 @@ class Rows:
     unit: str = "features"
 
     @classmethod
-    def read(cls, path: str | Path, facts: Mapping[str, Any]) -> Rows:
-        """The rows of a CSV or Parquet file with the columns of the training table in a model's `facts`."""
+    def read(cls, path: str | Path, metadata: Mapping[str, Any]) -> Rows:
+        """The rows of a CSV or Parquet file with the columns of the training table in a model's `metadata`."""
         from sparsecert.tabular.tables import Columns, held_out, read_frame, split_target
 
-        table = facts.get("table")
+        table = metadata.get("table")
         if table is None:
             raise InputError(f"the model was not trained on a table, and {path} is one; use images")
         columns = Columns.from_config(table)
@@ -46,7 +46,7 @@ class Rows:
         fingerprint = hashlib.sha256(Path(path).expanduser().read_bytes()).hexdigest()
         same = fingerprint == table["sha256"]
         outside = held_out(len(labels), table["held_out"], table["seed"]) if same else np.ones(len(labels), dtype=bool)
-        classes = tuple(facts["class_names"])
+        classes = tuple(metadata["class_names"])
         return cls(
             Path(path).name,
             "held-out" if same else "all",
@@ -76,7 +76,7 @@ class Rows:
     def fingerprint(self) -> str:
         return self.sha256
 
-    def facts(self) -> dict[str, Any]:
+    def header_fields(self) -> dict[str, Any]:
         return {"class_names": list(self.classes), "unit": self.unit}
 
 

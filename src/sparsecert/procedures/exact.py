@@ -84,11 +84,11 @@ class Exact(Procedure):
     def most_votes(self, scheme: Scheme) -> int:
         return self.first_votes(scheme)
 
-    def facts(self, scheme: Scheme, alpha: float | None, seed: int) -> dict[str, Any]:
+    def header_fields(self, scheme: Scheme, alpha: float | None, seed: int) -> dict[str, Any]:
         settings = {"against": self.perturbs(require_fixed_masks(scheme)), "seconds": float(self.seconds)}
-        return {**self.prediction_facts(scheme, alpha, seed), **settings}
+        return {**self.prediction_header_fields(scheme, alpha, seed), **settings}
 
-    def prediction_facts(self, scheme: Scheme, alpha: float | None, seed: int) -> dict[str, Any]:
+    def prediction_header_fields(self, scheme: Scheme, alpha: float | None, seed: int) -> dict[str, Any]:
         return {"rule": self.elects_by(require_fixed_masks(scheme)), "masks": self.first_votes(scheme)}
 
     def certify(self, copies: Copies, alpha: float | None) -> Steps[Certifications]:

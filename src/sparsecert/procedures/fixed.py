@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparsecert.bounds import corrected_alpha, predicted
-from sparsecert.certificates import METHODS
+from sparsecert.certificates import CERTIFICATES
 from sparsecert.procedures.pipelining import Steps
 from sparsecert.procedures.procedure import Procedure, check_settings, warn_of_invalid
 from sparsecert.results import Certifications, Predictions
@@ -31,7 +31,7 @@ class Fixed(Procedure):
     bound: str = "two-sided"
 
     def check(self, scheme: Scheme, alpha: float | None, seed: int) -> None:
-        METHODS[self.bound]
+        CERTIFICATES[self.bound]
         check_settings(scheme, seed, alpha, n0=self.n0, n=self.n)
 
     def first_votes(self, scheme: Scheme) -> int:
@@ -40,17 +40,20 @@ class Fixed(Procedure):
     def most_votes(self, scheme: Scheme) -> int:
         return self.n0 + self.n
 
-    def facts(self, scheme: Scheme, alpha: float | None, seed: int) -> dict[str, Any]:
+    def header_fields(self, scheme: Scheme, alpha: float | None, seed: int) -> dict[str, Any]:
         samples = {"n0": int(self.n0), "n": int(self.n)}  # numpy's numbers are no JSON
-        return {**samples, **sampled_facts(alpha, seed, self.bound)}
+        return {
+            **samples,
+            **sampled_header_fields(alpha, seed, self.bound, CERTIFICATES[self.bound].theorem_for(scheme)[1]),
+        }
 
-    def prediction_facts(self, scheme: Scheme, alpha: float | None, seed: int) -> dict[str, Any]:
+    def prediction_header_fields(self, scheme: Scheme, alpha: float | None, seed: int) -> dict[str, Any]:
         assert alpha is not None
         return {"n": int(self.n), "alpha": float(alpha), "seed": int(seed)}
 
     def certify(self, copies: Copies, alpha: float | None) -> Steps[Certifications]:
         assert alpha is not None
-        method, scheme = METHODS[self.bound], copies.voter.scheme
+        method, scheme = CERTIFICATES[self.bound], copies.voter.scheme
         votes = copies.begin_count(SELECTION, 0, self.n0), copies.begin_count(ESTIMATION, 0, self.n)
         yield
         selection, estimation = (counted() for counted in votes)
@@ -72,8 +75,7 @@ class Fixed(Procedure):
         return Predictions(votes, answers, self.n, alpha, copies.seed)
 
 
-def sampled_facts(alpha: float | None, seed: int, bound: str) -> dict[str, Any]:
+def sampled_header_fields(alpha: float | None, seed: int, bound: str, theorem: str) -> dict[str, Any]:
     """The header's fields for certificates from random masks."""
     assert alpha is not None
-    theorem = METHODS[bound].theorem_name
     return {"alpha": float(alpha), "seed": int(seed), "bound": bound, "certificate": theorem}

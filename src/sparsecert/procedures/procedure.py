@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sparsecert.bounds import corrected_alpha
-from sparsecert.errors import InputError, whole
+from sparsecert.errors import InputError, check_int
 from sparsecert.procedures.pipelining import Steps
 from sparsecert.results import Certifications, Predictions
 from sparsecert.schemes import MAX_DRAWS, FixedMasks, Scheme
@@ -49,11 +49,11 @@ class Procedure(ABC):
         """The most copies per certificate."""
 
     @abstractmethod
-    def facts(self, scheme: Scheme, alpha: float | None, seed: int) -> dict[str, Any]:
+    def header_fields(self, scheme: Scheme, alpha: float | None, seed: int) -> dict[str, Any]:
         """The header's fields for a run that certifies: plain JSON values that decide votes and certificates."""
 
     @abstractmethod
-    def prediction_facts(self, scheme: Scheme, alpha: float | None, seed: int) -> dict[str, Any]:
+    def prediction_header_fields(self, scheme: Scheme, alpha: float | None, seed: int) -> dict[str, Any]:
         """The header's fields for a run that predicts."""
 
     @abstractmethod
@@ -89,7 +89,7 @@ def check_settings(scheme: Scheme, seed: int, alpha: float | None = None, **draw
     from sparsecert.schemes.philox import key_of
 
     for name, number in draws.items():
-        whole(name, number, 1, MAX_DRAWS - 1, "2**40 - 1")
+        check_int(name, number, 1, MAX_DRAWS - 1, "2**40 - 1")
     key_of(seed)
     if alpha is not None:
         corrected_alpha(alpha, scheme, draws["n"])

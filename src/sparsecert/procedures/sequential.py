@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from sparsecert.bounds import corrected_alpha
-from sparsecert.certificates import METHODS
+from sparsecert.certificates import CERTIFICATES
 from sparsecert.certificates.anytime import certify_anytime
 from sparsecert.counts import Counts, Int64
-from sparsecert.errors import InputError, whole
-from sparsecert.procedures.fixed import sampled_facts
+from sparsecert.errors import InputError, check_int
+from sparsecert.procedures.fixed import sampled_header_fields
 from sparsecert.procedures.pipelining import Steps
 from sparsecert.procedures.procedure import Procedure, check_settings, warn_of_invalid
 from sparsecert.procedures.stopping import FIRST_STAGE, StoppingRule, clear, estimation_stages, selection_stages
@@ -47,9 +47,9 @@ class Sequential(Procedure):
     in_flight: ClassVar[int] = 3
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n0", whole("n0", self.n0, 1, MAX_DRAWS - 1, "2**40 - 1"))
+        object.__setattr__(self, "n0", check_int("n0", self.n0, 1, MAX_DRAWS - 1, "2**40 - 1"))
         budget = MOST_SAMPLES[self.at_least is not None] if self.max_samples is None else self.max_samples
-        object.__setattr__(self, "max_samples", whole("max_samples", budget, 1, MAX_DRAWS - 1, "2**40 - 1"))
+        object.__setattr__(self, "max_samples", check_int("max_samples", budget, 1, MAX_DRAWS - 1, "2**40 - 1"))
         if budget <= self.n0:
             raise InputError(f"max_samples must be above n0 ({self.n0}), which choose the class, got {budget}")
         given: Any = self.tolerance
@@ -57,7 +57,7 @@ class Sequential(Procedure):
             raise InputError(f"tolerance must be 0 or more, in radius per 1,000 samples, got {given!r}")
         object.__setattr__(self, "tolerance", float(given))
         if self.at_least is not None:
-            object.__setattr__(self, "at_least", whole("at_least", self.at_least, 0, (1 << 31) - 1, "2**31 - 1"))
+            object.__setattr__(self, "at_least", check_int("at_least", self.at_least, 0, (1 << 31) - 1, "2**31 - 1"))
 
     @property
     def most(self) -> int:
@@ -67,7 +67,7 @@ class Sequential(Procedure):
 
     def check(self, scheme: Scheme, alpha: float | None, seed: int) -> None:
         assert alpha is not None
-        METHODS[self.bound]
+        CERTIFICATES[self.bound]
         check_settings(scheme, seed)
         corrected_alpha(alpha, scheme, self.most)
         if self.at_least is not None and self.at_least >= len(scheme.deltas) - 1:
@@ -84,12 +84,16 @@ class Sequential(Procedure):
         """Plain JSON values for the header, without the bound, which it names separately."""
         return {name: value for name, value in asdict(self).items() if name != "bound"}
 
-    def facts(self, scheme: Scheme, alpha: float | None, seed: int) -> dict[str, Any]:
+    def header_fields(self, scheme: Scheme, alpha: float | None, seed: int) -> dict[str, Any]:
         most = {"n0": int(self.n0), "n": self.most}  # the most there can be
         sampling = {"sampling": {"kind": "sequential", **self.config()}}
-        return {**most, **sampled_facts(alpha, seed, self.bound), **sampling}
+        return {
+            **most,
+            **sampled_header_fields(alpha, seed, self.bound, CERTIFICATES[self.bound].theorem_name),
+            **sampling,
+        }
 
-    def prediction_facts(self, scheme: Scheme, alpha: float | None, seed: int) -> dict[str, Any]:
+    def prediction_header_fields(self, scheme: Scheme, alpha: float | None, seed: int) -> dict[str, Any]:
         raise InputError(NOT_FOR_PREDICTION)
 
     def certify(self, copies: Copies, alpha: float | None) -> Steps[Certifications]:

@@ -10,7 +10,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar
 
-from sparsecert.certificates import METHODS, theorem_name
+from sparsecert.certificates import CERTIFICATES, theorem_name
 from sparsecert.errors import InputError
 from sparsecert.procedures.exact import Exact
 from sparsecert.records import CERTIFY, PREDICT, AttackRecords, Records
@@ -132,7 +132,7 @@ def read_run_info(records: Records, alpha: float | None, bound: str | None) -> V
             f"bound {bound} was asked of {records.path}, which holds predictions; leave it out or name certify records"
         )
     with damaged_header_refused(records.path):
-        method = METHODS[run["bound"] if bound is None else bound].name if certifies else None
+        method = CERTIFICATES[run["bound"] if bound is None else bound].name if certifies else None
         return VotesInfo(
             **_votes_settings(records),
             n0=run["n0"] if certifies else None,

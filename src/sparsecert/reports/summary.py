@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from sparsecert.certificates import METHODS, Certificate, certify_anytime
+from sparsecert.certificates import CERTIFICATES, Certificate, certify_anytime
 from sparsecert.certificates.plurality import ExactCertificate
 from sparsecert.errors import InputError
 from sparsecert.procedures.exact import Exact
@@ -218,7 +218,7 @@ def recertify(records: Records, info: VotesInfo) -> Iterator[tuple[Record, Certi
 
 def certificates_of(records: Records, scheme: Scheme, alpha: float, bound: str) -> Iterator[tuple[Record, Certificate]]:
     """Each input with its certificate, recomputed from its votes; anytime-valid for a sequential run."""
-    method, most = METHODS[bound], records.header.run["n"]
+    method, most = CERTIFICATES[bound], records.header.run["n"]
     sequential = is_sequential(records.header)
     for line in records.lines:
         if line.selection is None:

@@ -13,7 +13,7 @@ from sparsecert.runs.attacks import adversarial_images, attack_dataset
 from sparsecert.runs.cluster import Cluster, record_on_cluster
 from sparsecert.runs.groups import Limit, RandomSample, Shard, load_batch
 from sparsecert.runs.local import record_all
-from sparsecert.runs.questions import Question
+from sparsecert.runs.run_spec import RunSpec
 from sparsecert.runs.targets import AllMasksTarget, PlainTarget, SmoothedTarget, Target, target_of
 from sparsecert.smoothed import Smoothed
 
@@ -22,8 +22,8 @@ __all__ = [
     "Cluster",
     "Limit",
     "PlainTarget",
-    "Question",
     "RandomSample",
+    "RunSpec",
     "Shard",
     "SmoothedTarget",
     "Target",
@@ -61,8 +61,8 @@ def certify_dataset(
     part of the inputs. With a `cluster` its workers load that file and compute; this process only writes.
     """
     procedure = procedure_for(smoothed.scheme, procedure, n0, n)
-    question = Question(CERTIFY, procedure, procedure.level(alpha), seed)
-    _record(question, smoothed, model, data, out, limit, shard, cluster, on_progress)
+    spec = RunSpec(CERTIFY, procedure, procedure.level(alpha), seed)
+    _record(spec, smoothed, model, data, out, limit, shard, cluster, on_progress)
 
 
 def predict_dataset(
@@ -85,12 +85,12 @@ def predict_dataset(
     `procedure`, n, alpha and seed are as in `Smoothed.predict`, the others as in `certify_dataset`.
     """
     procedure = procedure_for(smoothed.scheme, procedure, n=n)
-    question = Question(PREDICT, procedure, procedure.level(alpha), seed)
-    _record(question, smoothed, model, data, out, limit, shard, cluster, on_progress)
+    spec = RunSpec(PREDICT, procedure, procedure.level(alpha), seed)
+    _record(spec, smoothed, model, data, out, limit, shard, cluster, on_progress)
 
 
 def _record(
-    question: Question,
+    spec: RunSpec,
     smoothed: Smoothed,
     model: str | Path,
     data: Inputs,
@@ -101,4 +101,4 @@ def _record(
     on_progress: OnProgress,
 ) -> None:
     record = record_all if cluster is None else partial(record_on_cluster, cluster)
-    record(question, smoothed, model, data, out, limit, shard, on_progress)
+    record(spec, smoothed, model, data, out, limit, shard, on_progress)

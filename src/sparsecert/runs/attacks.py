@@ -21,12 +21,12 @@ from sparsecert.attacks.attack import FATAL, config_of, reason
 from sparsecert.attacks.counting import CountingDefender
 from sparsecert.attacks.judge import NOT_FOUND, changed_pixels
 from sparsecert.datasets import Dataset
-from sparsecert.errors import InputError, whole
+from sparsecert.errors import InputError, check_int
 from sparsecert.progress import OnProgress, ignore
 from sparsecert.records import ATTACK, AttackRecord, AttackRecords, Header, Writer
 from sparsecert.runs.groups import Limit, groups, indices_of, load_batch, load_group, selection_info
 from sparsecert.runs.header import check_inputs, data_info, environment
-from sparsecert.runs.questions import Group
+from sparsecert.runs.run_spec import Group
 from sparsecert.runs.targets import Target
 from sparsecert.schemes.philox import key_of
 
@@ -111,8 +111,8 @@ def attack_dataset(
     target = target.with_recorded_precision(out)
     shape, config = data.images.shape, config_of(attack)
     if budget is not None:
-        budget = whole("budget", budget, 1, math.prod(shape[1:]), f"the {math.prod(shape[1:])} pixels of an image")
-    size = whole(
+        budget = check_int("budget", budget, 1, math.prod(shape[1:]), f"the {math.prod(shape[1:])} pixels of an image")
+    size = check_int(
         "group", group_size(target, config.get("restarts", 1), shape) if group is None else group, 1, MOST_GROUP
     )
     indices = indices_of(data, limit)

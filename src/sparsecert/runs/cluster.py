@@ -15,7 +15,7 @@ import torch
 
 import sparsecert
 from sparsecert import modelfile
-from sparsecert.errors import InputError, whole
+from sparsecert.errors import InputError, check_int
 from sparsecert.inputs import Inputs
 from sparsecert.models import architecture_of
 from sparsecert.progress import OnProgress, ignore
@@ -23,8 +23,8 @@ from sparsecert.records import Header, Writer
 from sparsecert.runs.connection import capacity, describe_resources, ray_connection
 from sparsecert.runs.groups import Limit, Shard, indices_of, unfinished
 from sparsecert.runs.header import check_inputs, recorded_rows, run_info, with_recorded_precision
-from sparsecert.runs.questions import Question, inputs_per_group
 from sparsecert.runs.ray_pool import RayPool
+from sparsecert.runs.run_spec import RunSpec, inputs_per_group
 from sparsecert.runs.worker import PackedGroup, WorkerInfo, WorkerJob
 from sparsecert.smoothed import Smoothed
 
@@ -50,7 +50,7 @@ class Cluster:
 
     def __post_init__(self) -> None:
         if self.workers is not None:
-            whole("workers", self.workers, 1, 1_000_000)
+            check_int("workers", self.workers, 1, 1_000_000)
         if not 0 < self.cpus_per_worker < math.inf:
             raise InputError(f"cpus_per_worker must be above 0, got {self.cpus_per_worker}")
         gpus = self.gpus_per_worker
@@ -71,7 +71,7 @@ class Cluster:
 
 def record_on_cluster(
     cluster: Cluster,
-    question: Question,
+    spec: RunSpec,
     smoothed: Smoothed,
     model: str | Path,
     data: Inputs,
@@ -86,18 +86,18 @@ def record_on_cluster(
     of threads are: a worker has as many threads as whole CPUs, at least one. Records are written as they
     arrive; `seconds` are the worker's. The environment is the first worker's.
     """
-    question.check(smoothed.scheme)
+    spec.check(smoothed.scheme)
     smoothed = with_recorded_precision(smoothed, out)
-    run = run_info(smoothed, model, data, limit, shard, question.settings(smoothed.scheme))
+    run = run_info(smoothed, model, data, limit, shard, spec.settings(smoothed.scheme))
     indices = indices_of(data, limit, shard)
     with ray_connection(cluster.address) as ray:
         need = cluster.need(ray.cluster_resources())
         workers = _worker_count(cluster.workers, len(indices), need, capacity(ray.nodes(), need))
-        job = _job(cluster, need, question, smoothed, model, data, run["model"]["sha256"])
+        job = _job(cluster, need, spec, smoothed, model, data, run["model"]["sha256"])
         with RayPool(ray, need, workers, job) as pool:
             first = pool.first()
             header = Header(
-                question.kind,
+                spec.kind,
                 {**run, "device": first.device, "precision": first.precision},
                 {**first.environment, "workers": workers},
             )
@@ -107,9 +107,9 @@ def record_on_cluster(
                 check = partial(check_worker, writer.header)
                 check(first)
                 on_progress(len(writer.done), 0)
-                size = inputs_per_group(question, smoothed.scheme, rows, math.prod(data.shape))
+                size = inputs_per_group(spec, smoothed.scheme, rows, math.prod(data.shape))
                 left = unfinished(indices, size, writer.done)
-                most = GROUPS_A_CALL * question.procedure.in_flight if first.device == "cuda" else 1
+                most = GROUPS_A_CALL * spec.procedure.in_flight if first.device == "cuda" else 1
                 for answer in pool.answers(left, rows, most, partial(PackedGroup.of, data), check):
                     fresh = [record for record in answer.records if record.example not in writer.done]
                     writer.append(fresh)
@@ -128,7 +128,7 @@ def _worker_count(asked: int | None, inputs: int, need: Mapping[str, float], cap
 def _job(
     cluster: Cluster,
     need: Mapping[str, float],
-    question: Question,
+    spec: RunSpec,
     smoothed: Smoothed,
     model: str | Path,
     data: Inputs,
@@ -150,7 +150,7 @@ def _job(
     if device == "auto":
         device = "cuda" if "GPU" in need else "cpu"
     return WorkerJob(
-        question=question,
+        spec=spec,
         model=Path(model).name,
         file=file,
         module=copy.deepcopy(smoothed.model).cpu() if architecture_of(smoothed.model) is None else None,

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 
 from sparsecert.counts import Int64
-from sparsecert.errors import InputError, whole
+from sparsecert.errors import InputError, check_int
 from sparsecert.inputs import Inputs, to_tensor
-from sparsecert.runs.questions import Group
+from sparsecert.runs.run_spec import Group
 from sparsecert.schemes.philox import key_of
 
 CHUNK = 64  # shards are made of chunks of this many inputs: whole groups where the number of samples is fixed
@@ -60,7 +60,7 @@ class RandomSample:
     seed: int
 
     def __post_init__(self) -> None:
-        whole("limit", self.limit, 1, MOST_INPUTS)
+        check_int("limit", self.limit, 1, MOST_INPUTS)
         key_of(self.seed)
 
 

@@ -14,14 +14,12 @@ import torch
 
 import sparsecert
 from sparsecert import modelfile, records
-from sparsecert.certificates import METHODS, theorem_name
 from sparsecert.counts import Int64
 from sparsecert.errors import InputError
 from sparsecert.inputs import Inputs
 from sparsecert.procedures.exact import PIXELS
 from sparsecert.records import Writer
 from sparsecert.runs.groups import Limit, Shard, indices_of, selection_info
-from sparsecert.schemes import Scheme
 from sparsecert.smoothed import AUTO, Smoothed
 from sparsecert.votes.precision import PRECISIONS
 
@@ -40,7 +38,6 @@ def run_info(
     return {
         **model_info(smoothed, model, data),
         **settings,
-        **theorem_info(smoothed.scheme, settings),
         **({"against": data.unit} if settings.get("against") == PIXELS else {}),
         **image_info(smoothed, data, settings),
         "data": data_info(data, limit),
@@ -62,13 +59,6 @@ def with_recorded_precision(smoothed: Smoothed, out: str | Path) -> Smoothed:
     return resumed
 
 
-def theorem_info(scheme: Scheme, settings: dict[str, Any]) -> dict[str, Any]:
-    """The theorem that turns the bound's intervals into radii; it depends on the scheme."""
-    if settings.get("bound") not in METHODS:
-        return {}
-    return {"certificate": theorem_name(settings["bound"], scheme.config(), settings.get("sampling"))}
-
-
 def image_info(smoothed: Smoothed, data: Inputs, settings: dict[str, Any]) -> dict[str, Any]:
     """Where the masks are for another image size: the sides of the image that the units form, None if they form none.
 
@@ -85,7 +75,7 @@ def check_classes(smoothed: Smoothed, data: Inputs) -> None:
     """Refuses a model whose classes are not the data set's."""
     if smoothed.classes is not None and smoothed.classes != len(data.classes):
         raise InputError(f"the model has {smoothed.classes} classes, {data.name} has {len(data.classes)}")
-    names = smoothed.facts.get("class_names")
+    names = smoothed.metadata.get("class_names")
     if names is not None and names != list(data.classes):
         raise InputError(f"the model was trained on other classes than {data.name} has, or in another order")
 
@@ -110,7 +100,7 @@ def data_info(data: Inputs, limit: Limit) -> dict[str, Any]:
         "fingerprint": data.fingerprint(),
         "inputs": len(indices_of(data, limit)),
         "of": len(data),
-        **data.facts(),
+        **data.header_fields(),
     }
 
 

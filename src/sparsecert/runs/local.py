@@ -10,12 +10,12 @@ from sparsecert.progress import OnProgress, ignore
 from sparsecert.records import Header, Writer
 from sparsecert.runs.groups import Limit, Shard, indices_of, load_batch, load_group, prefetch, unfinished
 from sparsecert.runs.header import check_inputs, environment, recorded_rows, run_info, with_recorded_precision
-from sparsecert.runs.questions import Question, answer, inputs_per_group
+from sparsecert.runs.run_spec import RunSpec, compute_records, inputs_per_group
 from sparsecert.smoothed import Smoothed
 
 
 def record_all(
-    question: Question,
+    spec: RunSpec,
     smoothed: Smoothed,
     model: str | Path,
     data: Inputs,
@@ -29,19 +29,19 @@ def record_all(
     Rows per forward pass and inputs per group are those of the header, so a resumed run puts the same copies into the
     same batches as an uninterrupted one and ends with the same counts, floating point included.
     """
-    question.check(smoothed.scheme)
+    spec.check(smoothed.scheme)
     smoothed = with_recorded_precision(smoothed, out)
-    run = run_info(smoothed, model, data, limit, shard, question.settings(smoothed.scheme))
+    run = run_info(smoothed, model, data, limit, shard, spec.settings(smoothed.scheme))
     indices = indices_of(data, limit, shard)
     voter = smoothed.voter(load_batch(data, [0]), len(data.classes))
-    with Writer(out, Header(question.kind, run, environment(smoothed.device, model, voter.rows))) as writer:
+    with Writer(out, Header(spec.kind, run, environment(smoothed.device, model, voter.rows))) as writer:
         check_inputs(writer, indices)
         voter.rows = recorded_rows(writer, smoothed.rows)
         on_progress(len(writer.done), 0)
-        size = inputs_per_group(question, smoothed.scheme, voter.rows, math.prod(data.shape))
+        size = inputs_per_group(spec, smoothed.scheme, voter.rows, math.prod(data.shape))
         left = unfinished(indices, size, writer.done)
         groups = prefetch(load_group(data, examples) for examples in left)
-        for records in answer(question, voter, groups, on_progress):
+        for records in compute_records(spec, voter, groups, on_progress):
             fresh = [record for record in records if record.example not in writer.done]
             writer.append(fresh)
             on_progress(len(fresh), 0)

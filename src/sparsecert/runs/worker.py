@@ -15,7 +15,7 @@ from sparsecert.inputs import Inputs, to_tensor
 from sparsecert.progress import ignore
 from sparsecert.records import Record
 from sparsecert.runs.header import environment
-from sparsecert.runs.questions import Group, Question, answer
+from sparsecert.runs.run_spec import Group, RunSpec, compute_records
 from sparsecert.smoothed import Smoothed
 
 Batch = npt.NDArray[Any]
@@ -25,7 +25,7 @@ Batch = npt.NDArray[Any]
 class WorkerJob:
     """Everything a worker needs; it reads no files."""
 
-    question: Question
+    spec: RunSpec
     model: str  # the name of the model file
     file: bytes  # its contents
     module: torch.nn.Module | None  # where the file does not say how to build one
@@ -86,7 +86,7 @@ class Worker:
                 job.file, job.model, job.module, job.device, precision=job.precision, rows=job.rows
             )
             self._voter = self._smoothed.voter(to_tensor(job.first[None].copy()), job.classes)
-        self._question, self._rows = job.question, self._voter.rows
+        self._spec, self._rows = job.spec, self._voter.rows
         found = environment(self._smoothed.device, job.model, self._rows)
         return WorkerInfo(self._smoothed.device.type, self._smoothed.precision, found, tuple(seen))
 
@@ -96,7 +96,7 @@ class Worker:
             self._rows = self._voter.rows = rows
         with _warnings() as seen:
             arrived = (packed.group() for packed in groups)
-            results = answer(self._question, self._voter, arrived, ignore)
+            results = compute_records(self._spec, self._voter, arrived, ignore)
             records = [record for done in results for record in done]
         return WorkerResult(records, tuple(seen))
 

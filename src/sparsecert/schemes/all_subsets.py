@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from sparsecert.errors import InputError, whole
+from sparsecert.errors import InputError, check_int
 from sparsecert.registry import SCHEMES, Option
 from sparsecert.schemes.fixed_masks import FixedMasks
 from sparsecert.schemes.uniform import KEEP, Uniform
@@ -62,7 +62,7 @@ class AllSubsets(FixedMasks):
 
 def subsets_table(units: int, size: int) -> npt.NDArray[np.bool_]:
     """Bool[C(units, size), units]: every set of `size` units, in lexicographic order."""
-    size = whole("size", size, 0, units)
+    size = check_int("size", size, 0, units)
     chosen = np.array(list(combinations(range(units), size)), dtype=np.int64)
     table = np.zeros((len(chosen), units), dtype=np.bool_)
     np.put_along_axis(table, chosen, True, axis=1)

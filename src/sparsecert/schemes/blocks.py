@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from sparsecert.errors import InputError, whole
+from sparsecert.errors import InputError, check_int
 from sparsecert.registry import SCHEMES, Option
 from sparsecert.schemes.fixed_masks import ImageMasks
 
@@ -38,7 +38,7 @@ class Blocks(ImageMasks):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "size", whole("size", self.size, 1, min(self.height, self.width)))
+        object.__setattr__(self, "size", check_int("size", self.size, 1, min(self.height, self.width)))
         if self.units > MOST_BLOCKS:
             raise InputError(f"blocks are for images of up to {MOST_BLOCKS} pixels, got {self.units}; use Bands")
 
@@ -70,7 +70,7 @@ class Bands(ImageMasks):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "size", whole("size", self.size, 1, self.height if self.rows else self.width))
+        object.__setattr__(self, "size", check_int("size", self.size, 1, self.height if self.rows else self.width))
         object.__setattr__(self, "rows", bool(self.rows))
 
     def patch_delta(self, side: int) -> Fraction:
@@ -92,5 +92,5 @@ def _runs(length: int, size: int) -> npt.NDArray[np.bool_]:
 
 def _share(scheme: Blocks | Bands, length: int, side: int) -> Fraction:
     """Of the `length` runs along one axis, the share that contains any of `side` neighbouring places."""
-    side = whole("side", side, 1, min(scheme.height, scheme.width))
+    side = check_int("side", side, 1, min(scheme.height, scheme.width))
     return Fraction(min(length, scheme.size + side - 1), length)

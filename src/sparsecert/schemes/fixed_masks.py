@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from sparsecert.errors import whole
+from sparsecert.errors import check_int
 from sparsecert.registry import Option
 from sparsecert.schemes.scheme import DELTA_BITS, ENUMERATION, RoundedUp, Scheme
 
@@ -55,7 +55,7 @@ class FixedMasks(Scheme):
 
     def delta(self, rho: int) -> Fraction:
         """An upper bound on the share of masks that retain any of rho units: the sum over the rho most retained."""
-        rho = whole("rho", rho, 0, (1 << 31) - 1, "2**31 - 1")
+        rho = check_int("rho", rho, 0, (1 << 31) - 1, "2**31 - 1")
         return RoundedUp(Fraction(self._most_met[min(rho, self.units)], len(self.table)))
 
     def _deltas(self) -> Iterator[int]:
@@ -109,7 +109,7 @@ class ImageMasks(FixedMasks):
 
     def __post_init__(self) -> None:
         for name in ("height", "width"):
-            object.__setattr__(self, name, whole(name, getattr(self, name), 1, MOST_SIDE))
+            object.__setattr__(self, name, check_int(name, getattr(self, name), 1, MOST_SIDE))
 
     @classmethod
     def for_image(cls, shape: Sequence[int], **settings: Any) -> ImageMasks:

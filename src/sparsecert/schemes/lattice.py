@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparsecert.counts import Int64
-from sparsecert.errors import InputError, whole
+from sparsecert.errors import InputError, check_int
 from sparsecert.registry import SCHEMES, Option
 from sparsecert.schemes.fixed_masks import PARTITIONS, PARTS, ImageMasks, parts_table
 
@@ -35,8 +35,8 @@ class Lattice(ImageMasks):
     def __post_init__(self) -> None:
         super().__post_init__()
         most = min(MOST_PARTS, self.units)
-        object.__setattr__(self, "parts", whole("parts", self.parts, 1, most))
-        object.__setattr__(self, "rounds", whole("rounds", self.rounds, 1, MOST_PARTS))
+        object.__setattr__(self, "parts", check_int("parts", self.parts, 1, most))
+        object.__setattr__(self, "rounds", check_int("rounds", self.rounds, 1, MOST_PARTS))
 
     def _table(self) -> npt.NDArray[np.bool_]:
         found: list[Int64] = []

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from sparsecert.errors import whole
+from sparsecert.errors import check_int
 from sparsecert.registry import SCHEMES, Option
 from sparsecert.schemes.fixed_masks import PARTITIONS, PARTS, FixedMasks, parts_table
 
@@ -35,10 +35,10 @@ class Partition(FixedMasks):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "units", whole("units", self.units, 1, MOST_UNITS, "2**31 - 1"))
-        object.__setattr__(self, "parts", whole("parts", self.parts, 1, self.units, f"units ({self.units})"))
-        object.__setattr__(self, "rounds", whole("rounds", self.rounds, 1, 1 << 16))
-        object.__setattr__(self, "seed", whole("seed", self.seed, 0, (1 << 64) - 1, "2**64 - 1"))
+        object.__setattr__(self, "units", check_int("units", self.units, 1, MOST_UNITS, "2**31 - 1"))
+        object.__setattr__(self, "parts", check_int("parts", self.parts, 1, self.units, f"units ({self.units})"))
+        object.__setattr__(self, "rounds", check_int("rounds", self.rounds, 1, 1 << 16))
+        object.__setattr__(self, "seed", check_int("seed", self.seed, 0, (1 << 64) - 1, "2**64 - 1"))
 
     def _table(self) -> npt.NDArray[np.bool_]:
         return np.concatenate([parts_table(self._dealt(turn), self.parts) for turn in range(self.rounds)])

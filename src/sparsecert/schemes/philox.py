@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from sparsecert.errors import InputError, whole
+from sparsecert.errors import InputError, check_int
 
 MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
 KEY_STEPS = 0x9E3779B9, 0xBB67AE85
@@ -46,7 +46,7 @@ def as_numbers(name: str, numbers: Any, device: Any = None, bits: int = 32) -> t
 
 def key_of(seed: int) -> tuple[int, int]:
     """The two key words of a seed."""
-    seed = whole("seed", seed, 0, (1 << 64) - 1, "2**64 - 1")
+    seed = check_int("seed", seed, 0, (1 << 64) - 1, "2**64 - 1")
     return seed & WORD, seed >> 32
 
 

@@ -14,7 +14,7 @@ from itertools import islice
 from math import log2, prod
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from sparsecert.errors import InputError, whole
+from sparsecert.errors import InputError, check_int
 from sparsecert.registry import SCHEMES, Option
 from sparsecert.schemes.scheme import DELTA_BITS, RoundedUp, Scheme
 from sparsecert.schemes.uniform import MOST_UNITS
@@ -62,8 +62,8 @@ class RandomValues(Scheme):
     values: int
 
     def __init__(self, units: int, kappa: Fraction | float | str, values: int = 256) -> None:
-        object.__setattr__(self, "units", whole("units", units, 1, MOST_UNITS, "2**31 - 1"))
-        object.__setattr__(self, "values", whole("values", values, 2, MOST_VALUES, "2**16"))
+        object.__setattr__(self, "units", check_int("units", units, 1, MOST_UNITS, "2**31 - 1"))
+        object.__setattr__(self, "values", check_int("values", values, 2, MOST_VALUES, "2**16"))
         exact = _exact(kappa)
         if not Fraction(1, self.values) < exact <= 1:
             raise InputError(
@@ -123,7 +123,7 @@ class RandomValues(Scheme):
         Exact up to MOST_EXACT; beyond, an upper bound by coupling: each of the rho units shows the same in both copies
         with probability 1 - (kappa - beta), and all of them with the rho-th power of that.
         """
-        rho = min(whole("rho", rho, 0, MOST_UNITS, "2**31 - 1"), self.units)
+        rho = min(check_int("rho", rho, 0, MOST_UNITS, "2**31 - 1"), self.units)
         return RoundedUp(_distance(self, rho) if rho <= MOST_EXACT else self._coupled(rho))
 
     def _coupled(self, rho: int) -> Fraction:

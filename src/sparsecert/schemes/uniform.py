@@ -10,7 +10,7 @@ from itertools import count
 from math import comb
 from typing import TYPE_CHECKING, ClassVar
 
-from sparsecert.errors import whole
+from sparsecert.errors import check_int
 from sparsecert.registry import SCHEMES, Option
 from sparsecert.schemes.scheme import DELTA_BITS, RoundedUp, Scheme
 
@@ -39,12 +39,12 @@ class Uniform(Scheme):
     keep: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "units", whole("units", self.units, 1, MOST_UNITS, "2**31 - 1"))
-        object.__setattr__(self, "keep", whole("keep", self.keep, 1, self.units, f"units ({self.units})"))
+        object.__setattr__(self, "units", check_int("units", self.units, 1, MOST_UNITS, "2**31 - 1"))
+        object.__setattr__(self, "keep", check_int("keep", self.keep, 1, self.units, f"units ({self.units})"))
 
     def delta(self, rho: int) -> Fraction:
         """1 - C(d - rho, k) / C(d, k), exactly; its float rounds up. 0 at rho = 0, 1 once rho > units - keep."""
-        rho = whole("rho", rho, 0, MOST_UNITS, "2**31 - 1")
+        rho = check_int("rho", rho, 0, MOST_UNITS, "2**31 - 1")
         if rho > self.units - self.keep:
             return RoundedUp(1)
         # Either side of C(d - rho, k) / C(d, k) = C(d - k, rho) / C(d, rho) is exact; take the one with fewer factors.

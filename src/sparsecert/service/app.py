@@ -112,7 +112,7 @@ def serve(
 
 
 def _shape(smoothed: Smoothed, given: tuple[int, ...] | None) -> tuple[int, ...]:
-    known = given or tuple(smoothed.facts.get("shape") or ())
+    known = given or tuple(smoothed.metadata.get("shape") or ())
     if not known:
         raise InputError("the model file has no input shape; give one, for example --shape 1,28,28")
     return known
@@ -156,7 +156,7 @@ def _add_info_routes(app: FastAPI, handlers: Handlers, name: str, sha256: str | 
 
     @app.get("/v1/digits", summary="Shipped inputs", responses={401: ERRORS[401]})
     async def digits() -> list[ShippedDigit]:
-        return shipped(handlers.smoothed.facts.get("data"), handlers.parser.shape)
+        return shipped(handlers.smoothed.metadata.get("data"), handlers.parser.shape)
 
 
 def _add_model_routes(app: FastAPI, handlers: Handlers) -> None:
@@ -268,7 +268,7 @@ def error_response(status: int, detail: str, headers: dict[str, str] | None = No
 def model_card(handlers: Handlers, name: str, sha256: str | None) -> ModelCard:
     """The model card."""
     smoothed = handlers.smoothed
-    facts, scheme, module = smoothed.facts, smoothed.scheme, smoothed.model
+    metadata, scheme, module = smoothed.metadata, smoothed.scheme, smoothed.model
     return ModelCard(
         name=name,
         sha256=sha256,
@@ -281,8 +281,8 @@ def model_card(handlers: Handlers, name: str, sha256: str | None) -> ModelCard:
         architecture=models.architecture_of(module) if isinstance(module, torch.nn.Module) else None,
         precision=smoothed.precision,
         device=str(smoothed.device),
-        data=facts.get("data"),
-        training=facts.get("training"),
+        data=metadata.get("data"),
+        training=metadata.get("training"),
         exact=handlers.masks is not None,
         masks=handlers.masks,
         largest_radius=len(scheme.deltas) - 2,

@@ -59,7 +59,7 @@ class Handlers:
     @property
     def names(self) -> list[str]:
         """Class names; numbers if the model file has none."""
-        names = self.smoothed.facts.get("class_names")
+        names = self.smoothed.metadata.get("class_names")
         known = isinstance(names, list) and len(names) == self.classes
         return [str(name) for name in names] if known and names is not None else [str(n) for n in range(self.classes)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sparsecert.errors import whole
+from sparsecert.errors import check_int
 
 MAX_SAMPLES = 10_000_000
 
@@ -23,10 +23,10 @@ class Limits:
     seconds: int = 30
 
     def __post_init__(self) -> None:
-        whole("the largest body", self.body, 1, 1 << 30, "2**30 bytes")
-        whole("the most samples", self.samples, 2, MAX_SAMPLES)
-        whole("the concurrency", self.concurrency, 1, 10_000)
-        whole("the seconds for a body", self.seconds, 1, 3_600)
+        check_int("the largest body", self.body, 1, 1 << 30, "2**30 bytes")
+        check_int("the most samples", self.samples, 2, MAX_SAMPLES)
+        check_int("the concurrency", self.concurrency, 1, 10_000)
+        check_int("the seconds for a body", self.seconds, 1, 3_600)
 
     def too_large(self) -> str:
         return f"the body is larger than {self.body:,} bytes, the limit of this service"

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sparsecert.registry import METHODS, RULES
+from sparsecert.registry import CERTIFICATES, RULES
 
 if TYPE_CHECKING:
     RuleName = str
     BoundName = str
 else:
-    RuleName, BoundName = Literal[tuple(RULES)], Literal[tuple(METHODS)]
+    RuleName, BoundName = Literal[tuple(RULES)], Literal[tuple(CERTIFICATES)]
 
 SEED = (
     "Determines the masks, with `example`. By default the service draws a fresh seed and returns it. A certificate "

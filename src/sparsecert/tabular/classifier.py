@@ -21,7 +21,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from sparsecert.counts import Float64, Int64
 from sparsecert.encodings import Grouped, Indicator, NotANumber
-from sparsecert.errors import InputError, whole
+from sparsecert.errors import InputError, check_int
 from sparsecert.procedures import Exact, Fixed, Procedure
 from sparsecert.results import ABSTAINED, Certifications, Predictions, concatenate, named
 from sparsecert.schemes import TRAINING, AllSubsets, FixedMasks, Scheme, Uniform
@@ -123,7 +123,7 @@ class AblatedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.seed_ = int(generator.randint(np.iinfo(np.int32).max))
         self.estimator_ = _seeded(clone(self.estimator), generator)
         self.encoding_ = _encoding(self.null, self.units_, self.estimator_, rows, weights)
-        copies = whole("copies", self.copies, 1, 1 << 16)
+        copies = check_int("copies", self.copies, 1, 1 << 16)
         masks = self.scheme_.masks(self.seed_, _hashes(rows), range(TRAINING, TRAINING + copies))
         each = torch.from_numpy(np.repeat(rows, copies, axis=0))
         seen = self.encoding_(each, masks.flatten(0, 1)).flatten(1).numpy()
@@ -168,7 +168,7 @@ class AblatedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
         check_is_fitted(self)
         rows: Float64 = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
-        n0, n = whole("n0", self.n0, 1, 1 << 31), whole("n", self.n, 1, 1 << 31)
+        n0, n = check_int("n0", self.n0, 1, 1 << 31), check_int("n", self.n, 1, 1 << 31)
         procedure: Procedure = Exact("plurality") if self.exact_ else Fixed(n0, n)
         level = None if self.exact_ else float(self._alpha(alpha))
         task = partial(_answers, self._smoothed(), verb, procedure, level, self.seed_ if seed is None else seed)
@@ -212,7 +212,7 @@ def _scheme(units: int, keep: Any, most_masks: Any) -> Scheme:
             raise InputError(f"keep must be a number of units, or a share between 0 and 1, got {keep!r}")
         keep = max(1, round(float(keep) * units))
     uniform = Uniform(units, keep)
-    few = comb(units, uniform.keep) <= whole("most_masks", most_masks, 0, 100_000)
+    few = comb(units, uniform.keep) <= check_int("most_masks", most_masks, 0, 100_000)
     return AllSubsets(units, uniform.keep) if few else uniform
 
 

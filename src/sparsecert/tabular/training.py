@@ -94,7 +94,7 @@ def rebuild(
         classes, units = [str(name) for name in header["classes"]], np.array(header["units"], dtype=np.int64)
         if arrays["feature_idx"].max(initial=0) >= len(units) or len(trees.classes_) != len(classes):
             raise ValueError("its trees do not fit its columns")
-        facts = {
+        metadata = {
             "class_names": classes,
             "shape": [len(units)],
             "data": f"a table, its column {header['target']}",
@@ -107,7 +107,7 @@ def rebuild(
         scheme = schemes.from_config(header["scheme"])
         return Smoothed(
             TreeModel(trees), scheme, NotANumber(units),
-            classes=len(classes), precision="fp64", rows=rows, facts=facts,
+            classes=len(classes), precision="fp64", rows=rows, metadata=metadata,
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{path} has a damaged header ({error}); retrain the model") from error

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sparsecert.training.batches import generator
 from sparsecert.training.distributed import ProcessGroup, exit_process, join_process_group
-from sparsecert.training.multi_run import Stop, train, train_many
+from sparsecert.training.loop import Stop, train, train_many
 from sparsecert.training.run import TrainingRun, default_encoding
 
 __all__ = [

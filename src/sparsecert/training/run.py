@@ -284,13 +284,13 @@ class TrainingRun(Run):
         Times go to the log alone, so that equal weights give equal files.
         """
         last = {name: value for name, value in self.log[-1].items() if name != "seconds"}
-        facts = {
+        metadata = {
             "data": self.data.name,
             "shape": list(self.data.images.shape),
             "class_names": list(self.data.classes),
             "training": {"settings": self.settings(), "last_epoch": last},
         }
-        smoothed = Smoothed(self.model, self.scheme, self.encoding, classes=len(self.data.classes), facts=facts)
+        smoothed = Smoothed(self.model, self.scheme, self.encoding, classes=len(self.data.classes), metadata=metadata)
         self._write_log(out)  # first: a finished model is never resumed, so the log could not be completed
         smoothed.save(out / MODEL_NAME, half=half)
 

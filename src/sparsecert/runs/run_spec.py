@@ -34,7 +34,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Question:
+class RunSpec:
     """A run but for its model and inputs: "certify" or "predict", the procedure, alpha and seed."""
 
     kind: str
@@ -49,8 +49,8 @@ class Question:
 
     def settings(self, scheme: Scheme) -> dict[str, Any]:
         """The settings that decide votes and certificates, for the header: plain JSON values."""
-        facts = self.procedure.facts if self.kind == CERTIFY else self.procedure.prediction_facts
-        return facts(scheme, self.alpha, self.seed)
+        fields = self.procedure.header_fields if self.kind == CERTIFY else self.procedure.prediction_header_fields
+        return fields(scheme, self.alpha, self.seed)
 
     def steps(self, voter: Voter, group: Group, on_progress: OnProgress) -> Steps[list[Record]]:
         """A record for each input of the group; yields once votes are queued on the device."""
@@ -60,23 +60,23 @@ class Question:
         return prediction_records((yield from self.procedure.predict(copies, self.alpha)), group)
 
 
-def inputs_per_group(question: Question, scheme: Scheme, rows: int, values: int) -> int:
+def inputs_per_group(spec: RunSpec, scheme: Scheme, rows: int, values: int) -> int:
     """Inputs per group, each of `values` values: a power of two, so that chunks of a larger one are whole groups."""
-    few = min(PASSES_AT_ONCE * rows // question.procedure.first_votes(scheme), MOST_VALUES // values)
-    fitting = max(1, min(question.procedure.most_inputs, few))
+    few = min(PASSES_AT_ONCE * rows // spec.procedure.first_votes(scheme), MOST_VALUES // values)
+    fitting = max(1, min(spec.procedure.most_inputs, few))
     return 1 << (fitting.bit_length() - 1)
 
 
-def answer(
-    question: Question, voter: Voter, groups: Iterable[Group], on_progress: OnProgress
+def compute_records(
+    spec: RunSpec, voter: Voter, groups: Iterable[Group], on_progress: OnProgress
 ) -> Iterator[list[Record]]:
     """The records of each group as it is done, with the seconds per input.
 
     On a GPU several groups are in flight, so that it is busy while the host certifies and records.
     """
-    steps = (question.steps(voter, group, on_progress) for group in groups)
+    steps = (spec.steps(voter, group, on_progress) for group in groups)
     before = time.perf_counter()
-    for done in interleave(steps, question.procedure.in_flight if voter.device.type == "cuda" else 1):
+    for done in interleave(steps, spec.procedure.in_flight if voter.device.type == "cuda" else 1):
         now = time.perf_counter()
         seconds, before = (now - before) / len(done), now
         yield [replace(record, seconds=seconds) for record in done]
