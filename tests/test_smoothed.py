@@ -347,7 +347,7 @@ def test_what_cannot_be_saved_is_said(tmp_path: Path) -> None:
 
     with pytest.raises(sc.InputError, match="_extra_state of the model is not a plain tensor"):
         sc.Smoothed(Extra(3, 3), sc.Uniform(64, 9)).save(tmp_path / "m.safetensors")
-    with pytest.raises(sc.InputError, match="facts must be plain JSON values"):
+    with pytest.raises(sc.InputError, match="metadata must be plain JSON values"):
         sc.Smoothed(_net(), sc.Uniform(64, 9), metadata={"n": np.int64(3)}).save(tmp_path / "m.safetensors")
     assert not any(tmp_path.iterdir())
 

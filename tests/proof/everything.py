@@ -156,7 +156,9 @@ def _top(k: int) -> Statistical:
 
 
 STATISTICAL = [
-    *(_method(name) for name in CERTIFICATES), *(_stopped(name) for name in CERTIFICATES if CERTIFICATES[name].rival), _top(1), _top(2), _top(3),
+    *(_method(name) for name in CERTIFICATES),
+    *(_stopped(name) for name in CERTIFICATES if CERTIFICATES[name].rival),
+    _top(1), _top(2), _top(3),
 ]  # fmt: skip
 
 

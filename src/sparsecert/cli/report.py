@@ -94,7 +94,7 @@ def report(
     """
     claims = _claims(top, averts, flags, threshold)
     if claims:
-        options.refuse_given(NOT_WITH_QUESTIONS, "does not go with --top, --averts and --flags; leave it out")
+        options.refuse_given(NOT_WITH_CLAIMS, "does not go with --top, --averts and --flags; leave it out")
         _answer(files, claims, alpha, form)
         return
     if html is None:
@@ -140,7 +140,7 @@ def report(
     context.exit(int(bool(alarms)))
 
 
-NOT_WITH_QUESTIONS = "bound", "rules", "against", "predictions", "plot", "html", "data_dir", "rhos"
+NOT_WITH_CLAIMS = "bound", "rules", "against", "predictions", "plot", "html", "data_dir", "rhos"
 
 
 def _claims(top: int | None, averts: int | None, flags: int | None, threshold: float | None) -> list[Claim]:
