@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -22,12 +23,13 @@ from sparsecert.datasets.views import RandomCrop
 from sparsecert.encodings import MeanFill, NullChannels
 from sparsecert.errors import InputError
 from sparsecert.registry import MODELS
-from sparsecert.schemes import TRAINING, Uniform
+from sparsecert.schemes import TRAINING, Lattice, Uniform
 from sparsecert.smoothed import Smoothed
 from sparsecert.training import Stop, TrainingRun, default_encoding, train, train_many
 from sparsecert.training.augment import random_shifts, shift_and_flip
 from sparsecert.training.cuda_graph import step_each
-from sparsecert.training.objective import CompiledObjective, Objective, divergence, objective
+from sparsecert.training.objective import CompiledObjective, Objective, divergence, objective, vote_loss
+from sparsecert.training.recipe import VoteObjective
 from sparsecert.training.recipes import RECIPES, Recipe, recipe_for
 from tests.commands import command, sparsecert
 from tests.helpers import Digits, same_weights, wait_until, write_photographs
@@ -108,6 +110,70 @@ def test_a_network_that_cannot_be_compiled_is_trained_as_it_is(monkeypatch: pyte
     compiled(model, copies, labels)
     assert len(calls) == 1
     assert loss.requires_grad
+
+
+def test_the_vote_loss_counts_inputs_whose_smallest_lead_is_below_the_target() -> None:
+    """By plain loops; and about 1 for an input that every copy gets wrong, 0 for one that all get right."""
+    torch.manual_seed(0)
+    scores, labels = 2 * torch.randn(5, 7, 4), torch.arange(7) % 4
+    expected = 0.0
+    for row, label in enumerate(labels.tolist()):
+        leads = [
+            sum(math.tanh(float(copy[row, label] - copy[row, rival])) for copy in scores) / 5
+            for rival in range(4)
+            if rival != label
+        ]
+        smallest = -math.log(sum(math.exp(-20 * lead) for lead in leads)) / 20
+        expected += 1 / (1 + math.exp(-6 * (0.3 - smallest)))
+    assert vote_loss(scores, labels, 0.3).item() == pytest.approx(expected, rel=1e-5)
+    sure = 9.0 * torch.nn.functional.one_hot(labels, 4).expand(5, 7, 4)
+    assert vote_loss(sure, labels, 0.3).item() < 7 * 0.03
+    assert vote_loss(sure, (labels + 1) % 4, 0.3).item() > 7 * 0.99
+    loss, right = objective(torch.device("cpu"), "fp32", 5, vote=VoteObjective(1, 0.1, 0.3, cross_entropy=0.5))(
+        torch.nn.Identity(), scores.flatten(0, 1), labels
+    )
+    entropy = torch.nn.functional.cross_entropy(scores.flatten(0, 1), labels.repeat(5), reduction="sum") / 5
+    assert loss.item() == pytest.approx(expected + 0.5 * entropy.item(), rel=1e-5)
+    assert right.item() == pytest.approx((scores.argmax(2) == labels).sum().item() / 5)
+
+
+VOTE = replace(
+    RECIPES["vote-mnist"], epochs=3, batch=100, precision="fp32", vote=VoteObjective(epochs=2, rate=0.01, target=0.3)
+)
+
+
+def test_both_parts_of_a_run_have_a_cycle_of_their_own() -> None:
+    recipe = replace(VOTE, epochs=10, warm_up=0.5, rates=((1, 0.4),), vote=VoteObjective(4, 0.1, 0.3))
+    assert [recipe.rate(epoch) for epoch in (1, 4)] == [0, 0.4]
+    assert [recipe.rate(epoch) for epoch in (7, 9)] == [0, 0.1]
+    assert recipe.rate(10, 1.0) == 0
+    short = recipe.shortened(5)
+    assert short.vote is not None
+    assert (short.epochs, short.vote.epochs) == (5, 2)
+    for changes in ({"schedule": "steps"}, {"epochs": 3}, {"masks": "sample"}, {"optimizer": "adam"}):
+        with pytest.raises(InputError):
+            replace(recipe, **changes)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="0 < target < 1"):
+        VoteObjective(1, 0.1, 1.0)
+
+
+@pytest.mark.parametrize("model", ["per-mask", "digits-cnn"])
+def test_a_vote_is_trained_and_resumed_to_the_same_weights(few: Dataset, tmp_path: Path, model: str) -> None:
+    """By networks per mask and by one for all masks; stopped in both parts of the run, with AdamW's state."""
+    recipe, scheme = replace(VOTE, model=model), Lattice(8, 8, 8)
+    straight = train(few, recipe, tmp_path / "straight", scheme=scheme)
+    for stop in (1, 4):
+        run = _run(few, recipe, scheme=scheme)
+        run.resume(tmp_path / "stopped" / "checkpoint.safetensors")
+        while run.step < stop:
+            step_each([run])
+            if run.step % run.epoch_steps == 0:
+                run.end_epoch()
+        assert run.phase == (stop == 4)
+        run.save_checkpoint(tmp_path / "stopped")
+    assert same_weights(train(few, recipe, tmp_path / "stopped", scheme=scheme), straight)
+    with pytest.raises(InputError, match="draws its masks at random"):
+        _run(few, replace(recipe, model="digits-cnn"))
 
 
 def test_the_loss_is_the_sum_of_cross_entropies() -> None:

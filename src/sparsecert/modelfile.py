@@ -119,7 +119,7 @@ def rebuild(
         architecture, _, _ = header["architecture"], header["classes"], dict(header["facts"])
         saved_precision(header)
         if model is None and architecture is not None:
-            model = models.build(**architecture)
+            model = models.build(**architecture, scheme=scheme)
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path} is not the file of a classifier, or its header is damaged ({error})") from error
     if model is None:

@@ -22,7 +22,18 @@ from sparsecert.certificates.top_k import certify_top_k
 from sparsecert.counts import Tally
 from sparsecert.registry import CERTIFICATES
 from sparsecert.registry import RULES as ELECTIONS
-from sparsecert.schemes import AllSubsets, Bands, Blocks, FixedMasks, Lattice, Partition, RandomValues, Scheme, Uniform
+from sparsecert.schemes import (
+    AllSubsets,
+    Bands,
+    Blocks,
+    FixedMasks,
+    Lattice,
+    Partition,
+    RandomValues,
+    Scheme,
+    Spread,
+    Uniform,
+)
 from tests.proof import slow
 
 MOST = 400  # votes that a stopped certificate might have had
@@ -76,6 +87,11 @@ def _lattice(height: int, width: int, parts: int, rounds: int = 1) -> Listed:
     return Listed(Lattice(height, width, parts, rounds), tuple(masks), (len(masks),))
 
 
+def _spread(height: int, width: int, parts: int) -> Listed:
+    masks = tuple(slow.spread_masks(height, width, parts))
+    return Listed(Spread(height, width, parts), masks, (len(masks),))
+
+
 def _blocks(height: int, width: int, size: int) -> Listed:
     masks = tuple(slow.block_masks(height, width, size, size, height, width))
     return Listed(Blocks(height, width, size), masks, (len(masks),))
@@ -92,6 +108,7 @@ SCHEMES = [
     _all_subsets(4, 2), _all_subsets(5, 2), _all_subsets(3, 3), _all_subsets(6, 1), _all_subsets(6, 3),
     _partition(6, 3), _partition(7, 3, 2, 5), _partition(5, 5), _partition(4, 1),
     _lattice(2, 3, 3), _lattice(3, 3, 3, 4), _lattice(3, 4, 5), _lattice(1, 7, 3), _lattice(4, 3, 6), _lattice(3, 2, 6),
+    _spread(2, 3, 3), _spread(3, 2, 2), _spread(4, 5, 7), _spread(1, 5, 5), _spread(6, 6, 1),
     _blocks(3, 3, 2), _blocks(2, 4, 1), _blocks(4, 2, 2), _blocks(3, 3, 3),
     _bands(2, 3, 1), _bands(3, 4, 3), _bands(3, 2, 2, True), _bands(4, 2, 1, True),
 ]  # fmt: skip

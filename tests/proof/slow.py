@@ -82,6 +82,18 @@ def lattice_masks(height: int, width: int, parts: int, rounds: int) -> list[Mask
     return [tuple(n == part for n in numbers) for numbers in found[:rounds] for part in range(parts)]
 
 
+def spread_masks(height: int, width: int, parts: int) -> list[Mask]:
+    """Dealt out from the centre; each pixel goes where the pixels that are there already are least close to it."""
+    pixels = [(y, x) for y in range(height) for x in range(width)]
+    outwards = sorted(pixels, key=lambda p: ((2 * p[0] - height + 1) ** 2 + (2 * p[1] - width + 1) ** 2, p))
+    dealt: list[list[tuple[int, int]]] = [[] for _ in range(parts)]
+    for place, (y, x) in enumerate(outwards):
+        waiting = [part for part in range(parts) if len(dealt[part]) == place // parts]
+        close = {part: sum(2**40 // (9 + (y - a) ** 2 + (x - b) ** 2) ** 2 for a, b in dealt[part]) for part in waiting}
+        dealt[min(waiting, key=lambda part: (close[part], part))].append((y, x))
+    return [tuple(pixel in part for pixel in pixels) for part in dealt]
+
+
 def block_masks(height: int, width: int, rows: int, columns: int, tops: int, lefts: int) -> list[Mask]:
     """Blocks of rows x columns at the first tops x lefts positions, going on at the opposite edge."""
     masks = []

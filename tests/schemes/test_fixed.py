@@ -22,6 +22,7 @@ from sparsecert.schemes import (
     Partition,
     RandomValues,
     Scheme,
+    Spread,
     Uniform,
     from_config,
 )
@@ -35,12 +36,18 @@ SETS: list[FixedMasks] = [
     Lattice(4, 4, 4, rounds=2),
     Lattice(3, 5, 4),
     Lattice(1, 9, 3),
+    Spread(4, 5, 6),
 ]
-LARGE: list[FixedMasks] = [Partition(784, 28, rounds=4), Lattice(28, 28, 28, rounds=4), Lattice(32, 32, 40)]
+LARGE: list[FixedMasks] = [
+    Partition(784, 28, rounds=4),
+    Lattice(28, 28, 28, rounds=4),
+    Lattice(32, 32, 40),
+    Spread(28, 28, 60),
+]
 
 
 def _rounds(scheme: FixedMasks) -> list[np.ndarray[tuple[int, ...], np.dtype[np.bool_]]]:
-    return np.split(scheme.table, scheme.rounds)  # type: ignore[attr-defined]
+    return np.split(scheme.table, getattr(scheme, "rounds", 1))
 
 
 @pytest.mark.parametrize("scheme", SETS + LARGE, ids=str)
@@ -130,6 +137,17 @@ def _spread(mask: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], width: int) -
 @pytest.mark.parametrize(("side", "parts", "least"), [(4, 4, 4), (6, 6, 5), (10, 10, 10), (28, 28, 29), (32, 64, 65)])
 def test_no_two_pixels_of_a_lattice_mask_are_near_each_other(side: int, parts: int, least: int) -> None:
     assert min(_spread(mask, side) for mask in Lattice(side, side, parts).table) == least
+
+
+def test_every_spread_mask_has_its_share_of_the_centre() -> None:
+    """Of each ring, counted in deals of as many pixels as there are parts, one at most; and none are neighbours."""
+    y, x = np.divmod(np.arange(784), 28)
+    outwards = np.argsort((2 * y - 27) ** 2 + (2 * x - 27) ** 2, kind="stable")
+    for parts in (28, 60, 160):
+        table = Spread(28, 28, parts).table[:, outwards]
+        for first in range(0, 784, parts):
+            assert (table[:, first : first + parts].sum(axis=1) <= 1).all()
+        assert min(_spread(mask, 28) for mask in Spread(28, 28, parts).table) >= 5
 
 
 def test_a_partition_depends_on_its_seed_and_on_nothing_else() -> None:

@@ -140,7 +140,7 @@ def train(
     spec = SchemeSpec(scheme_name, **scheme_settings)
     changed: dict[str, Any] = {
         "model": model_name,
-        "masks": mask_per or SCHEMES[scheme_name].mask_per,
+        "masks": mask_per or (None if recipe.masks == "all" else SCHEMES[scheme_name].mask_per),
         "batch": batch,
         "precision": precision,
         "keep": scheme_settings.get("keep"),

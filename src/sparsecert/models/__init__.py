@@ -1,28 +1,36 @@
-"""Models: the paper's base classifiers and two plain networks to compare with, built by name."""
+"""Models: the paper's base classifiers, networks per mask and plain networks to compare with, built by name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 import torch
 from torch import nn
 
+from sparsecert.errors import InputError
 from sparsecert.registry import MODELS
+from sparsecert.schemes import FixedMasks, Scheme
 
 __all__ = ["MODELS", "Builder", "architecture_of", "build"]
 
-Builder = Callable[[int, int], nn.Module]  # from input channels (those that the encoding shows) and classes
+# From input channels (those that the encoding shows), classes and, if it has a parameter `masks`, a fixed set of them.
+Builder = Callable[..., nn.Module]
 
 ARCHITECTURE = "_sparsecert_architecture"  # a name that no user's module has
 
 
-def build(name: str, channels: int, classes: int, seed: int = 0) -> nn.Module:
+def build(name: str, channels: int, classes: int, seed: int = 0, scheme: Scheme | None = None) -> nn.Module:
     """A freshly initialised model, determined by the seed; its architecture is saved in model files."""
-    builder = MODELS[name]
+    builder, masks = MODELS[name], {}
+    if "masks" in signature(builder).parameters:
+        if not isinstance(scheme, FixedMasks):
+            raise InputError(f"model {name} has a network for each mask of a fixed set, got the scheme {scheme}")
+        masks = {"masks": scheme.table}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = builder(channels, classes)
+        model: nn.Module = builder(channels, classes, **masks)
     setattr(model, ARCHITECTURE, {"name": name, "channels": channels, "classes": classes})
     return model
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Scheme,
     )
     from sparsecert.schemes.scheme_spec import SchemeSpec
+    from sparsecert.schemes.spread import Spread
     from sparsecert.schemes.uniform import Uniform
 
 __all__ = [
@@ -53,6 +54,7 @@ __all__ = [
     "RoundedUp",
     "Scheme",
     "SchemeSpec",
+    "Spread",
     "Uniform",
     "from_config",
 ]
@@ -67,6 +69,7 @@ _MODULES = (
     "partition",
     "random_values",
     "scheme_spec",
+    "spread",
 )
 
 

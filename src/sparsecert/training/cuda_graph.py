@@ -10,7 +10,7 @@ import torch
 from sparsecert.training.schedule import Run
 
 StepFunction = Callable[[Sequence[Run]], None]
-GraphKey = tuple[tuple[int, int], ...]  # (id, batch size) of each run
+GraphKey = tuple[tuple[int, int, int], ...]  # (id, phase, batch size) of each run
 
 
 def step_function(runs: Sequence[Run]) -> StepFunction:
@@ -32,9 +32,9 @@ def step_each(runs: Sequence[Run]) -> None:
 class GraphedSteps:
     """Steps several runs as one CUDA graph with a branch each, so that their small kernels overlap.
 
-    For each combination of runs and batch sizes, the first step runs eagerly as a warm-up, the second is captured, and
-    every later one is a single launch. fp32 matrix products run in TF32, as convolutions do by default; cuDNN
-    benchmarks its convolution algorithms. Where capture fails, every step runs eagerly.
+    For each combination of runs, phases and batch sizes, the first step runs eagerly as a warm-up, the second is
+    captured, and every later one is a single launch. fp32 matrix products run in TF32, as convolutions do by default;
+    cuDNN benchmarks its convolution algorithms. Where capture fails, every step runs eagerly.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -51,7 +51,7 @@ class GraphedSteps:
             with torch.cuda.device(self.device):
                 for run in runs:
                     run.prepare()
-                self._step(tuple((id(run), run.batch) for run in runs), runs)
+                self._step(tuple((id(run), run.phase, run.batch) for run in runs), runs)
         finally:
             torch.set_float32_matmul_precision(precision)
             torch.backends.cudnn.benchmark = benchmark

@@ -8,24 +8,33 @@ from collections.abc import Callable
 from functools import cache
 
 import torch
-from torch import nn
 from torch.nn.functional import log_softmax
 
 from sparsecert import devices
+from sparsecert.training.recipe import VoteObjective
 from sparsecert.votes.precision import PRECISIONS
 
-Objective = Callable[[nn.Module, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+Scorer = Callable[[torch.Tensor], torch.Tensor]  # a network, from ablated copies to scores
+Objective = Callable[[Scorer, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+
+SOFTNESS, WORST, STEEPNESS = 0.5, 20.0, 6.0  # of a vote, of the worst rival, of the count of inputs (`vote_loss`)
 
 
 def objective(
-    device: torch.device, precision: str, copies: int = 1, consistency: float = 0.0, compiled: bool = True
+    device: torch.device,
+    precision: str,
+    copies: int = 1,
+    consistency: float = 0.0,
+    compiled: bool = True,
+    vote: VoteObjective | None = None,
 ) -> Objective:
     """(model, ablated copies, labels) -> the sum of the inputs' losses, and the number classified correctly.
 
     Row c * inputs + i is copy c of input i. An input's loss is the mean cross-entropy of its copies plus `consistency`
     times the mean KL divergence of the copies' softmax outputs p_c from their mean p: sum of p * log(p / p_c) over the
     classes. This is the loss of Jeong & Shin, "Consistency Regularization for Certified Robustness of Smoothed
-    Classifiers" (NeurIPS 2020), without its entropy term: certificates need the copies of an input to agree.
+    Classifiers" (NeurIPS 2020), without its entropy term: certificates need the copies of an input to agree. With
+    `vote` it is `vote_loss`, plus so much cross-entropy as that says.
 
     In bf16 on a GPU the network is compiled, since matrix products are then so fast that the rest would dominate.
     (Not with batch norm synchronised over processes, which does not compile as a whole.)
@@ -33,28 +42,49 @@ def objective(
     if precision != "bf16" or device.type != "cuda" or torch.bfloat16 not in devices.support(device).hardware:
         compiled = False
     make = _compiled if compiled else _eager
-    return make(precision, copies, consistency)
+    return make(precision, copies, consistency, vote)
 
 
 @cache
-def _compiled(precision: str, copies: int, consistency: float) -> Objective:
+def _compiled(precision: str, copies: int, consistency: float, vote: VoteObjective | None) -> Objective:
     """Shared by all runs, so that each architecture is compiled once."""
-    return CompiledObjective(_eager(precision, copies, consistency))
+    return CompiledObjective(_eager(precision, copies, consistency, vote))
 
 
 @cache
-def _eager(precision: str, copies: int, consistency: float) -> Objective:
+def _eager(precision: str, copies: int, consistency: float, vote: VoteObjective | None) -> Objective:
     dtype = PRECISIONS[precision]
 
-    def losses(model: nn.Module, rows: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def losses(model: Scorer, rows: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         with torch.autocast(rows.device.type, dtype=dtype, enabled=dtype is not None):
             scores = model(rows)
-        logs = log_softmax(scores.float(), dim=1).view(copies, len(labels), -1)
-        correct = (logs.detach().argmax(2) == labels).sum() / copies
+        scores = scores.float().view(copies, len(labels), -1)
+        correct = (scores.detach().argmax(2) == labels).sum() / copies
+        if vote is not None and not vote.cross_entropy:
+            return vote_loss(scores, labels, vote.target), correct
+        logs = log_softmax(scores, dim=2)
         loss = -logs.mean(0).gather(1, labels[:, None]).sum()
+        if vote is not None:
+            return vote_loss(scores, labels, vote.target) + vote.cross_entropy * loss, correct
         return (loss + consistency * divergence(logs) if consistency else loss), correct
 
     return losses
+
+
+def vote_loss(scores: torch.Tensor, labels: torch.Tensor, target: float) -> torch.Tensor:
+    """About how many inputs have a lead below `target` over some rival, in a vote of their copies.
+
+    scores: [copies, inputs, classes]. The lead over class j is the mean over the copies of tanh((z_y - z_j) / 2 / 0.5),
+    a soft sign: 1 for a copy that ranks the label above j, -1 for one that ranks it below. The smallest of them is
+    taken softly, too, and a sigmoid counts the inputs where it is below the target: it lets go of hopeless ones and
+    does not reward a lead beyond what is asked for, as cross-entropy does copy by copy. (A steeper one lets go of whole
+    classes.)
+    """
+    own = scores.gather(2, labels.expand(len(scores), -1)[:, :, None])
+    leads = torch.tanh((own - scores) / (2 * SOFTNESS)).mean(0)
+    rivals = torch.arange(leads.shape[1], device=leads.device) != labels[:, None]
+    smallest = -torch.logsumexp(torch.where(rivals, -WORST * leads, -torch.inf), dim=1) / WORST
+    return torch.sigmoid(STEEPNESS * (target - smallest)).sum()
 
 
 def divergence(logs: torch.Tensor) -> torch.Tensor:
@@ -76,9 +106,7 @@ class CompiledObjective:
         self.eager, self.compiled = eager, torch.compile(eager, dynamic=False)
         self.works = True
 
-    def __call__(
-        self, model: nn.Module, copies: torch.Tensor, labels: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def __call__(self, model: Scorer, copies: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         if self.works:
             try:
                 return self.compiled(model, copies, labels)

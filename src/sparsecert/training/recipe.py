@@ -7,9 +7,10 @@ from typing import Any
 
 from sparsecert.errors import InputError
 
-MASKS = "minibatch", "sample"
+MASKS = "minibatch", "sample", "all"
 AUGMENTATIONS = "none", "crop-flip", "resized-crop-flip"
 SCHEDULES = "steps", "one-cycle"
+OPTIMIZERS = "sgd", "adamw"
 PRECISIONS = "fp32", "bf16"
 LATER = (
     "schedule",
@@ -19,22 +20,44 @@ LATER = (
     "copies",
     "consistency",
     "scheme",
+    "optimizer",
+    "vote",
 )  # settings that recipes in the first model files lack
 
 
 @dataclass(frozen=True)
+class VoteObjective:
+    """The last `epochs` of a run, in which the vote itself is trained (`training.objective.vote_loss`).
+
+    rate: the peak learning rate of these epochs. target: the lead over every rival, as a share of the masks, that the
+    loss asks for. cross_entropy: the weight of the copies' cross-entropy, which keeps the accuracy of single votes.
+    """
+
+    epochs: int
+    rate: float
+    target: float
+    cross_entropy: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1 or not self.rate > 0 or not 0 < self.target < 1 or not self.cross_entropy >= 0:
+            raise InputError(f"vote needs epochs >= 1, rate > 0, 0 < target < 1 and cross_entropy >= 0, got {self}")
+
+
+@dataclass(frozen=True)
 class Recipe:
-    """SGD with momentum on ablated inputs.
+    """SGD with momentum, or AdamW, on ablated inputs.
 
     rates: (first epoch, learning rate) pairs, epochs counted from 1. schedule: "steps" keeps each rate until the next;
     "one-cycle" has a single one, the peak, to which the rate rises linearly over the share `warm_up` of all steps and
     from which it falls linearly to zero. masks: "minibatch" draws one mask for all inputs of a minibatch, as the paper
-    does; "sample" draws one for each. augment: "crop-flip" shifts by up to 4 pixels and flips; "resized-crop-flip"
-    takes a random part of the photograph (image folders only). precision: "bf16" multiplies in bfloat16; weights,
-    momentum and the loss stay in fp32. copies: ablated copies of each input in a step. consistency: the weight of a
-    second loss that makes the network give all copies of an input the same probabilities (`training.objective`).
-    scheme: "uniform" retains `keep` units at random; otherwise the name of a fixed set of masks (`schemes.SchemeSpec`),
-    one of which is drawn for each copy; the set decides how much is retained.
+    does; "sample" draws one for each copy; "all" shows each input through all masks of a fixed set. augment:
+    "crop-flip" shifts by up to 4 pixels and flips; "resized-crop-flip" takes a random part of the photograph (image
+    folders only). precision: "bf16" multiplies in bfloat16; weights, momentum and the loss stay in fp32. copies:
+    ablated copies of each input in a step. consistency: the weight of a second loss that makes the network give all
+    copies of an input the same probabilities (`training.objective`). scheme: "uniform" retains `keep` units at random;
+    otherwise the name of a fixed set of masks (`schemes.SchemeSpec`), one of which is drawn for each copy; the set
+    decides how much is retained. vote: how the last epochs are trained for the vote; each part of the run has a cycle
+    of the learning rate of its own.
     """
 
     name: str
@@ -56,12 +79,15 @@ class Recipe:
     copies: int = 1
     consistency: float = 0.0
     scheme: str = "uniform"
+    optimizer: str = "sgd"
+    vote: VoteObjective | None = None
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch", "keep", "copies"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
         known = {"masks": MASKS, "augment": AUGMENTATIONS, "schedule": SCHEDULES, "precision": PRECISIONS}
+        known["optimizer"] = OPTIMIZERS
         for name, values in known.items():
             if getattr(self, name) not in values:
                 raise InputError(f"{name} must be one of {', '.join(values)}, got {getattr(self, name)!r}")
@@ -70,6 +96,13 @@ class Recipe:
 
         if self.copies > 1 and self.masks != "sample":
             raise InputError(f"copies = {self.copies} needs masks per sample, got masks {self.masks!r}")
+        if self.vote is not None:
+            if self.schedule != "one-cycle" or self.vote.epochs > self.epochs:
+                raise InputError(
+                    f"vote needs schedule one-cycle and no more than {self.epochs} epochs, got {self.vote}"
+                )
+            if self.copies == 1 and self.masks != "all":
+                raise InputError("vote needs several copies of each input; set copies, or masks to all")
         if self.consistency < 0 or (self.consistency and self.copies == 1):
             raise InputError(f"consistency {self.consistency} must be 0, or positive with at least 2 copies")
 
@@ -77,8 +110,10 @@ class Recipe:
         """The learning rate in an epoch (counted from 1) after this share of it."""
         if self.schedule == "steps":
             return [rate for first, rate in self.rates if first <= epoch][-1]
-        done, peak = (epoch - 1 + share) / self.epochs, self.rates[0][1]
-        return peak * one_cycle(done, self.warm_up)
+        first = self.epochs - (self.vote.epochs if self.vote else 0)  # epochs before those of the vote
+        if self.vote is not None and epoch > first:
+            return self.vote.rate * one_cycle((epoch - 1 - first + share) / self.vote.epochs, self.warm_up)
+        return self.rates[0][1] * one_cycle((epoch - 1 + share) / first, self.warm_up)
 
     def shortened(self, epochs: int | None) -> Recipe:
         """The same recipe over fewer or more epochs; the learning rate drops at the same fractions of the run.
@@ -90,7 +125,8 @@ class Recipe:
         rates = [self.rates[0]]
         for first, rate in self.rates[1:]:
             rates.append((max(rates[-1][0] + 1, 1 + round((first - 1) * epochs / self.epochs)), rate))
-        return replace(self, epochs=epochs, rates=tuple(rates))
+        vote = self.vote and replace(self.vote, epochs=max(1, round(self.vote.epochs * epochs / self.epochs)))
+        return replace(self, epochs=epochs, rates=tuple(rates), vote=vote)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values for headers, without settings of `LATER` at their default: old headers lack them too.

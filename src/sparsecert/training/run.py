@@ -21,11 +21,13 @@ from sparsecert.encodings import ENCODINGS, Encoding
 from sparsecert.errors import InputError
 from sparsecert.files import write_atomically
 from sparsecert.modelfile import MODEL_NAME
+from sparsecert.procedures.exact import require_fixed_masks
 from sparsecert.schemes import TRAINING, Scheme
 from sparsecert.smoothed import Smoothed
 from sparsecert.training.batches import Batches
 from sparsecert.training.distributed import ProcessGroup
-from sparsecert.training.objective import objective
+from sparsecert.training.objective import Scorer, objective
+from sparsecert.training.optimizers import load_state_tensors, optimizer_of, state_tensors
 from sparsecert.training.prefetch import Prefetcher
 from sparsecert.training.recipes import Recipe
 from sparsecert.training.schedule import Run
@@ -62,23 +64,23 @@ class TrainingRun(Run):
     def __post_init__(self) -> None:
         channels = self.encoding.channels(self.data.images.shape[0])
         cuda = self.device.type == "cuda"
-        self.model = models.build(self.recipe.model, channels, len(self.data.classes), self.seed).to(self.device)
+        self.model = models.build(self.recipe.model, channels, len(self.data.classes), self.seed, self.scheme)
+        self.model = self.model.to(self.device)
         if cuda:
             self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         if self.processes.size > 1:
             self.model = synchronise_batch_norm(self.model)
-        self.optimizer = torch.optim.SGD(
-            self.model.parameters(),
-            lr=torch.zeros((), device=self.device) if cuda else 0.0,  # a tensor, so that a captured step reads it
-            momentum=self.recipe.momentum,
-            weight_decay=self.recipe.weight_decay,
-            nesterov=self.recipe.nesterov,
-            fused=cuda,
-        )
+        self.optimizer = optimizer_of(self.recipe, self.model, self.device)
         devices.check_precision(self.recipe.precision, PRECISIONS[self.recipe.precision], self.device)
-        self.objective = objective(
-            self.device, self.recipe.precision, self.recipe.copies, self.recipe.consistency, self.processes.size == 1
-        )
+        self.copies = self.recipe.copies
+        if self.recipe.masks == "all":
+            self.copies = len(require_fixed_masks(self.scheme).table)
+        self.objectives = [
+            objective(
+                self.device, self.recipe.precision, self.copies, self.recipe.consistency, self.processes.size == 1, vote
+            )
+            for vote in (None, self.recipe.vote)
+        ]
         self.batches = self.shared_batches or Batches(self.data, self.recipe, self.seed, self.device)
         self.epoch_steps = -(-len(self.data) // self.recipe.batch)
         self.device_step = torch.zeros(1, dtype=torch.int64, device=self.device)  # `step`, on the device
@@ -95,6 +97,11 @@ class TrainingRun(Run):
         self.sums = torch.zeros(3, dtype=exact, device=self.device)  # loss, correct, inputs of this epoch
         self._prepared: tuple[int, int] | None = None  # epoch of the order, first step of the masks
         self._epoch_start, self._earlier = time.monotonic(), 0.0  # and this epoch's seconds in an earlier process
+
+    @property
+    def phase(self) -> int:  # type: ignore[override]
+        """0, or 1 in the epochs of the vote objective."""
+        return int(self.recipe.vote is not None and self.epoch >= self.recipe.epochs - self.recipe.vote.epochs)
 
     @property
     def rate(self) -> float:
@@ -167,7 +174,7 @@ class TrainingRun(Run):
         """One step on `batch` inputs, of which this process takes its shard."""
         chosen = self._chosen(batch)
         labels = self.batches.labels[chosen]
-        loss, correct = self.objective(self.model, self._copies(chosen), labels)
+        loss, correct = self.objectives[self.phase](self._scorer, self._copies(chosen), labels)
         self.optimizer.zero_grad(set_to_none=True)
         (loss / batch).backward()  # type: ignore[no-untyped-call]
         totals = torch.stack((loss.detach(), correct, torch.full_like(loss, len(chosen))))
@@ -189,19 +196,28 @@ class TrainingRun(Run):
         else:
             images = self.prefetcher.pixels[: len(chosen)]
         inputs = images.float() / 255
-        if self.recipe.copies > 1:
-            inputs = inputs.repeat(self.recipe.copies, 1, 1, 1)
-        copies = self.encoding(inputs, self._masks(chosen))
+        if self._scorer is not self.model:
+            copies = self.encoding(inputs, torch.ones(1, self.scheme.units, dtype=torch.bool, device=self.device))
+        else:
+            inputs = inputs.repeat(self.copies, 1, 1, 1) if self.copies > 1 else inputs
+            copies = self.encoding(inputs, self._masks(chosen))
         if self.device.type == "cuda" and copies.ndim == 4:
             copies = copies.to(memory_format=torch.channels_last)
         return copies.bfloat16() if self.recipe.precision == "bf16" else copies
 
+    @property
+    def _scorer(self) -> Scorer:
+        """The model; where all masks vote, its own way to score all copies of whole inputs, if it has one."""
+        return getattr(self.model, "score_all", self.model) if self.recipe.masks == "all" else self.model
+
     def _masks(self, chosen: torch.Tensor) -> torch.Tensor:
-        """One mask for the minibatch, drawn per step, or one per copy, drawn per epoch."""
+        """One mask for the minibatch, drawn per step; one per copy, drawn per epoch; or all of a fixed set."""
+        if self.recipe.masks == "all":
+            return require_fixed_masks(self.scheme).all_masks(self.device).repeat_interleave(len(chosen), dim=0)
         if self.recipe.masks == "sample":
-            copies = torch.arange(self.recipe.copies, device=self.device).repeat_interleave(len(chosen))
-            draws = TRAINING + self.device_step // self.epoch_steps * self.recipe.copies + copies
-            return self.scheme.masks_at(self.seed, chosen.repeat(self.recipe.copies), draws)
+            copies = torch.arange(self.copies, device=self.device).repeat_interleave(len(chosen))
+            draws = TRAINING + self.device_step // self.epoch_steps * self.copies + copies
+            return self.scheme.masks_at(self.seed, chosen.repeat(self.copies), draws)
         return self.masks[self.device_step % MASKS_AHEAD]
 
     def metrics(self) -> tuple[float, float]:
@@ -233,10 +249,7 @@ class TrainingRun(Run):
     def save_checkpoint(self, out: Path) -> None:
         """Writes all that `resume` needs, atomically, and the log so far."""
         tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
-        for number, parameter in enumerate(self.model.parameters()):
-            buffer = self.optimizer.state[parameter].get("momentum_buffer")
-            if buffer is not None:
-                tensors[f"momentum.{number}"] = buffer
+        tensors |= state_tensors(self.optimizer, self.model)
         header = {
             "settings": self.settings(),
             "step": self.step,
@@ -256,10 +269,7 @@ class TrainingRun(Run):
             raise InputError(f"{path} is not a checkpoint; delete it or use another --out folder")
         check_same_run(path, header["settings"], self.settings())
         self.model.load_state_dict({k.removeprefix("model."): t for k, t in tensors.items() if k.startswith("model.")})
-        for number, parameter in enumerate(self.model.parameters()):
-            buffer = tensors.get(f"momentum.{number}")
-            if buffer is not None:
-                self.optimizer.state[parameter]["momentum_buffer"] = torch.empty_like(parameter).copy_(buffer)
+        load_state_tensors(self.optimizer, self.model, tensors)
         self.step, self.log = header["step"], header["log"]
         self._epoch_start, self._earlier = time.monotonic(), header.get("seconds", 0.0)
         self.device_step.fill_(self.step)

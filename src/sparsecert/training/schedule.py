@@ -57,6 +57,7 @@ class Run(StepSchedule, ABC):
 
     model: nn.Module
     device: torch.device
+    phase: int = 0  # steps of different phases compute different things
     processes: ProcessGroup = ProcessGroup()
 
     @abstractmethod
