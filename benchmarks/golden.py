@@ -30,7 +30,8 @@ from sparsecert.schemes import from_config
 ROOT = Path(__file__).parent.parent
 GOLDEN = ROOT / "results" / "golden.json"
 FOLDERS = "results", "studies", "tests/kept"
-BOUNDS, RULES, AGAINST = ("one-sided", "two-sided"), ("run-off", "plurality"), ("pixels", "patches")
+BOUNDS, RULES = ("one-sided", "two-sided"), ("run-off", "plurality", "pairwise")
+AGAINST = "pixels", "patches"
 SMALL_ALPHA = 0.001
 
 Answer = tuple[Any, ...]

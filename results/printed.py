@@ -226,6 +226,15 @@ def plan() -> str:
     return f"{command}\n\n```text\n{format_plan(find_plan('imagenet'), known)}\n```"
 
 
+def elections() -> str:
+    """Elections of many images at once, and of one after the other."""
+    lines = found(
+        r"^(.+ masks), (.+): ([\d,]+) images/s, image by image ([\d,]+) images/s, ratio ([\d.]+)",
+        printed("elections-cpu"),
+    )
+    return markdown(("masks", "rule", "images a second", "image by image", "ratio"), lines)
+
+
 COPIES = r"+([\d,]+) copies/s"
 BLOCKS: dict[str, Callable[[], str]] = {
     # docs/results.md
@@ -246,6 +255,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
         r"^host, +([\d,]+ classes, .+): (\d+) us an image",
         *("microseconds an image", "host of the H200", "two cores"),
     ),
+    "elections": elections,
     "retained": lambda: growth(rf"^k = +(\d+): {COPIES}", "k of 784", "H200, copies a second", "two cores"),
     "classes": lambda: growth(rf"^ *([\d,]+) classes: {COPIES}", "classes", "H200, copies a second", "two cores"),
     "units": lambda: growth(

@@ -180,7 +180,7 @@ def test_the_compiled_objective_is_the_plain_one() -> None:
         assert right.item() == pytest.approx(plain[1].item(), abs=1)
 
 
-@pytest.mark.parametrize("rule", ["plurality", "run-off"])
+@pytest.mark.parametrize("rule", ["plurality", "run-off", "pairwise"])
 def test_all_masks_are_attacked_on_the_gpu(rule: str, digits: Digits) -> None:
     """Lines of attempts and gradients with images on the CPU, as attacks hand them over."""
     smoothed = Smoothed(nearest_mean().model, Lattice(8, 8, 8), classes=10).to("cuda")

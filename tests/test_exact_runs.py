@@ -71,7 +71,8 @@ def test_records_are_what_smoothed_returns(folders: dict[str, Path], name: str) 
     run, scheme = found.header.run, smoothed.scheme
     assert isinstance(scheme, FixedMasks)
     assert run["scheme"] == scheme.config()
-    assert (run["rule"], run["masks"], run["seconds"]) == ("run-off", len(scheme.table), 0.0)
+    rule = "run-off" if name == "bands" else "pairwise"
+    assert (run["rule"], run["masks"], run["seconds"]) == (rule, len(scheme.table), 0.0)
     assert run["against"] == ("patches" if name == "bands" else "pixels")
     assert not {"n0", "n", "alpha", "seed", "bound"} & run.keys()
     data = datasets.load("digits", "test")
@@ -161,11 +162,11 @@ def test_the_command_line_shows_both_rules_beside_sampled_votes(
     data = datasets.load("digits", "test")
     certify_dataset(Smoothed.load(trained), trained, data, sampled, n0=20, n=100, limit=10)
     capsys.readouterr()
-    rules = ["--rule", "run-off", "--rule", "plurality"]
+    rules = ["--rule", "pairwise", "--rule", "plurality"]
     assert exit_code("report", exact, sampled, *rules, "--alpha", 0.1, "--format", "json") == 0
     reported = json.loads(capsys.readouterr().out)
     assert [(one["bound"], one["alpha"]) for one in reported] == [
-        ("run-off", None),
+        ("pairwise", None),
         ("plurality", None),
         ("two-sided", 0.1),
     ]
@@ -404,7 +405,8 @@ def test_an_attack_is_on_the_vote_of_all_masks(folders: dict[str, Path], attacke
     """What was found changes that vote's winner, at the cost of few copies, and there is no chance in its facts."""
     found, smoothed = records.read_attack(attacked[name]), Smoothed.load(folders[name], rows=ROWS)
     run = found.header.run
-    assert (run["rule"], run["masks"], run["scheme"]) == ("run-off", 8, smoothed.scheme.config())
+    rule = {"lattice": "pairwise", "bands": "run-off"}[name]
+    assert (run["rule"], run["masks"], run["scheme"]) == (rule, 8, smoothed.scheme.config())
     assert not {"n", "alpha", "error"} & run.keys()
     images = adversarial_images(found, datasets.load("digits", "test"))
     said = smoothed.certify(images, Exact()).labels.tolist()
@@ -413,7 +415,7 @@ def test_an_attack_is_on_the_vote_of_all_masks(folders: dict[str, Path], attacke
         assert (label == line.true) == (line.distance is None)
         assert 8 <= line.evaluations <= 8 * line.queries
     summary = summarise_attack(found)
-    assert (summary.rule, summary.masks, summary.n, summary.alpha, summary.error) == ("run-off", 8, None, None, None)
+    assert (summary.rule, summary.masks, summary.n, summary.alpha, summary.error) == (rule, 8, None, None, None)
     assert summary.abstentions == 0
 
 
@@ -423,7 +425,7 @@ def test_an_attack_goes_on_to_the_same_findings(
     whole, out = attacked["lattice"].read_bytes(), tmp_path / "attack.jsonl"
     out.write_bytes(b"".join(whole.splitlines(keepends=True)[:30]))
     common = ("--data", "digits", "--limit", LIMIT, "--device", "cpu", "--restarts", 1, "--rounds", 1)
-    assert exit_code("attack", folders["lattice"], *common, "--rule", "run-off", "--out", out) == 0
+    assert exit_code("attack", folders["lattice"], *common, "--rule", "pairwise", "--out", out) == 0
     first, again = records.read_attack(attacked["lattice"]), records.read_attack(out)
     assert [replace(line, seconds=0.0) for line in first.lines] == [replace(line, seconds=0.0) for line in again.lines]
 
@@ -435,13 +437,13 @@ def test_an_attack_is_held_against_exact_certificates(
     capsys.readouterr()
     assert exit_code("report", *both, "--plot", tmp_path / "gap") == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert "run-off of all 8 masks" in text
+    assert "pairwise of all 8 masks" in text
     assert "attacks that succeed within the certified radius: 0 of " in text
     assert (tmp_path / "gap.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (tmp_path / "gap.svg").read_text()
-    assert exit_code("report", *both, "--rule", "run-off", "--rule", "plurality", "--format", "json") == 0
+    assert exit_code("report", *both, "--rule", "pairwise", "--rule", "plurality", "--format", "json") == 0
     reported = json.loads(capsys.readouterr().out)
-    assert [one["bound"] for one in reported["certify"]] == ["run-off", "plurality"]
+    assert [one["bound"] for one in reported["certify"]] == ["pairwise", "plurality"]
     (gap,) = reported["gap"]  # with the vote that was attacked alone
     lines = _read(folders["lattice"]).lines
     assert gap["exact"] is True
@@ -484,7 +486,7 @@ def test_attacks_that_say_nothing_of_a_certificate_are_refused(
             (sampled, attacked["lattice"]),
             "attacks the vote of a fixed set of masks: they cannot be compared",
         ),
-        ((exact, attacked["lattice"], "--rule", "plurality"), "attacks the vote by run-off: they cannot be compared"),
+        ((exact, attacked["lattice"], "--rule", "plurality"), "attacks the vote by pairwise: they cannot be compared"),
         ((patches, attacked["bands"]), "certified against patches, whose radius is the side of a square"),
         ((patches, attacked["lattice"]), "does not belong to"),
         ((exact, attacked["bands"]), "does not belong to"),

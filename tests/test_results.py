@@ -229,6 +229,14 @@ def test_attacks_became_cheaper() -> None:
     assert float(usual[5]) <= float(fresh[5])
 
 
+def test_elections_are_fast() -> None:
+    """The bars, on one core by the default rule: 50,000 images a second by 60 disjoint masks, 10,000 by 60 x 3."""
+    printed = (RESULTS / "elections-cpu.txt").read_text()
+    rates = dict(re.findall(r"^(60 x \d) masks, pairwise: ([\d,]+) images/s", printed, re.MULTILINE))
+    assert int(rates["60 x 1"].replace(",", "")) >= 50_000
+    assert int(rates["60 x 3"].replace(",", "")) >= 10_000
+
+
 EPOCHS = {"mnist": 200, "cifar10": 100}
 
 
@@ -236,7 +244,7 @@ EPOCHS = {"mnist": 200, "cifar10": 100}
     ("data", "names"),
     [
         ("mnist", ["28x1"]),
-        ("mnist", ["40x1"]),
+        ("mnist", ["60x1"]),
         ("cifar10", ["64x1"]),
         pytest.param("mnist", DEFAULT_SCHEMES["mnist"], marks=pytest.mark.slow),
         pytest.param("cifar10", DEFAULT_SCHEMES["cifar10"], marks=pytest.mark.slow),
@@ -244,26 +252,25 @@ EPOCHS = {"mnist": 200, "cifar10": 100}
     ids=str,
 )
 def test_fixed_masks_certify_enough(data: str, names: Sequence[str]) -> None:
-    """The bars, of all test images by the run-off: MNIST 10 by 28 masks, 11 by at most 200; CIFAR-10 12."""
+    """The bars, of all test images: MNIST 10 by 28 masks, 11 by 40, 13 by 60; CIFAR-10 16 by 64. No rule has more."""
     rows = fixed_rows(
         Study(STUDY, data=data, epochs=EPOCHS[data]), [SchemeSpec.parse(f"lattice-{name}") for name in names]
     )
     for row in rows:
-        assert row.run_off.inputs == 10_000
-        assert (row.run_off.median or -1) >= (row.plurality.median or -1)
-    reached = {row.name: (row.masks, row.run_off.median or 0) for row in rows}
-    bars = {"lattice-28x1": (28, 10), "lattice-40x1": (200, 11)} if data == "mnist" else {"lattice-64x1": (200, 12)}
-    for name in reached.keys() & bars.keys():
-        masks, median = reached[name]
-        assert (masks <= bars[name][0], median >= bars[name][1]) == (True, True)
+        assert row.default.inputs == 10_000
+        assert all((row.default.median or -1) >= (row.by(rule).median or -1) for rule in ("run-off", "plurality"))
+    reached = {row.name: row.default.median or 0 for row in rows}
+    on_mnist = {"lattice-28x1": 10, "lattice-40x1": 11, "lattice-49x1": 12, "lattice-60x1": 13}
+    bars = on_mnist if data == "mnist" else {"lattice-64x1": 16}
     assert reached.keys() & bars.keys()
+    assert all(reached[name] >= bars[name] for name in reached.keys() & bars.keys())
 
 
 def test_bands_certify_more_than_was_published_against_a_patch() -> None:
     (row,) = fixed_rows(Study(STUDY, data="cifar10"), [SchemeSpec.parse("bands-4")])
     (patch,) = published_patches("patches").rows
-    assert row.run_off.inputs == 10_000
-    assert 100 * (row.run_off.certified_accuracy_at(patch.side) or 0) > patch.certified
+    assert row.default.inputs == 10_000
+    assert 100 * (row.default.certified_accuracy_at(patch.side) or 0) > patch.certified
 
 
 def test_ablation_certifies_more_than_random_values() -> None:

@@ -20,7 +20,8 @@ EQUIVALENTS: dict[str, str] = {
     "certificates/random_values.py  _needed: 2 * (other + there) >= total -> 2 * (other + there) > total": (
         "where they are equal this piece ends at 1/2 and the next begins there: both say own + here"
     ),
-    "certificates/plurality.py  plurality: rivals < label -> rivals <= label": SELF,
+    "certificates/pairwise.py  pairwise: classes < winners -> classes <= winners": SELF,
+    "certificates/plurality.py  plurality: rivals < winners -> rivals <= winners": SELF,
     "certificates/run_off.py  _passed: rivals < leader -> rivals <= leader": SELF,
     "certificates/run_off.py  _beaten: np.arange(ranks.shape[1]) < label -> np.arange(ranks.shape[1]) <= label": (
         "only the label's own entry differs, and that is never read"

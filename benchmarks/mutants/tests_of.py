@@ -20,6 +20,7 @@ TESTS = {
     "certificates/corollary_2.py": (VOTES, "certificates/test_certificates.py"),
     "certificates/adversary.py": (ELECTIONS, "certificates/test_exact.py"),
     "certificates/enumerated.py": (ELECTIONS, "certificates/test_enumerated.py"),
+    "certificates/pairwise.py": ("certificates/test_pairwise.py", ELECTIONS, "certificates/test_exact.py"),
     "certificates/patches.py": (ELECTIONS, "certificates/test_patches.py"),
     "certificates/plurality.py": (ELECTIONS, "certificates/test_exact.py"),
     "certificates/lp_dual.py": (ELECTIONS, "certificates/test_exact.py"),

@@ -62,16 +62,18 @@ def exact_table(study: Study, rows: Sequence[FixedRow]) -> Table:
     known = published_medians("partitions")
     printed = known.of(study.data)
     headers = (
-        "masks", "forward passes", "pixels retained", "accuracy, run-off", "accuracy, plurality", "median, run-off",
-        "median, plurality", "best published median", "difference",
+        "masks", "forward passes", "pixels retained", "accuracy", "median", "best published median", "difference",
+        "median, run-off", "median, plurality",
     )  # fmt: skip
     notes = (
         "lattice-28x3: 3 partitions of the image into 28 masks each; every mask votes, so that what is certified holds "
         "always: there is no alpha",
         "median: the most perturbed pixels against which half of the images are certified for the true class",
-        "difference: the larger of the two medians against the published one",
+        "accuracy and median by pairwise comparison: the class that beats every other one wins; the last two columns "
+        "certify the same rankings by the older rules",
+        "difference: the median against the published one",
         settings_line(
-            {name: text for name, text in shared_settings([row.run_off for row in rows]).items() if name != "bound"}
+            {name: text for name, text in shared_settings([row.default for row in rows]).items() if name != "bound"}
         ),
         *subset_notes(rows),
         trained_by(study, [study.fixed_masks_spec(row.scheme_spec) for row in rows]),
@@ -82,18 +84,18 @@ def exact_table(study: Study, rows: Sequence[FixedRow]) -> Table:
 
 
 def _texts(row: FixedRow, printed: int | None) -> tuple[str, ...]:
-    medians = row.run_off.median, row.plurality.median
-    largest = max((value for value in medians if value is not None), default=None)
-    apart = NOT_APPLICABLE if printed is None or largest is None else f"{largest - printed:+d}"
+    median = row.default.median
+    apart = NOT_APPLICABLE if printed is None or median is None else f"{median - printed:+d}"
     return (
         row.name,
         str(row.masks),
         row.retained,
-        format_percent(row.run_off.accuracy),
-        format_percent(row.plurality.accuracy),
-        *map(format_median, medians),
+        format_percent(row.default.accuracy),
+        format_median(median),
         NOT_APPLICABLE if printed is None else str(printed),
         apart,
+        format_median(row.by("run-off").median),
+        format_median(row.by("plurality").median),
     )
 
 
@@ -140,9 +142,9 @@ def sampled_series(found: Mapping[str, Records]) -> list[Series]:
 
 def exact_series(rows: Sequence[FixedRow]) -> list[Series]:
     """A series for each rule, with a mark for each set of masks."""
-    by_rule = {"run-off": [row.run_off for row in rows], "plurality": [row.plurality for row in rows]}
+    by_rule = {rule: tuple(row.by(rule) for row in rows) for rule in ("pairwise", "plurality")}
     return [
-        Series(f"exact, {rule}; {summaries[0].inputs:,} images", tuple(summaries), marker)
+        Series(f"exact, {rule}; {summaries[0].inputs:,} images", summaries, marker)
         for marker, (rule, summaries) in zip("os", by_rule.items(), strict=True)
     ]
 

@@ -4,7 +4,7 @@
     OUT/mnist/lattice-28x1/certify-500.jsonl   of fewer test images than all
 
 Blocks are hundreds of masks: unless the study sets a limit, `BY_BLOCKS` evenly spaced test images are certified.
-Records are made by the run-off; plurality is certified from the same rankings.
+Every rule is certified from the recorded rankings, whatever the rule of the record.
 """
 
 from __future__ import annotations
@@ -43,15 +43,20 @@ class FixedRow:
         assert isinstance(scheme, FixedMasks)
         return scheme
 
-    @cached_property
-    def run_off(self) -> Summary:
-        """The certificates by run-off."""
-        return summarise(self.found, rule="run-off")
+    def by(self, rule: str) -> Summary:
+        """The certificates by this rule."""
+        if rule not in self._summaries:
+            self._summaries[rule] = summarise(self.found, rule=rule)
+        return self._summaries[rule]
 
     @cached_property
-    def plurality(self) -> Summary:
-        """The certificates by plurality."""
-        return summarise(self.found, rule="plurality")
+    def _summaries(self) -> dict[str, Summary]:
+        return {}
+
+    @property
+    def default(self) -> Summary:
+        """The certificates by the rule that these masks have unless another is asked for."""
+        return self.by(self.scheme.rule)
 
     @property
     def of(self) -> int:
@@ -86,7 +91,7 @@ def fixed_rows(study: Study, scheme_specs: Sequence[SchemeSpec]) -> list[FixedRo
     with study.progress.rows(len(specs)) as on_progress:
         for scheme_spec, spec in specs.items():
             rows.append(FixedRow(scheme_spec, records.read(_find(study, spec))))
-            rows[-1].run_off  # noqa: B018  certified here, while the bar is shown; by plurality only if asked for
+            rows[-1].default  # noqa: B018  certified here, while the bar is shown; by other rules only if asked for
             on_progress()
     return rows
 
@@ -136,7 +141,6 @@ def _wanted(study: Study, spec: FixedMasksSpec, header: Header) -> record_files.
     of, asked = int(header.run["data"]["of"]), _limit(study, spec)
     return {
         **spec.settings,
-        "rule": "run-off",
         "data name": study.data,
         "split": "test",
         "limit": of if asked is None else min(asked, of),
@@ -147,5 +151,5 @@ def _wanted(study: Study, spec: FixedMasksSpec, header: Header) -> record_files.
 
 def subset_notes(rows: Sequence[FixedRow]) -> list[str]:
     """How uncertain the numbers are where only some of the test images were certified."""
-    some = dict.fromkeys((row.run_off.inputs, row.of) for row in rows if row.run_off.inputs < row.of)
+    some = dict.fromkeys((row.default.inputs, row.of) for row in rows if row.default.inputs < row.of)
     return [subset_note(inputs, of, "evenly spaced") for inputs, of in some]

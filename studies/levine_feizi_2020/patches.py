@@ -29,7 +29,7 @@ def patches(study: Study, scheme_specs: Sequence[SchemeSpec] | None = None) -> O
     """The table and the curves of these bands and blocks; missing models and records are created."""
     known = default_specs(study.data) if scheme_specs is None else scheme_specs
     rows = fixed_rows(study, [scheme_spec.one_of(("blocks", "bands"), "a perturbed patch") for scheme_spec in known])
-    drawn = write_curves([row.run_off for row in rows], study.out / "figures" / f"patches-{study.data}")
+    drawn = write_curves([row.default for row in rows], study.out / "figures" / f"patches-{study.data}")
     return Output((patches_table(study, rows),), tuple(drawn))
 
 
@@ -41,7 +41,7 @@ def patches_table(study: Study, rows: Sequence[FixedRow]) -> Table:
         "n x n: the share of images certified for the true class against every change of a square patch of so many "
         "pixels, wherever it is put, by the run-off; there is no alpha",
         settings_line(
-            {name: text for name, text in shared_settings([row.run_off for row in rows]).items() if name != "bound"}
+            {name: text for name, text in shared_settings([row.default for row in rows]).items() if name != "bound"}
         ),
         *subset_notes(rows),
         trained_by(study, [study.fixed_masks_spec(row.scheme_spec) for row in rows]),
@@ -54,8 +54,8 @@ def patches_table(study: Study, rows: Sequence[FixedRow]) -> Table:
 
 
 def _measured(row: FixedRow) -> tuple[str, ...]:
-    shares = (format_percent(row.run_off.certified_accuracy_at(side) or 0.0) for side in SIDES)
-    inputs, accuracy = str(row.run_off.inputs), format_percent(row.run_off.accuracy)
+    shares = (format_percent(row.default.certified_accuracy_at(side) or 0.0) for side in SIDES)
+    inputs, accuracy = str(row.default.inputs), format_percent(row.default.accuracy)
     return row.name, inputs, str(row.masks), row.retained, accuracy, *shares
 
 

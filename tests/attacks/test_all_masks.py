@@ -21,7 +21,7 @@ from tests.attacks.means import nearest_mean
 from tests.helpers import Digits
 from tests.test_exact import Reader
 
-RULE_NAMES = "plurality", "run-off"
+RULE_NAMES = "plurality", "run-off", "pairwise"
 
 
 def _means(scheme: FixedMasks, encoding: Encoding | None = None) -> Smoothed:

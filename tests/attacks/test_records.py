@@ -345,7 +345,7 @@ def test_groups_are_sized_by_what_a_line_of_attempts_takes(trained: Path) -> Non
     plain, smoothed = _plain(), SmoothedTarget(Smoothed.load(trained), trained)
     assert group_size(plain, 10, (1, 28, 28)) == 64
     assert group_size(smoothed, 10, (1, 28, 28)) == 4
-    few = AllMasksTarget(Smoothed(torch.nn.Flatten(), Lattice(28, 28, 28)), "lattice", "run-off")
+    few = AllMasksTarget(Smoothed(torch.nn.Flatten(), Lattice(28, 28, 28)), "lattice", "pairwise")
     assert group_size(few, 10, (1, 28, 28)) == 16
     for restarts in (1, 10, 1000):
         lines = group_size(plain, restarts, (3, 224, 224)) * restarts

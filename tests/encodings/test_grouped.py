@@ -155,7 +155,7 @@ def test_delta_speaks_of_groups(seed: int) -> None:
     assert most > 0
 
 
-@pytest.mark.parametrize("rule", ["plurality", "run-off"])
+@pytest.mark.parametrize("rule", ["plurality", "run-off", "pairwise"])
 @pytest.mark.parametrize("scheme", [Partition(6, 6), Partition(6, 3, 2), Lattice(2, 3, 3)], ids=repr)
 def test_exact_certificates_count_groups(scheme: Scheme, rule: str) -> None:
     """Perturbing `radius` blocks of 1 x 2 pixels never changes the winner; perturbing more sometimes does."""

@@ -30,7 +30,7 @@ PARTS = {
     "growth log2_below proved_in_floats",
     "certificates": "Certificate Theorem Method largest_rho gap_at split_votes stake_of Rivals TopK "
     "Adversary ExactCertificate Rule top_choices count_labels first_choices first_choice_votes vote_costs "
-    "proposed_prices finalists run_off_winner run_off_winners run_off_standings pairwise_winners pairwise_standings "
+    "proposed_prices run_off_winners run_off_standings pairwise_winners pairwise_standings "
     "farthest_rho Averted Flagged theorem_name WorstCase WorstCases worst_case worst_cases",
 }
 

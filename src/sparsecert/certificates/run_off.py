@@ -28,16 +28,18 @@ if TYPE_CHECKING:
     import torch
 
 
-def finalists(counts: Int64) -> tuple[int, int]:
-    """The two classes with the most votes; ties go to the lower class."""
-    first, second = np.lexsort((np.arange(len(counts)), -counts))[:2].tolist()
-    return first, second
+def run_off_winners(ranks: Ranks) -> Int64:
+    """int64[b]: of the two classes with the most first choices, the one that more copies rank above the other.
 
-
-def run_off_winner(ranks: Ranks) -> int:
-    """Of the two finalists, the one that more copies rank above the other."""
-    lower, higher = sorted(finalists(count_labels(top_choices(ranks), ranks.shape[1])))
-    return lower if _lead(ranks, lower, higher) >= 0 else higher
+    ranks: int[b, m, classes]. Ties go to the lower class.
+    """
+    counts = count_labels(top_choices(ranks), ranks.shape[2])
+    finalists = np.sort(np.argsort(-counts, axis=1, kind="stable")[:, :2], axis=1)
+    met = np.take_along_axis(ranks, finalists[:, None], axis=2)
+    lower, higher = met[..., 0], met[..., 1]
+    lead = np.count_nonzero(lower < higher, axis=1) - np.count_nonzero(lower > higher, axis=1)
+    winners: Int64 = np.where(lead >= 0, finalists[:, 0], finalists[:, 1])
+    return winners
 
 
 def run_off(ranks: Ranks, adversary: Adversary) -> ExactCertificate:
@@ -61,7 +63,7 @@ def run_off(ranks: Ranks, adversary: Adversary) -> ExactCertificate:
     """
     classes = ranks.shape[1]
     labels = top_choices(ranks)
-    counts, label = count_labels(labels, classes), run_off_winner(ranks)
+    counts, label = count_labels(labels, classes), int(run_off_winners(ranks[None]).item())
     beaten = _beaten(ranks, label, adversary)
     radius: int | None = None
     for rival in sorted((rival for rival in range(classes) if rival != label), key=lambda rival: int(beaten[rival])):
@@ -71,11 +73,6 @@ def run_off(ranks: Ranks, adversary: Adversary) -> ExactCertificate:
         radius = enough if radius is None else min(radius, enough)
     assert radius is not None  # there are two classes at least
     return ExactCertificate(label, _both_pass(labels, counts, label, adversary, radius))
-
-
-def _lead(ranks: Ranks, one: int, other: int) -> int:
-    """The number of copies that rank `one` above `other`, less the number that do the opposite."""
-    return int((ranks[:, one] < ranks[:, other]).sum() - (ranks[:, one] > ranks[:, other]).sum())
 
 
 def _passed(labels: Int64, counts: Int64, leader: int, rivals: Int64, adversary: Adversary) -> Int64:
@@ -136,11 +133,6 @@ def run_off_standings(ranks: torch.Tensor) -> torch.Tensor:
     finalists = counts.argsort(dim=1, descending=True, stable=True)[:, :2]
     one, other = ranks.gather(2, finalists[:, None].expand(-1, ranks.shape[1], -1)).unbind(dim=2)
     return counts.scatter(1, finalists, torch.stack(((one < other).sum(dim=1), (other < one).sum(dim=1)), dim=1))
-
-
-def run_off_winners(ranks: Ranks) -> Int64:
-    """int64[b]: the winners of many elections, int[b, m, classes]."""
-    return np.array([run_off_winner(one) for one in ranks], dtype=np.int64)
 
 
 def _certify(ranks: Ranks, adversary: Adversary) -> tuple[Int64, Int64]:

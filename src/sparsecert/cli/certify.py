@@ -77,8 +77,8 @@ def certify(
     one-sided              as in the paper           at most alpha  n0 + n
     --sampling sequential  fewer votes               at most alpha  as needed
     --at-least R           only "is it R or more?"   at most alpha  as needed
-    exact, run-off         train --scheme lattice    never          1 per mask
-    exact, plurality       --rule plurality          never          1 per mask
+    exact, pairwise        train --scheme lattice    never          1 per mask
+    exact, other rules     --rule plurality          never          1 per mask
     exact, patches         train --scheme bands      never          1 per position
     random values          --scheme random-values    at most alpha  n0 + n
     report --top, --averts, --flags: more questions  at most alpha  none

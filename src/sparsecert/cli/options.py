@@ -84,7 +84,8 @@ tolerance = click.option(
 AGAINST = ["pixels", "patches"]
 rule = name_option(
     "--rule", registry=RULES,
-    help="Fixed masks: how votes elect a class (default: a run-off between the top two).",
+    help="Fixed masks: how votes elect a class (default: pairwise; run-off for blocks and bands, plurality for "
+    "tables).",
 )  # fmt: skip
 against = click.option(
     "--against", type=click.Choice(AGAINST),

@@ -88,7 +88,7 @@ def report(
       sparsecert report runs/mnist-k45/certify.jsonl --format json
       sparsecert report runs/*/certify.jsonl --bound one-sided --plot curves.png
       sparsecert report certify.jsonl attack-pointwise.jsonl --plot gap.png
-      sparsecert report certify.jsonl --rule run-off --rule plurality --format csv
+      sparsecert report certify.jsonl --rule pairwise --rule run-off --format csv
       sparsecert report runs/mnist-k45/certify.jsonl --html report.html
       sparsecert report certify.jsonl --top 3 --averts 8 --flags 1 --threshold 0.2
     """

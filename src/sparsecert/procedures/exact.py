@@ -36,9 +36,8 @@ class Exact(Procedure):
 
     `rule` elects the class: "pairwise" the one that beats each other one, "run-off" between the two leading ones, or
     "plurality". The radius is a number of perturbed units, or, `against` "patches", the side of a square patch. None:
-    what the scheme is for. Where masks overlap,
-    `seconds` limits a linear program per input that may enlarge its radius. The proof assumes that the model scores a
-    copy the same in every batch. A record's votes depend on none of the three.
+    the scheme's own. Where masks overlap, `seconds` limits a linear program per input that may enlarge its radius. The
+    proof assumes that the model scores a copy the same in every batch. A record's votes depend on none of the three.
     """
 
     rule: str | None = None

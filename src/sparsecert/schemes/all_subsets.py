@@ -33,7 +33,7 @@ class AllSubsets(FixedMasks):
     """
 
     options: ClassVar[tuple[Option, ...]] = (KEEP,)
-    rule: ClassVar[str] = "plurality"
+    rule: ClassVar[str] = "plurality"  # which elects the paper's g
     few_units: ClassVar[bool] = True
 
     units: int

@@ -33,6 +33,7 @@ class Blocks(ImageMasks):
     options: ClassVar[tuple[Option, ...]] = (SIZE,)
     words: ClassVar[dict[str, str]] = {**ImageMasks.words, "size": "size {size}"}
     against: ClassVar[str] = "patches"
+    rule: ClassVar[str] = "run-off"  # more accurate here: docs/pairwise.md
 
     size: int
 
@@ -64,6 +65,7 @@ class Bands(ImageMasks):
     options: ClassVar[tuple[Option, ...]] = (SIZE, HORIZONTAL)
     words: ClassVar[dict[str, str]] = {**Blocks.words, "rows": "rows"}
     against: ClassVar[str] = "patches"
+    rule: ClassVar[str] = "run-off"  # more accurate here: docs/pairwise.md
 
     size: int
     rows: bool = False

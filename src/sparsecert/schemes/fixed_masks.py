@@ -27,12 +27,13 @@ PARTITIONS = Option("--partitions", int, "The number of partitions.", "rounds", 
 class FixedMasks(Scheme):
     """A set of masks that is the same for every input and seed; a draw is one of them, uniformly.
 
-    The vote of all of them is deterministic, and so are its certificates (`certificates.plurality`,
-    `certificates.run_off`). Random draws serve training, and the certificates that every scheme has.
+    The vote of all of them is deterministic, and so are its certificates (`certificates.pairwise`,
+    `certificates.run_off`, `certificates.plurality`). Random draws serve training, and the certificates that every
+    scheme has.
     """
 
     against: ClassVar[str] = "pixels"  # what its exact certificates are for: pixels anywhere, or "patches"
-    rule: ClassVar[str] = "run-off"  # the default rule to elect a class
+    rule: ClassVar[str] = "pairwise"  # the default rule to elect a class
     few_units: ClassVar[bool] = False  # whether every set of perturbed units can be enumerated
 
     @abstractmethod

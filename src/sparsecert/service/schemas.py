@@ -30,7 +30,9 @@ class Settings(BaseModel):
     seed: int | None = Field(None, ge=0, lt=1 << 64, description=SEED)
     example: int = Field(0, ge=0, lt=1 << 32, description="Determines the masks, with the seed.")
     rule: RuleName | None = Field(
-        None, description="Fixed masks only: how votes elect a class (default: plurality for a table, else run-off)."
+        None,
+        description="Fixed masks only: how votes elect a class (default: pairwise; run-off for blocks and bands, "
+        "plurality for a table).",
     )
 
 
