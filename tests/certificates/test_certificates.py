@@ -78,7 +78,7 @@ def test_the_two_sided_bound_certifies_without_a_majority() -> None:
 def test_radii_never_fall_with_more_votes_for_the_leader() -> None:
     scheme = Uniform(784, 45)
     for method in CERTIFICATES.values():
-        votes = [Tally((count, 1_000 - count)) for count in range(500, 1_001)]
+        votes = [Tally((count, 1_000 - count), above=(1_000, count)) for count in range(500, 1_001)]
         radii = [method.certify(Tally((1, 0)), tally, scheme, 0.05).radius for tally in votes]
         numbers = [-1 if radius is None else radius for radius in radii]
         assert numbers == sorted(numbers)
@@ -87,7 +87,7 @@ def test_radii_never_fall_with_more_votes_for_the_leader() -> None:
 
 
 def test_an_unknown_bound_is_refused() -> None:
-    with pytest.raises(InputError, match="bound must be one of one-sided, two-sided, got 'three-sided'"):
+    with pytest.raises(InputError, match="bound must be one of one-sided, pairwise, two-sided, got 'three-sided'"):
         CERTIFICATES["three-sided"]
 
 
