@@ -91,7 +91,7 @@ def test_accuracy_is_of_the_classifier_that_is_certified(recorded: dict[str, Pat
 
 def test_votes_without_comparisons_cannot_be_certified_by_pairs(recorded: dict[str, Path]) -> None:
     with pytest.raises(
-        InputError, match="whose copies did not rank the classes .* certify again with --bound pairwise"
+        InputError, match=r"whose copies did not rank the classes .* certify again with --bound pairwise"
     ):
         summarise(read(recorded["two-sided"]), bound="pairwise")
     with pytest.raises(InputError, match="counted its votes by pairs"):
