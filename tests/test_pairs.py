@@ -19,7 +19,7 @@ from sparsecert.errors import InputError
 from sparsecert.procedures.sequential import strongest_rivals
 from sparsecert.procedures.stopping import clear
 from sparsecert.schemes import ESTIMATION, PREDICTION, SELECTION, Uniform
-from sparsecert.votes.pairs import MOST_TABLED, Rows, add_above
+from sparsecert.votes.pairs import MOST_TABLED, PassRows, add_above
 from tests.reference import Reference
 
 SCHEME = Uniform(12, 4)
@@ -110,9 +110,9 @@ def test_padding_does_not_count_and_counts_add_up_over_passes() -> None:
     scores = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 0.0]])
     above = torch.zeros(3, 2, dtype=torch.int64)
     valid = torch.ones(4, dtype=torch.bool)
-    add_above(scores, valid, torch.zeros(4, dtype=torch.int64), Rows(1, 3, 2), above)  # copies 1, 2, 3 of 2 each
+    add_above(scores, valid, torch.zeros(4, dtype=torch.int64), PassRows(1, 3, 2), above)  # copies 1, 2, 3 of 2 each
     assert above.tolist() == [[1, 1], [2, 1], [0, 0]]
-    add_above(scores, valid, 0, Rows(4, 2, 2), above)
+    add_above(scores, valid, 0, PassRows(4, 2, 2), above)
     assert above.tolist() == [[1, 1], [2, 1], [2, 1]]
 
 

@@ -25,7 +25,7 @@ from sparsecert.schemes import ENUMERATION
 from sparsecert.service.metrics import Metrics
 from sparsecert.votes.batches import pad_batch, to_device
 from sparsecert.votes.copies import Copies
-from sparsecert.votes.pairs import MOST_TABLED, Rows, SelectionVotes, add_above, add_pairs
+from sparsecert.votes.pairs import MOST_TABLED, PassRows, SelectionVotes, add_above, add_pairs
 from sparsecert.votes.voter import Voter, as_counts, rank
 
 T = TypeVar("T")
@@ -74,7 +74,7 @@ class VoteTask:
 
     def compare(self, scores: torch.Tensor, valid: torch.Tensor) -> None:
         """Counts how the next copies rank the classes, where that is asked; on the device."""
-        rows = Rows(0, len(scores), len(scores))
+        rows = PassRows(0, len(scores), len(scores))
         if self.pairs is not None:
             add_pairs(scores, valid, rows, self.pairs)
         if self.above is not None:

@@ -17,7 +17,7 @@ MOST_TABLED = 64  # classes that are all counted against each other
 
 
 @dataclass(frozen=True)
-class Rows:
+class PassRows:
     """The rows of one forward pass that count: `rows` copies from number `first` on, `draws` consecutive ones of each
     input. Any later rows of the pass are padding.
     """
@@ -39,7 +39,7 @@ class Rows:
 
 
 def add_above(
-    scores: torch.Tensor, valid: torch.Tensor, label: torch.Tensor | int, rows: Rows, above: torch.Tensor
+    scores: torch.Tensor, valid: torch.Tensor, label: torch.Tensor | int, rows: PassRows, above: torch.Tensor
 ) -> None:
     """Adds to `above`, int64[b, classes], for each input the valid rows that rank the label above each class.
 
@@ -59,7 +59,7 @@ def add_above(
     above[rows.inputs] += running[:, rows.ends(device)].diff(dim=1).t()
 
 
-def add_pairs(scores: torch.Tensor, valid: torch.Tensor, rows: Rows, pairs: torch.Tensor) -> None:
+def add_pairs(scores: torch.Tensor, valid: torch.Tensor, rows: PassRows, pairs: torch.Tensor) -> None:
     """`add_above` for every label: pairs is int64[b, classes, classes]."""
     for label in range(pairs.shape[1]):
         add_above(scores, valid, label, rows, pairs[:, label])

@@ -17,7 +17,7 @@ from sparsecert.votes.batches import BatchSizes, few_batch_sizes, full_batches, 
 from sparsecert.votes.engine import TRIED, fast_scorer
 from sparsecert.votes.eval_mode import in_eval_mode
 from sparsecert.votes.memory import MOST_ROWS
-from sparsecert.votes.pairs import MOST_TABLED, Rows, SelectionVotes, add_above, add_pairs
+from sparsecert.votes.pairs import MOST_TABLED, PassRows, SelectionVotes, add_above, add_pairs
 from sparsecert.votes.precision import PRECISIONS, autocast, dtype_of
 from sparsecert.votes.probe import TOO_LITTLE_MEMORY, Model, probe
 
@@ -70,7 +70,7 @@ class Voter:
         size = len(inputs), self.classes
         above = None if chosen is None else torch.zeros(size, dtype=torch.int64, device=self.device)
 
-        def add(scores: torch.Tensor, valid: torch.Tensor, which: torch.Tensor, rows: Rows) -> None:
+        def add(scores: torch.Tensor, valid: torch.Tensor, which: torch.Tensor, rows: PassRows) -> None:
             if chosen is not None and above is not None:
                 add_above(scores, valid, chosen[which], rows, above)
 
@@ -93,7 +93,7 @@ class Voter:
         size, tabled = len(inputs), self.classes <= MOST_TABLED
         pairs = torch.zeros(size, self.classes, self.classes, dtype=torch.int64, device=self.device) if tabled else None
 
-        def add(scores: torch.Tensor, valid: torch.Tensor, which: torch.Tensor, rows: Rows) -> None:
+        def add(scores: torch.Tensor, valid: torch.Tensor, which: torch.Tensor, rows: PassRows) -> None:
             if pairs is not None:
                 add_pairs(scores, valid, rows, pairs)
 
@@ -114,7 +114,7 @@ class Voter:
         draws: range,
         seed: int,
         on_progress: OnProgress,
-        add: Callable[[torch.Tensor, torch.Tensor, torch.Tensor, Rows], None],
+        add: Callable[[torch.Tensor, torch.Tensor, torch.Tensor, PassRows], None],
     ) -> torch.Tensor:
         """int64[b, classes + 1], on the device: each input's votes, and the invalid ones last.
 
@@ -135,7 +135,7 @@ class Voter:
                 live = (torch.arange(len(copies), device=self.device) < rows).long()
                 which = copies // len(draws)
                 labels = self.tally(scores, which, live, counts)
-                add(scores, labels < self.classes, which, Rows(done, rows, len(draws)))
+                add(scores, labels < self.classes, which, PassRows(done, rows, len(draws)))
                 done += rows
                 on_progress(0, rows)
         return counts.view(len(inputs), self.classes + 1)
