@@ -70,9 +70,9 @@ class Voter:
         size = len(inputs), self.classes
         above = None if chosen is None else torch.zeros(size, dtype=torch.int64, device=self.device)
 
-        def add(scores: torch.Tensor, valid: torch.Tensor, which: torch.Tensor, rows: PassRows) -> None:
+        def add(scores: torch.Tensor, labels: torch.Tensor, which: torch.Tensor, rows: PassRows) -> None:
             if chosen is not None and above is not None:
-                add_above(scores, valid, chosen[which], rows, above)
+                add_above(scores, labels < self.classes, chosen[which], rows, above)
 
         votes = self._count(inputs, examples, draws, seed, on_progress, add)
         with on_device(self.device):
@@ -93,9 +93,9 @@ class Voter:
         size, tabled = len(inputs), self.classes <= MOST_TABLED
         pairs = torch.zeros(size, self.classes, self.classes, dtype=torch.int64, device=self.device) if tabled else None
 
-        def add(scores: torch.Tensor, valid: torch.Tensor, which: torch.Tensor, rows: PassRows) -> None:
+        def add(scores: torch.Tensor, labels: torch.Tensor, which: torch.Tensor, rows: PassRows) -> None:
             if pairs is not None:
-                add_pairs(scores, valid, rows, pairs)
+                add_pairs(scores, labels < self.classes, rows, pairs)
 
         votes = self._count(inputs, examples, draws, seed, on_progress, add)
         with on_device(self.device):
@@ -118,8 +118,8 @@ class Voter:
     ) -> torch.Tensor:
         """int64[b, classes + 1], on the device: each input's votes, and the invalid ones last.
 
-        `add` counts whatever else is asked of the scores of a pass: which rows are valid, which input each is of, and
-        which rows count.
+        `add` counts whatever else is asked of the scores of a pass; it is given what `classify` says of each row, which
+        input each is of, and which rows count.
         """
         numbers, inputs = to_device(as_numbers("examples", examples, None), self.device), to_device(inputs, self.device)
 
@@ -135,7 +135,7 @@ class Voter:
                 live = (torch.arange(len(copies), device=self.device) < rows).long()
                 which = copies // len(draws)
                 labels = self.tally(scores, which, live, counts)
-                add(scores, labels < self.classes, which, PassRows(done, rows, len(draws)))
+                add(scores, labels, which, PassRows(done, rows, len(draws)))
                 done += rows
                 on_progress(0, rows)
         return counts.view(len(inputs), self.classes + 1)
