@@ -35,7 +35,7 @@ from sparsecert.certificates import CERTIFICATES
 from sparsecert.counts import Counts, Int64
 from sparsecert.procedures import Fixed, Procedure, Sequential
 from sparsecert.procedures.pipelining import finish
-from sparsecert.procedures.sequential import first_two
+from sparsecert.procedures.sequential import strongest_rivals
 from sparsecert.reports.medians import certified_accuracy, median_certified_robustness
 from sparsecert.results import Certifications
 from sparsecert.schemes import DELTA_BITS, Scheme
@@ -121,7 +121,13 @@ class SimulatedVoter:
         self.scheme, self.shares, self.generator, self.classes = scheme, shares, generator, shares.shape[1] - 1
 
     def begin_count(
-        self, _inputs: torch.Tensor, examples: Sequence[int], draws: range, _seed: int, _progress: object = None
+        self,
+        _inputs: torch.Tensor,
+        examples: Sequence[int],
+        draws: range,
+        _seed: int,
+        _progress: object = None,
+        _chosen: object = None,
     ) -> Callable[[], Counts]:
         """The votes of these inputs, as many as there are draws."""
         votes = self.generator.multinomial(len(draws), self.shares[np.asarray(examples)])
@@ -141,7 +147,7 @@ class Outcome:
 def by_alpha_spending(simulation: Simulation, sampling: Sequential, selection: Counts | None) -> Outcome:
     """Clopper-Pearson bounds at every stage, each at its part of alpha."""
     assert selection is not None
-    label, second = first_two(selection.votes)
+    label, second = selection.labels, strongest_rivals(selection)
     bound, gaps, stages = sampling.bound, simulation.gaps, stage_sizes(sampling.most)
     levels = alpha_parts(stages) * float(corrected_alpha(simulation.alpha, simulation.scheme, sampling.most))
     voter, rows = simulation.voter(2), np.arange(len(label))

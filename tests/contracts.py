@@ -43,4 +43,4 @@ ENCODINGS: list[Encoding] = [  # of every kind that shows NULL
         if encoding.values is None
     ),
 ]
-METHOD_NAMES = list(CERTIFICATES)
+METHOD_NAMES = [name for name, method in CERTIFICATES.items() if not method.by_pairs]  # of first choices alone

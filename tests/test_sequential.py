@@ -215,7 +215,7 @@ def test_certify_answers_the_question(trained: Path, digits: Digits) -> None:
         assert (answer == "yes") == (radius >= 1)
     with pytest.raises(InputError, match="at_least must be at most 2, the largest radius of"):
         g.certify(digits[0], procedure=Sequential(at_least=3))
-    with pytest.raises(InputError, match="bound must be one of one-sided, two-sided, got 'both'"):
+    with pytest.raises(InputError, match="bound must be one of one-sided, pairwise, two-sided, got 'both'"):
         g.certify(digits[0], procedure=Sequential(bound="both"))
     with pytest.raises(InputError, match="examples must number each of the 20 inputs, got 1"):
         g.certify(digits[0], procedure=Sequential(), examples=[1])

@@ -47,7 +47,13 @@ class Chance:
         self.drawn: dict[int, npt.NDArray[np.int64]] = {}  # by purpose: [example, draw]
 
     def begin_count(
-        self, inputs: torch.Tensor, examples: Sequence[int], draws: range, seed: int, on_progress: Any = None
+        self,
+        inputs: torch.Tensor,
+        examples: Sequence[int],
+        draws: range,
+        seed: int,
+        on_progress: Any = None,
+        chosen: Any = None,
     ) -> Callable[[], Counts]:
         """Each vote is a function of its example and draw alone, as with masks."""
         assert len(inputs) == len(examples)
@@ -187,8 +193,8 @@ def test_votes_go_on_while_a_simulation_of_them_gains_enough_radius() -> None:
         for share in np.linspace(0.55, 0.97, 22):
             leader, others = round(total * share), round(total * 0.02)
             rule = StoppingRule(sampling, [Tally((leader, total - leader - others, others))], MNIST, 0.05)
-            numbers = [np.array([number]) for number in (0, leader, total - leader - others, total - leader - others)]
-            goes_on = bool(rule.update(*numbers, total)[0])
+            both = np.array([leader]), np.array([total - leader - others])
+            goes_on = bool(rule.update(np.array([0]), both, both, total)[0])
             rate = _rate(rule, leader, total - leader - others, total, chance) / sampling.tolerance
             if not rule.refuted[0] and not 0.4 < rate < 2.5:
                 assert goes_on == (rate > 1), (total, share, rate)
@@ -288,8 +294,8 @@ def test_no_is_said_only_where_the_exact_wealth_of_the_opposite_bet_reaches_one_
         leader = int(total * chance.uniform(0.35, 0.7))
         second = total - leader if bound == "one-sided" else int((total - leader) * chance.uniform(0.7, 1))
         rule = StoppingRule(replace(sampling, bound=bound), [selection], MNIST, 0.05)
-        each = [np.array([number]) for number in (0, leader, total - leader, second)]
-        rule.update(*each, total)
+        row, own, others, rival = (np.array([number]) for number in (0, leader, total - leader, second))
+        rule.update(row, (own, others), (own, rival), total)
         s = Fraction(stake_of(selection, bound, sampling.most, level), STAKES)
         exact = (
             (1 + s * (1 + gap)) ** second * (1 - s * (1 - gap)) ** leader * (1 + s * gap) ** (total - leader - second)

@@ -5,12 +5,14 @@ from __future__ import annotations
 LEFT_OUT = {"schemes/subsets_triton.py"}
 
 VOTES, SCHEMES, ELECTIONS = (f"proof/test_agreement_{name}.py" for name in ("votes", "schemes", "elections"))
+PAIRS = "proof/test_pairwise_sampled.py"
 TESTS = {
     "bounds/__init__.py": (SCHEMES, "bounds/test_coverage.py"),
     "bounds/binomial.py": (VOTES, "bounds/test_binomial.py", "bounds/test_clopper_pearson.py"),
     "bounds/clopper_pearson.py": (VOTES, "bounds/test_clopper_pearson.py"),
     "bounds/interval.py": (VOTES,),
     "bounds/one_sided.py": (VOTES,),
+    "bounds/pairwise.py": (PAIRS, VOTES),
     "bounds/prediction.py": (VOTES,),
     "bounds/two_sided.py": (VOTES,),
     "bounds/betting.py": ("bounds/test_betting.py", VOTES),
@@ -25,6 +27,7 @@ TESTS = {
     "certificates/plurality.py": (ELECTIONS, "certificates/test_exact.py"),
     "certificates/lp_dual.py": (ELECTIONS, "certificates/test_exact.py"),
     "certificates/random_values.py": (VOTES, "certificates/test_random_values.py"),
+    "certificates/pairwise_sampled.py": (PAIRS, "certificates/test_certificates.py"),
     "certificates/run_off.py": (ELECTIONS, "certificates/test_exact.py"),
     "certificates/anytime.py": (VOTES, "certificates/test_anytime.py"),
     "certificates/target.py": (VOTES, "certificates/test_target.py"),

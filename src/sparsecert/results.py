@@ -28,7 +28,8 @@ class Predictions:
     """For each input the class g(x), wrong with probability at most alpha, or an abstention.
 
     Where all masks of a fixed set voted, alpha and seed are None, nothing abstains, and `ranks` are as in
-    `Certifications`.
+    `Certifications`. By the pairwise bound, `selection` are the votes that chose the class and `votes` those that
+    tested it, n together.
     """
 
     votes: Counts
@@ -37,6 +38,7 @@ class Predictions:
     alpha: float | None
     seed: int | None
     ranks: npt.NDArray[np.int16] | None = None
+    selection: Counts | None = None
 
     def __repr__(self) -> str:
         return f"Predictions(labels={self.labels}, n={self.n}, alpha={self.alpha})"
@@ -54,12 +56,12 @@ class Predictions:
     @property
     def counts(self) -> Int64:
         """int64[b, classes]: votes of the n ablated copies."""
-        return self.votes.votes
+        return self.votes.votes + (0 if self.selection is None else self.selection.votes)
 
     @property
     def invalid(self) -> Int64:
         """int64[b]: copies whose scores were not finite; they voted for nobody."""
-        return self.votes.invalid
+        return self.votes.invalid + (0 if self.selection is None else self.selection.invalid)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,12 +137,16 @@ class Certifications:
 
     @property
     def p_lower(self) -> npt.NDArray[np.float64]:
-        """float64[b]: the selected class has at least this probability; NaN where only the lead is bounded."""
+        """float64[b]: the selected class has at least this probability (pairwise: of being ranked above each other
+        one); NaN where only the lead is bounded.
+        """
         return np.array([_side(c, "p_lower") for c in self.certificates], dtype=np.float64)
 
     @property
     def p_upper(self) -> npt.NDArray[np.float64]:
-        """float64[b]: every other class has at most this probability; NaN where only the lead is bounded."""
+        """float64[b]: every other class has at most this probability (pairwise: of being ranked above the selected
+        one); NaN where only the lead is bounded.
+        """
         return np.array([_side(c, "p_upper") for c in self.certificates], dtype=np.float64)
 
     def top(self, k: int, labels: Sequence[int] | None = None) -> tuple[TopK, ...]:
@@ -212,7 +218,12 @@ def concatenate(parts: Sequence[Certifications]) -> Certifications:
 
 
 def _joined(counts: Sequence[Counts]) -> Counts:
-    return Counts(np.concatenate([c.votes for c in counts]), np.concatenate([c.invalid for c in counts]))
+    above, chosen = ([getattr(c, name) for c in counts] for name in ("above", "chosen"))
+    return Counts(
+        np.concatenate([c.votes for c in counts]),
+        np.concatenate([c.invalid for c in counts]),
+        *(None if some[0] is None else np.concatenate(some) for some in (above, chosen)),
+    )
 
 
 def _chosen(certificate: Certificate | ExactCertificate) -> int:

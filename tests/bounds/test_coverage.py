@@ -82,7 +82,7 @@ def test_prediction_at_the_ends(tally: Tally, answer: int | None) -> None:
 
 
 def test_invalid_votes_count_for_the_rival_and_never_for_the_leader() -> None:
-    clean, spoiled = Tally((80, 15, 5)), Tally((80, 15, 0), invalid=5)
+    clean, spoiled = Tally((80, 15, 5), 0, (100, 80, 85)), Tally((80, 15, 0), 5, (95, 80, 85))
     assert spoiled.total == clean.total == 100
     assert spoiled.rival(0) == 20
     for method in CERTIFICATES.values():

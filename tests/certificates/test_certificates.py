@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from sparsecert.bounds import Interval
 from sparsecert.certificates import CERTIFICATES, corollary_1, corollary_2, largest_rho, theorem_name
 from sparsecert.certificates.certificate import farthest_rho
-from sparsecert.counts import Tally
+from sparsecert.counts import Counts, Tally
 from sparsecert.errors import InputError
 from sparsecert.schemes import RandomValues, Scheme, Uniform
 from tests.contracts import SCHEMES
@@ -78,7 +79,7 @@ def test_the_two_sided_bound_certifies_without_a_majority() -> None:
 def test_radii_never_fall_with_more_votes_for_the_leader() -> None:
     scheme = Uniform(784, 45)
     for method in CERTIFICATES.values():
-        votes = [Tally((count, 1_000 - count)) for count in range(500, 1_001)]
+        votes = [Tally((count, 1_000 - count), above=(1_000, count)) for count in range(500, 1_001)]
         radii = [method.certify(Tally((1, 0)), tally, scheme, 0.05).radius for tally in votes]
         numbers = [-1 if radius is None else radius for radius in radii]
         assert numbers == sorted(numbers)
@@ -86,8 +87,28 @@ def test_radii_never_fall_with_more_votes_for_the_leader() -> None:
         assert numbers[-1] > 8
 
 
+def test_what_each_method_compares_when_votes_are_stopped() -> None:
+    """With the strongest rival, to which invalid copies may belong; and with the rival named, of which it is known."""
+    votes = Counts(
+        np.array([[50, 20, 25, 0], [3, 60, 4, 30]]), np.array([5, 3]), np.array([[95, 72, 66, 90], [81, 97, 78, 64]])
+    )
+    label, rival = np.array([0, 1]), np.array([1, 0])
+    expected = {
+        "one-sided": (([50, 60], [50, 40]), ([50, 60], [50, 40])),
+        "two-sided": (([50, 60], [30, 33]), ([50, 60], [20, 3])),
+        "pairwise": (([66, 64], [34, 36]), ([72, 81], [28, 19])),
+    }
+    assert {*expected} == {*CERTIFICATES}
+    for name, each in expected.items():
+        compared = CERTIFICATES[name].compared
+        assert compared is not None
+        found = compared(votes, label), compared(votes, label, rival)
+        assert tuple(tuple(counts.tolist() for counts in pair) for pair in found) == each
+    assert votes.votes.tolist() == [[50, 20, 25, 0], [3, 60, 4, 30]]
+
+
 def test_an_unknown_bound_is_refused() -> None:
-    with pytest.raises(InputError, match="bound must be one of one-sided, two-sided, got 'three-sided'"):
+    with pytest.raises(InputError, match="bound must be one of one-sided, pairwise, two-sided, got 'three-sided'"):
         CERTIFICATES["three-sided"]
 
 

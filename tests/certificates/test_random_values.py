@@ -172,10 +172,11 @@ def test_the_figures_of_the_discussion() -> None:
 
 
 def test_a_method_takes_the_theorem_of_its_scheme() -> None:
-    votes, scheme = Tally((990, 6, 4)), RandomValues(784, "0.1")
+    votes, scheme = Tally((990, 6, 4), 0, (1_000, 994, 996)), RandomValues(784, "0.1")
     for name, sharper in (
         ("one-sided", (majority, "random-values-majority")),
         ("two-sided", (lead, "random-values-lead")),
+        ("pairwise", (majority, "random-values-pairwise")),
     ):
         method = CERTIFICATES[name]
         found = method.certify(votes, votes, scheme, 0.05)

@@ -36,7 +36,7 @@ def test_a_copy_is_scored_by_the_network_of_its_mask(scheme: FixedMasks, channel
     for mask, places in enumerate(scheme.table):
         for image in range(3):
             seen = torch.zeros(channels, int(scheme.table.sum(axis=1).max()))
-            seen[:, : places.sum()] = images[image].flatten(1)[:, places]
+            seen[:, : places.sum()] = images[image].flatten(1)[:, places.nonzero()[0]]
             row = seen.flatten()
             for layer, (weight, bias) in enumerate(zip(net.weights, net.biases, strict=True)):
                 row = (relu(row) if layer else row) @ weight[mask] + bias[mask, 0]

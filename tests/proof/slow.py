@@ -170,26 +170,39 @@ def largest(deltas: Sequence[Fraction], margin: Fraction) -> int | None:
     return max(below, default=None)
 
 
+def above_by_second_choice(label: int, votes: Votes) -> tuple[int, ...]:
+    """How often the label is above each class, where whoever votes for another one has it second: all valid copies but
+    the class's own votes."""
+    valid = sum(votes[:-1])
+    return tuple(valid if other == label else valid - count for other, count in enumerate(votes[:-1]))
+
+
 def interval(name: str, label: int, votes: Votes, level: Fraction) -> tuple[Fraction, Fraction]:
     total, invalid = sum(votes), votes[-1]
-    if name == "one-sided":
-        low = clopper_pearson(votes[label], total, level)
+    if name in ("one-sided", "pairwise"):
+        own = votes[label] if name == "one-sided" else min(above_by_second_choice(label, votes))
+        low = clopper_pearson(own, total, level)
         return low, 1 - low
     rival = max(count for other, count in enumerate(votes[:-1]) if other != label) + invalid
     return clopper_pearson(votes[label], total, level / 2), 1 - clopper_pearson(total - rival, total, level / 2)
 
 
 def margin(name: str, low: Fraction, high: Fraction) -> Fraction:
-    return low - HALF if name == "one-sided" else (low - high) / 2
+    return low - HALF if name in ("one-sided", "pairwise") else (low - high) / 2
+
+
+def compared(name: str, label: int, votes: Votes) -> tuple[int, int]:
+    """The votes for the label and for its rival."""
+    if name == "two-sided":
+        return votes[label], votes[-1] + max(count for other, count in enumerate(votes[:-1]) if other != label)
+    own = votes[label] if name == "one-sided" else min(above_by_second_choice(label, votes))
+    return own, sum(votes) - own
 
 
 def stake(selection: Votes, name: str, most: int, level: Fraction) -> int:
     """In 1 / 1024: sqrt(2 log(1 / alpha) / (n variance)) for a fifth of the most votes, between 1 and half."""
     label, total = leader(selection), sum(selection)
-    one = selection[label]
-    other = total - one if name == "one-sided" else selection[-1] + max(
-        count for rival, count in enumerate(selection[:-1]) if rival != label
-    )  # fmt: skip
+    one, other = compared(name, label, selection)
     seen = total + 2
     variance = Fraction(one + other + 2, seen) - Fraction(one - other, seen) ** 2
     with mpmath.workdps(40):
@@ -204,10 +217,7 @@ def stopped(
     """Every radius tried, the wealth multiplied out."""
     label, total = leader(selection), sum(votes)
     share = Fraction(stake(selection, name, most, level), 1024)
-    one = votes[label]
-    rival = total - one if name == "one-sided" else votes[-1] + max(
-        count for other, count in enumerate(votes[:-1]) if other != label
-    )  # fmt: skip
+    one, rival = compared(name, label, votes)
     radius = None
     for rho, delta in enumerate(deltas):
         gap = 2 * delta

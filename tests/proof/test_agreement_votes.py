@@ -16,7 +16,7 @@ from sparsecert.certificates.random_values import lead, majority, needed, thresh
 from sparsecert.certificates.top_k import Rivals, top_k_radius
 from sparsecert.schemes import RandomValues, Uniform
 from tests.proof import slow
-from tests.proof.everything import NOISES, STATISTICAL, TARGETED, TINY, Listed, Statistical, level_of, tally
+from tests.proof.everything import NOISES, STATISTICAL, TARGETED, TINY, Listed, Statistical, level_of, ranked, tally
 
 HAIR = Fraction(1, 1 << 38)
 
@@ -37,7 +37,7 @@ def test_every_interval_of_few_votes(name: str) -> None:
         for label in range(3):
             selection = tuple(int(other == label) for other in range(4))
             for level in (Fraction(1, 20), Fraction(1, 3)):
-                found = CERTIFICATES[name].bound(tally(selection), tally(votes), level)
+                found = CERTIFICATES[name].bound(tally(selection), ranked(name, tally(votes), label), level)
                 low, high = slow.interval(name, label, votes, level)
                 assert found.label == label
                 assert -HAIR < low - Fraction(found.p_lower) < HAIR
@@ -66,8 +66,10 @@ def test_stakes_and_the_leads_that_are_proved(name: str) -> None:
             chance.choice([1, 4, 9, 60, 5_000, 10**6]),
             chance.choice([Fraction(9, 10), Fraction(1, 3), Fraction(1, 10**5)]),
         )
-        assert stake_of(tally(selection), name, most, level) == slow.stake(selection, name, most, level)
-        found = certify_anytime(tally(selection), tally(votes), scheme, level, name, 60)
+        label = slow.leader(selection)
+        chosen, counted = (ranked(name, tally(each), label) for each in (selection, votes))
+        assert stake_of(chosen, name, most, level) == slow.stake(selection, name, most, level)
+        found = certify_anytime(chosen, counted, scheme, level, name, 60)
         assert isinstance(found.interval, Lead)
         radius = -1 if found.radius is None else found.radius
         assert found.interval.lead == (-1 if radius < 0 else Fraction(2 * scheme.deltas[radius], 1 << 128))

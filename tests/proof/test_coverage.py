@@ -16,7 +16,7 @@ from sparsecert.bounds import corrected_alpha, predicted
 from sparsecert.certificates import CERTIFICATES
 from sparsecert.schemes import Uniform
 from tests.proof import slow
-from tests.proof.everything import MOST, STATISTICAL, Statistical, tally
+from tests.proof.everything import MOST, STATISTICAL, Statistical, ranked, tally
 
 SCHEME = Uniform(12, 2)
 DELTAS = [slow.share_met(slow.uniform_masks(12, 2), rho) for rho in range(13)]
@@ -38,6 +38,8 @@ def _margins(shares: slow.Votes, label: int, certificate: Statistical) -> list[F
     others = sorted((share for other, share in enumerate(shares[:-1]) if other != label), reverse=True)
     if "one-sided" in certificate.name:
         return [own - Fraction(1, 2)]
+    if "pairwise" in certificate.name:
+        return [1 - others[0] - invalid - Fraction(1, 2)]
     k = certificate.k
     if k > len(others):
         return [Fraction(2)]
@@ -64,10 +66,11 @@ def test_every_interval_covers(name: str, world: slow.Votes) -> None:
         for label in range(3):
             selection = tally(tuple(int(other == label) for other in range(4)))
             rival = max(share for other, share in enumerate(world[:-1]) if other != label) + world[-1]
+            own = 1 - rival if name == "pairwise" else world[label]
             missed = Fraction(0)
             for outcome, chance in _outcomes(world, votes):
-                found = CERTIFICATES[name].bound(selection, tally(outcome), level)
-                missed += chance * (found.p_lower > world[label] or found.p_upper < rival)
+                found = CERTIFICATES[name].bound(selection, ranked(name, tally(outcome), label), level)
+                missed += chance * (found.p_lower > own or found.p_upper < rival)
             assert missed <= level
 
 
@@ -135,7 +138,7 @@ def test_the_sums_would_notice_a_bound_that_is_too_bold() -> None:
             selection = tally((1, 0, 0))
             bold = Fraction(0)
             for outcome, chance in _outcomes(world, 13):  # type: ignore[arg-type]
-                found = CERTIFICATES[name].bound(selection, tally(outcome), 3 * level)
+                found = CERTIFICATES[name].bound(selection, ranked(name, tally(outcome), 0), 3 * level)
                 bold += chance * (found.p_lower > world[0] or found.p_upper < world[1])
             missed.append(bold)
         assert max(missed) > level

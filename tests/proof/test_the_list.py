@@ -20,15 +20,16 @@ from tests.proof.everything import SCHEMES as LISTED_SCHEMES
 
 # Of bounds/ and certificates/, what the list runs, and the parts that it runs by way of these.
 LISTED = {
-    "bounds": "corrected_alpha one_sided two_sided predicted",
-    "certificates": "corollary_1 corollary_2 certify_anytime certify_top_k top_k_radius plurality run_off pairwise "
-    "PerturbedUnits ClaimedUnits EnumeratedUnits PerturbedPatch certify_averted certify_flagged majority lead needed "
-    "thresholds",
+    "bounds": "corrected_alpha one_sided two_sided pairwise predicted predicted_by_pairs",
+    "certificates": "corollary_1 corollary_2 beats_all certify_anytime certify_top_k top_k_radius plurality run_off "
+    "pairwise PerturbedUnits ClaimedUnits EnumeratedUnits PerturbedPatch certify_averted certify_flagged majority lead "
+    "needed thresholds",
 }
 PARTS = {
     "bounds": "Bound Interval Lead tail_at_most lower_bound upper_bound complement is_proved reaches best_stake needed "
-    "growth log2_below proved_in_floats",
-    "certificates": "Certificate Theorem Method largest_rho gap_at split_votes stake_of Rivals TopK "
+    "growth log2_below proved_in_floats smallest_count",
+    "certificates": "Certificate Theorem Method Compared with_all_others with_runner_up with_every_class "
+    "largest_rho gap_at split_votes stake_of Rivals TopK "
     "Adversary ExactCertificate Rule top_choices count_labels first_choices first_choice_votes vote_costs "
     "proposed_prices run_off_winners run_off_standings pairwise_winners pairwise_standings "
     "farthest_rho Averted Flagged theorem_name WorstCase WorstCases worst_case worst_cases",
@@ -75,7 +76,7 @@ def test_every_scheme_is_listed() -> None:
 
 def test_every_method_rule_and_damage_is_listed() -> None:
     names = {certificate.name for certificate in STATISTICAL}
-    assert {*CERTIFICATES} | {f"stopped, {name}" for name in CERTIFICATES if CERTIFICATES[name].rival} < names
+    assert {*CERTIFICATES} | {f"stopped, {name}" for name in CERTIFICATES if CERTIFICATES[name].compared} < names
     assert {*RULES} == {*slow.RULES} == {*slow.WINNERS} == {*ELECTIONS}
     fixed = next(one.scheme for one in LISTED_SCHEMES if type(one.scheme).__name__ == "Lattice")
     assert isinstance(fixed, FixedMasks)

@@ -16,6 +16,7 @@ from sparsecert.errors import InputError
 from sparsecert.records import Records, Writer, read
 from sparsecert.reports import Summary, summarise
 from sparsecert.schemes import Uniform
+from tests.contracts import METHOD_NAMES
 from tests.helpers import modules_after
 
 from .made import ABSTAINED, AT_0, AT_4, AT_6, AT_12, CHOOSE_0, N0, N, certified, header, predicted
@@ -92,7 +93,7 @@ def test_nothing_certified_for_the_true_class() -> None:
     assert s.certified_accuracy_at(0) == 0.0
 
 
-@pytest.mark.parametrize("bound", list(CERTIFICATES))
+@pytest.mark.parametrize("bound", METHOD_NAMES)
 @pytest.mark.parametrize("alpha", [0.05, 0.0001, 0.3])
 def test_another_alpha_or_bound_needs_only_the_votes(alpha: float, bound: str) -> None:
     records = random_records(seed=3)
@@ -195,7 +196,7 @@ def test_predict_records_have_only_the_classification() -> None:
         (certified([], inputs=5), {}, "runs/made/certify.jsonl holds no inputs yet"),
         (certified([AT_12]), {"alpha": 0.0}, "alpha must be between 0 and 1"),
         (certified([AT_12]), {"alpha": 1e-30}, "too small"),
-        (certified([AT_12]), {"bound": "wilson"}, "bound must be one of one-sided, two-sided, got 'wilson'"),
+        (certified([AT_12]), {"bound": "wilson"}, "bound must be one of one-sided, pairwise, two-sided, got 'wilson'"),
         (certified([AT_12], bound="later"), {}, "got 'later'"),
         (predicted([AT_12]), {"bound": "one-sided"}, "holds predictions; leave it out"),
         (replace(certified([AT_12]), header=header("attack")), {}, "'attack' records"),

@@ -18,6 +18,8 @@ from sparsecert.service.batching import Batcher, Begin, Job, QueuedCopies, Shutt
 from sparsecert.service.metrics import Metrics
 from tests.service.made import asked, image, metric, small, smoothed
 
+BOUNDS = "two-sided", "pairwise", "one-sided"
+
 
 def _prediction(n: int, seed: int = 0) -> Begin[Predictions]:
     """The steps of a prediction from n copies."""
@@ -32,9 +34,9 @@ def _bodies() -> list[tuple[str, dict[str, Any]]]:
     for number in range(24):
         common = {"values": image(number)[0].tolist(), "seed": number // 2, "example": number % 5}
         kinds: list[tuple[str, dict[str, Any]]] = [
-            ("/v1/predict", {"n": 101 + number}),
-            ("/v1/certify", {"n0": 40, "n": 300 + number, "bound": ("two-sided", "one-sided")[number % 2]}),
-            ("/v1/certify", {"sampling": "sequential", "n0": 50, "max_samples": 900}),
+            ("/v1/predict", {"n": 101 + number, "bound": BOUNDS[number % 4 // 2]}),
+            ("/v1/certify", {"n0": 40, "n": 300 + number, "bound": BOUNDS[number // 3 % 3]}),
+            ("/v1/certify", {"sampling": "sequential", "n0": 50, "max_samples": 900, "bound": BOUNDS[number // 3 % 3]}),
         ]
         path, more = kinds[number % 3]
         found.append((path, {**common, **more}))
@@ -45,10 +47,10 @@ def _alone(path: str, body: dict[str, Any]) -> dict[str, Any]:
     g, x = smoothed(), torch.tensor(body["values"])[None]
     chance: dict[str, Any] = {"seed": body["seed"], "examples": [body["example"]]}
     if path == "/v1/predict":
-        p = g.predict(x, n=body["n"], **chance)
+        p = g.predict(x, Fixed(n=body["n"], bound=body["bound"]), **chance)
         return {"label": p.answers[0], "votes": p.counts[0].tolist()}
     if "sampling" in body:
-        c = g.certify(x, procedure=Sequential(body["max_samples"], body["n0"]), **chance)
+        c = g.certify(x, procedure=Sequential(body["max_samples"], body["n0"], bound=body["bound"]), **chance)
     else:
         c = g.certify(x, Fixed(body["n0"], body["n"], body["bound"]), **chance)
     return {
@@ -99,10 +101,13 @@ def test_a_fixed_set_of_masks_votes_as_it_does_alone() -> None:
     service.close()
 
 
+@pytest.mark.parametrize("bound", ["two-sided", "pairwise"])
 @pytest.mark.parametrize("sampling", ["fixed", "sequential"])
-def test_a_stream_ends_with_the_certificate_and_its_radii_only_grow(service: Service, sampling: str) -> None:
+def test_a_stream_ends_with_the_certificate_and_its_radii_only_grow(
+    service: Service, sampling: str, bound: str
+) -> None:
     more: dict[str, Any] = {"n0": 60, "n": 900} if sampling == "fixed" else {"n0": 60, "max_samples": 2_000}
-    settings = {"sampling": sampling, **more}
+    settings = {"sampling": sampling, "bound": bound, **more}
     for number in range(5):
         body = {"values": image(number)[0].tolist(), "seed": 3, "stream": True, "copies": 2, **settings}
         answer = asked(service, lambda client, body=body: client.post("/v1/certify", json=body))

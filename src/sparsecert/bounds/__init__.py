@@ -8,12 +8,22 @@ from numbers import Real
 
 from sparsecert.bounds.interval import Bound, Interval
 from sparsecert.bounds.one_sided import one_sided
+from sparsecert.bounds.pairwise import pairwise, predicted_by_pairs
 from sparsecert.bounds.prediction import predicted
 from sparsecert.bounds.two_sided import two_sided
 from sparsecert.errors import InputError
 from sparsecert.schemes import Scheme
 
-__all__ = ["Bound", "Interval", "corrected_alpha", "one_sided", "predicted", "two_sided"]
+__all__ = [
+    "Bound",
+    "Interval",
+    "corrected_alpha",
+    "one_sided",
+    "pairwise",
+    "predicted",
+    "predicted_by_pairs",
+    "two_sided",
+]
 
 DIGITS = 30
 

@@ -13,7 +13,8 @@ from sparsecert.counts import Tally
 class Interval:
     """With probability at least 1 - alpha over the masks: p_label >= p_lower, and p_j <= p_upper for all other j.
 
-    `label` was chosen without the estimation votes. Exact probabilities (fractions) may stand in for the floats.
+    `label` was chosen without the estimation votes. Exact probabilities (fractions) may stand in for the floats. Of the
+    pairwise bound, p_lower is of ranking the label above j, and p_upper of ranking j above it, for all other j.
     """
 
     label: int
@@ -25,7 +26,7 @@ class Interval:
 class Lead:
     """With probability at least 1 - alpha over the masks: p_label - p_j > lead for all other j; -1 says nothing.
 
-    Valid at any stopping time.
+    Valid at any stopping time. Pairwise, it is the lead in a direct comparison: 2 q_j - 1, as in `bounds.pairwise`.
     """
 
     label: int

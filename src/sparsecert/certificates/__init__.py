@@ -8,6 +8,7 @@ from sparsecert.certificates.anytime import certify_anytime
 from sparsecert.certificates.certificate import Certificate, Method, Theorem, largest_rho
 from sparsecert.certificates.corollary_1 import corollary_1
 from sparsecert.certificates.corollary_2 import corollary_2
+from sparsecert.certificates.pairwise_sampled import beats_all
 from sparsecert.certificates.random_values import lead, majority
 from sparsecert.registry import CERTIFICATES, RULES
 from sparsecert.schemes import from_config
@@ -18,6 +19,7 @@ __all__ = [
     "Certificate",
     "Method",
     "Theorem",
+    "beats_all",
     "certify_anytime",
     "corollary_1",
     "corollary_2",

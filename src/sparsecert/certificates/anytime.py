@@ -1,4 +1,4 @@
-"""Anytime-valid versions of Corollaries 1 and 2: certificates at any stopping time."""
+"""Anytime-valid versions of Corollaries 1 and 2 and of the pairwise theorem: certificates at any stopping time."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from bisect import bisect_left
 from fractions import Fraction
 from functools import lru_cache
 
+import numpy as np
+
 from sparsecert.bounds import corrected_alpha
 from sparsecert.bounds.betting import Growth, best_stake, growth, reaches
 from sparsecert.bounds.interval import Lead
 from sparsecert.certificates.certificate import Certificate
-from sparsecert.counts import Tally
+from sparsecert.counts import Counts, Tally
 from sparsecert.errors import InputError
 from sparsecert.registry import CERTIFICATES
 from sparsecert.schemes import DELTA_BITS, Scheme
@@ -32,6 +34,11 @@ def certify_anytime(
     has probability at most alpha over all times together. B and r* are fixed, though unknown, so there is no union
     bound over classes, radii or stages. The stake depends on the selection votes alone. One-sided (Corollary 1): the
     rival is everything that is not A, p_A - (1 - p_A) <= 2 delta(r*).
+
+    Pairwise: B = argmin_{j != A} q_j, q_j being the probability that a copy ranks A above j, and q_B - (1 - q_B) <= 2
+    delta(r*). The bet is on the smallest count min_j n_j, against all other copies. With one stake for all rivals the
+    wealth falls as the count falls, and n_B is at least the smallest count, at every time. So if the wealth on the
+    smallest count with gap 2 delta(r) reached 1 / alpha, so had that on n_B, with gap 2 delta(r*).
     """
     label, level = selection.leader(), corrected_alpha(alpha, scheme, most)
     stake = stake_of(selection, bound, most, level)
@@ -59,15 +66,21 @@ def _growth_at(delta: int, stake: int) -> Growth:
 
 def split_votes(votes: Tally, label: int, bound: str) -> tuple[int, int, int]:
     """Votes for the label, for the rival it is compared with, and for neither."""
-    rivals = CERTIFICATES[bound].rival
-    if rivals is None:
+    compared = CERTIFICATES[bound].compared
+    if compared is None:
         raise InputError(f"bound {bound} has no proof for sequential sampling; take a fixed number of samples")
-    leader, rival = votes.votes[label], rivals(votes, label)
+    leader, rival = (int(counts[0]) for counts in compared(Counts.of(votes), np.array([label])))
     return leader, rival, votes.total - leader - rival
 
 
 def stake_of(selection: Tally, bound: str, most: int, alpha: Fraction) -> int:
-    """The stake for an input, from the variance of its selection votes."""
+    """The stake for an input, from the variance of its selection votes.
+
+    Where these were not counted against each class (too many classes), the stake is that of Corollary 1. Any stake that
+    the selection fixes is sound.
+    """
+    if CERTIFICATES[bound].by_pairs and selection.above is None:
+        bound = "one-sided"
     leader, rival, others = split_votes(selection, selection.leader(), bound)
     total = leader + rival + others + 2
     variance = ((leader + rival + 2) * total - (leader - rival) ** 2) / total**2

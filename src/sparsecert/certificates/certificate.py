@@ -5,15 +5,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from sparsecert.bounds import corrected_alpha
 from sparsecert.bounds.interval import Bound, Interval, Lead
-from sparsecert.counts import Tally
+from sparsecert.counts import Counts, Int64, Tally
 from sparsecert.schemes import DELTA_BITS, Scheme
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @dataclass(frozen=True)
@@ -40,19 +37,32 @@ class Theorem(Protocol):
         """The largest certified number of perturbed units; None if not even 0 is certified."""
 
 
+class Compared(Protocol):
+    """For each input of a batch, the votes for its label and those for its rival, int64[b] each.
+
+    The rival is the strongest one, with every copy that might be its own; or, where `rivals` names one class for each
+    input, that class alone.
+    """
+
+    def __call__(self, votes: Counts, labels: Int64, rivals: Int64 | None = None) -> tuple[Int64, Int64]:
+        """Both counts."""
+
+
 @dataclass(frozen=True)
 class Method:
     """A bound and the theorem that turns its interval into a radius.
 
-    rival: the votes that those of the class are compared with when sampling is sequential; the proof of
-    `certify_anytime` is of Corollary 1 and 2 alone, so None for any other theorem.
+    by_pairs: whether copies rank the classes, and the votes are counted against each class (`Tally.above`).
+    compared: what the theorem compares when sampling is sequential, for the proof of `certify_anytime`; None for a
+    theorem that it does not hold for.
     """
 
     name: str
     bound: Bound
     theorem: Theorem
     theorem_name: str
-    rival: Callable[[Tally, int], int] | None = None
+    by_pairs: bool = False
+    compared: Compared | None = None
 
     def theorem_for(self, scheme: Scheme) -> tuple[Theorem, str]:
         """The sharpest theorem that there is for the scheme, and its name."""

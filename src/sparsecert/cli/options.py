@@ -61,7 +61,8 @@ alpha = click.option("--alpha", type=float, help="Maximum probability of a wrong
 seed = click.option("--seed", default=0, show_default=True, help="Seed of all random choices.")
 bound = name_option(
     "--bound", default="two-sided", show_default=True, registry=CERTIFICATES,
-    help="Two-sided: Corollary 2, top class against runner-up. One-sided: Corollary 1, as in the paper's tables.",
+    help="Two-sided: Corollary 2, top class against runner-up. One-sided: Corollary 1, as in the paper's tables. "
+    "Pairwise: the class that beats every other one.",
 )  # fmt: skip
 sampling = click.option(
     "--sampling", default="fixed", show_default=True, type=click.Choice(["fixed", "sequential"]),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     options.drawn,
     options.n,
     options.alpha,
+    options.bound,
     options.rule,
     options.seed,
     options.shard,
@@ -36,11 +37,14 @@ if TYPE_CHECKING:
     options.precision,
     options.rows,
 )
-def predict(model: str, n: int, alpha: float | None, rule: str | None, **run: Any) -> None:
+def predict(model: str, n: int, alpha: float | None, bound: str, rule: str | None, **run: Any) -> None:
     """Predict a data set by vote, abstaining where the top two classes are too close.
 
     MODEL is a model file, the folder of a training run, or a shipped model (mnist-k45, mnist-k30, mnist-lattice-28).
     Rerun the same command to resume.
+
+    With --bound pairwise a tenth of the copies choose a class and the others test whether it beats every other one: the
+    classifier that `certify --bound pairwise` certifies. The two other bounds predict alike.
 
     With a fixed set of masks (`train --scheme lattice`, ...), all masks vote: the answer is the winner by --rule, and
     the model never abstains.
@@ -54,6 +58,6 @@ def predict(model: str, n: int, alpha: float | None, rule: str | None, **run: An
     from sparsecert.schemes import FixedMasks
 
     def procedure(scheme: Scheme) -> Procedure:
-        return Exact(rule) if isinstance(scheme, FixedMasks) else Fixed(n=n)
+        return Exact(rule) if isinstance(scheme, FixedMasks) else Fixed(n=n, bound=bound)
 
     record_votes("predict", model, procedure, alpha, **run)

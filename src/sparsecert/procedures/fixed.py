@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparsecert.bounds import corrected_alpha, predicted
+from sparsecert.bounds import corrected_alpha, predicted, predicted_by_pairs
 from sparsecert.certificates import CERTIFICATES
+from sparsecert.counts import Counts
+from sparsecert.errors import InputError
 from sparsecert.procedures.pipelining import Steps
 from sparsecert.procedures.procedure import Procedure, check_settings, warn_of_invalid
 from sparsecert.results import Certifications, Predictions
@@ -17,13 +19,17 @@ from sparsecert.schemes import ESTIMATION, PREDICTION, SELECTION, Scheme
 if TYPE_CHECKING:
     from sparsecert.votes.copies import Copies
 
+TENTH = 10  # of a prediction's copies, one in so many chooses the class by pairs
+Draws = tuple[int, int, int]  # the purpose, the first draw, and the one after the last
+
 
 @dataclass(frozen=True)
 class Fixed(Procedure):
     """n0 copies select the class; n fresh ones bound its probability and, for the two-sided bound, its rivals'.
 
     With probability at least 1 - alpha the certified class is g's answer everywhere within the radius. To predict, n
-    copies vote, and an exact binomial test at alpha decides whether the leader is g's answer.
+    copies vote, and an exact binomial test at alpha decides whether the leader is g's answer. By the "pairwise" bound g
+    is the class that beats every other one, by the others the one with most votes.
     """
 
     n0: int = 1_000
@@ -49,14 +55,21 @@ class Fixed(Procedure):
 
     def prediction_header_fields(self, scheme: Scheme, alpha: float | None, seed: int) -> dict[str, Any]:
         assert alpha is not None
-        return {"n": int(self.n), "alpha": float(alpha), "seed": int(seed)}
+        common = {"alpha": float(alpha), "seed": int(seed)}
+        if not CERTIFICATES[self.bound].by_pairs:
+            return {"n": int(self.n), **common}
+        choosing = self._choosing()
+        return {"n0": choosing, "n": int(self.n) - choosing, **common, "bound": self.bound}
 
     def certify(self, copies: Copies, alpha: float | None) -> Steps[Certifications]:
         assert alpha is not None
         method, scheme = CERTIFICATES[self.bound], copies.voter.scheme
-        votes = copies.begin_count(SELECTION, 0, self.n0), copies.begin_count(ESTIMATION, 0, self.n)
-        yield
-        selection, estimation = (counted() for counted in votes)
+        if method.by_pairs:
+            selection, estimation = yield from _votes_by_pairs(copies, (SELECTION, 0, self.n0), (ESTIMATION, 0, self.n))
+        else:
+            votes = copies.begin_count(SELECTION, 0, self.n0), copies.begin_count(ESTIMATION, 0, self.n)
+            yield
+            selection, estimation = (counted() for counted in votes)
         warn_of_invalid(int(selection.invalid.sum() + estimation.invalid.sum()), (self.n0 + self.n) * len(estimation))
         certificates = tuple(
             method.certify(selection[row], estimation[row], scheme, alpha) for row in range(len(estimation))
@@ -66,6 +79,8 @@ class Fixed(Procedure):
 
     def predict(self, copies: Copies, alpha: float | None) -> Steps[Predictions]:
         assert alpha is not None
+        if CERTIFICATES[self.bound].by_pairs:
+            return (yield from self._predict_by_pairs(copies, alpha))
         level = corrected_alpha(alpha, copies.voter.scheme, self.n)
         counted = copies.begin_count(PREDICTION, 0, self.n)
         yield
@@ -73,6 +88,36 @@ class Fixed(Procedure):
         warn_of_invalid(int(votes.invalid.sum()), self.n * len(votes))
         answers = tuple(predicted(votes[row], level) for row in range(len(votes)))
         return Predictions(votes, answers, self.n, alpha, copies.seed)
+
+    def _predict_by_pairs(self, copies: Copies, alpha: float) -> Steps[Predictions]:
+        """The first tenth of the copies choose the class, the others test it: see `predicted_by_pairs`."""
+        choosing = self._choosing()
+        level = corrected_alpha(alpha, copies.voter.scheme, self.n - choosing)
+        selection, tested = yield from _votes_by_pairs(
+            copies, (PREDICTION, 0, choosing), (PREDICTION, choosing, self.n)
+        )
+        warn_of_invalid(int(selection.invalid.sum() + tested.invalid.sum()), self.n * len(tested))
+        answers = tuple(predicted_by_pairs(selection[row], tested[row], level) for row in range(len(tested)))
+        return Predictions(tested, answers, self.n, alpha, copies.seed, selection=selection)
+
+    def _choosing(self) -> int:
+        """How many of the n copies of a prediction choose the class."""
+        if self.n < 2:
+            raise InputError(f"n must be at least 2 to predict by pairs: one copy chooses, another tests; got {self.n}")
+        return max(1, int(self.n) // TENTH)
+
+
+def _votes_by_pairs(copies: Copies, choosing: Draws, counting: Draws) -> Steps[tuple[Counts, Counts]]:
+    """The votes that choose the classes by pairs, and those that compare these classes with all others.
+
+    The device has chosen before it counts the latter. The host fetches both at the end.
+    """
+    selected = copies.begin_selection(*choosing)
+    yield
+    counted = copies.comparing(selected.labels()).begin_count(*counting)
+    yield
+    votes, pairs = selected.fetch()
+    return votes.choosing_by(pairs), counted()
 
 
 def sampled_header_fields(alpha: float | None, seed: int, bound: str, theorem: str) -> dict[str, Any]:

@@ -103,23 +103,29 @@ class Sequential(Procedure):
         """
         assert alpha is not None
         scheme, group, copies = copies.voter.scheme, np.arange(len(copies)), copies.on_device()
-        selection, estimation = StagedVotes(copies, SELECTION), StagedVotes(copies, ESTIMATION)
+        method = CERTIFICATES[self.bound]
+        selection = StagedVotes(copies, SELECTION, method.by_pairs)
         rows = group
         for total in selection_stages(self.n0):
             yield from selection.extend(rows, total)
             rows = rows[~clear(selection.counts, rows)]
             if not len(rows):
                 break
-        chosen = [selection.counts[row] for row in group.tolist()]
-        label, second = first_two(selection.counts.votes)
+        chosen, label = [selection.counts[row] for row in group.tolist()], selection.counts.labels
+        second = strongest_rivals(selection.counts)
+        estimation = StagedVotes(copies.comparing(label) if method.by_pairs else copies, ESTIMATION)
         rule = StoppingRule(self, chosen, scheme, alpha)
-        kept = Counts(estimation.counts.votes.copy(), estimation.counts.invalid.copy())  # of the best stage
+        kept = estimation.counts.take(group)  # of the best stage
         rows = group
         for total in estimation_stages(self.most):
             yield from estimation.extend(rows, total)
-            going = rule.update(rows, *_standings(estimation.counts, rows, label, second, total, self.bound), total)
+            votes = estimation.counts.take(rows)
+            assert method.compared is not None
+            strongest = method.compared(votes, label[rows])
+            going = rule.update(rows, strongest, method.compared(votes, label[rows], second[rows]), total)
             best = rows[rule.at[rows] == total]
-            kept.votes[best], kept.invalid[best] = estimation.counts.votes[best], estimation.counts.invalid[best]
+            for known, now in zip(kept.arrays, estimation.counts.arrays, strict=True):
+                known[best] = now[best]
             rows = rows[going]
             if not len(rows):
                 break
@@ -136,39 +142,46 @@ class Sequential(Procedure):
 
 
 class StagedVotes:
-    """The votes of a group for one purpose, extended stage by stage."""
+    """The votes of a group for one purpose, extended stage by stage; `choosing`, they choose a class by pairs."""
 
-    def __init__(self, copies: Copies, purpose: int) -> None:
-        self.copies, self.purpose = copies, purpose
+    def __init__(self, copies: Copies, purpose: int, choosing: bool = False) -> None:
+        self.copies, self.purpose, self.choosing = copies, purpose, choosing
         self.taken: Int64 = np.zeros(len(copies), dtype=np.int64)
-        self.counts = Counts(np.zeros((len(copies), copies.voter.classes), dtype=np.int64), self.taken.copy())
+        votes: Int64 = np.zeros((len(copies), copies.voter.classes), dtype=np.int64)
+        self.counts = Counts(votes, self.taken.copy(), None if copies.chosen is None else votes.copy())
+        self._pairs: Int64 | None = None
 
     def extend(self, rows: Int64, total: int) -> Steps[None]:
         """Extends the votes of these inputs, which have equally many, to `total`; yields once they are queued."""
-        counted = self.copies.of(rows).begin_count(self.purpose, int(self.taken[rows[0]]), total)
-        yield
-        fresh = counted()
+        copies, draws = self.copies.of(rows), (self.purpose, int(self.taken[rows[0]]), total)
+        if self.choosing:
+            selected = copies.begin_selection(*draws)
+            yield
+            fresh, pairs = selected.fetch()
+        else:
+            counted = copies.begin_count(*draws)
+            yield
+            fresh = counted()
         self.counts.votes[rows] += fresh.votes
         self.counts.invalid[rows] += fresh.invalid
+        if self.counts.above is not None and fresh.above is not None:
+            self.counts.above[rows] += fresh.above
         self.taken[rows] = total
+        if self.choosing:
+            self._choose(rows, pairs)
+
+    def _choose(self, rows: Int64, pairs: Int64 | None) -> None:
+        if pairs is not None:
+            if self._pairs is None:
+                self._pairs = np.zeros((len(self.taken), *pairs.shape[1:]), dtype=np.int64)
+            self._pairs[rows] += pairs
+        self.counts = self.counts.choosing_by(self._pairs)
 
 
-def first_two(votes: Int64) -> tuple[Int64, Int64]:
-    """The two classes with the most votes of each row; the lower-numbered one first on a tie."""
-    first = votes.argmax(axis=1)
-    others = votes.copy()
-    others[np.arange(len(votes)), first] = -1
-    return first, others.argmax(axis=1)
-
-
-def _standings(
-    counts: Counts, rows: Int64, label: Int64, second: Int64, total: int, bound: str
-) -> tuple[Int64, Int64, Int64]:
-    """Votes for the label, for the largest rival plus all invalid ones, and for the runner-up of the selection."""
-    votes, each = counts.votes[rows], np.arange(len(rows))
-    leader = votes[each, label[rows]]
-    if bound == "one-sided":
-        return leader, total - leader, total - leader
-    runner_up = votes[each, second[rows]]
-    votes[each, label[rows]] = -1  # a copy, by fancy indexing
-    return leader, votes.max(axis=1) + counts.invalid[rows], runner_up
+def strongest_rivals(selection: Counts) -> Int64:
+    """int64[b]: of each input, the class that did best against the one chosen; the lowest-numbered on a tie."""
+    each, labels = np.arange(len(selection)), selection.labels
+    against = selection.votes.copy() if selection.above is None else -selection.above
+    against[each, labels] = np.iinfo(np.int64).min
+    best: Int64 = against.argmax(axis=1)
+    return best

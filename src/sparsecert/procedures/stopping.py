@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 FIRST_STAGE, GROWTH = 96, 1.1  # votes in the first stage, and their growth per stage
 FIRST_SELECTION, CLEAR = 32, 3.0  # selection votes in the first stage; standard deviations of a clear lead
 RADII_AHEAD, HORIZONS = 3, 6  # how far the rule stages ahead, in radii and in stopping times
+Pair = tuple[Int64, Int64]  # for each input, votes for its class and for a rival (see `certificates.Compared`)
 ROUNDING = 1e-14  # per vote: bounds the error of the log wealth behind a "no", whose factors are 1/2 or more
 
 
@@ -38,8 +39,12 @@ def selection_stages(most: int) -> list[int]:
 
 def clear(selection: Counts, rows: Int64) -> Bool:
     """The inputs for which more selection votes are unlikely to change the class."""
-    first_two = np.sort(selection.votes[rows], axis=1)[:, -2:]
-    leader, rival = first_two[:, 1], first_two[:, 0] + selection.invalid[rows]
+    if selection.above is not None:
+        leader = selection.above[rows].min(axis=1)
+        rival = selection.total[rows] - leader
+    else:
+        first_two = np.sort(selection.votes[rows], axis=1)[:, -2:]
+        leader, rival = first_two[:, 1], first_two[:, 0] + selection.invalid[rows]
     result: Bool = (leader > rival) & ((leader - rival) ** 2 >= CLEAR**2 * (leader + rival))
     return result
 
@@ -70,19 +75,20 @@ class StoppingRule:
         self.at: Int64 = np.zeros(len(selections), dtype=np.int64)
         self.refuted: Bool = np.zeros(len(selections), dtype=np.bool_)
 
-    def update(self, rows: Int64, leader: Int64, rival: Int64, second: Int64, total: int) -> Bool:
+    def update(self, rows: Int64, strongest: Pair, fixed: Pair, total: int) -> Bool:
         """Which of the inputs `rows` need more votes, given their votes among `total`.
 
-        `leader`: for the selected class, `rival`: for the largest other one, `second`: for the runner-up of the
-        selection, a fixed class, so that a small lead over it can be tested.
+        `strongest`: for the selected class and for the strongest rival; `fixed`: the same for a rival that the
+        selection fixed, so that a small lead over it can be tested.
         """
+        leader, rival = strongest
         found = self._radii(rows, leader, rival, total)
         improved = (found > self.best[rows]) | (self.at[rows] == 0) | ((self.best[rows] < 0) & (found < 0))
         self.best[rows[improved]], self.at[rows[improved]] = found[improved], total
         wanted = self.best[rows] + 1 if self.sampling.at_least is None else np.full(len(rows), self.sampling.at_least)
         reached = (self.best[rows] >= wanted) | (wanted >= len(self.gaps))
         asked = np.minimum(wanted, len(self.gaps) - 1)
-        self.refuted[rows] |= ~reached & self._refutes(rows, leader, second, total, asked)
+        self.refuted[rows] |= ~reached & self._refutes(rows, fixed, total, asked)
         going = ~reached & ~self.refuted[rows] & (total < self.sampling.most)
         if self.sampling.at_least is None and going.any():
             going[going] = self._pays(rows[going], leader[going], rival[going], total)
@@ -109,8 +115,9 @@ class StoppingRule:
             high = np.where(proved | (high - low <= 1), high, middle)
         return low
 
-    def _refutes(self, rows: Int64, leader: Int64, second: Int64, total: int, radius: Int64) -> Bool:
+    def _refutes(self, rows: Int64, fixed: Pair, total: int, radius: Int64) -> Bool:
         """Whether the opposite bet, that the lead over one fixed class is below the gap, has reached 1 / alpha."""
+        leader, second = fixed
         wealth = _log_wealth(self.stakes[rows], -self.gaps[radius], second, leader, total)
         return wealth >= self.enough + ROUNDING * (total + 100)
 

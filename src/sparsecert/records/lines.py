@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import operator
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sparsecert.certificates.plurality import first_choices
@@ -12,6 +13,7 @@ from sparsecert.counts import Tally
 from sparsecert.records import rankings
 from sparsecert.records.attack_records import AttackRecord
 from sparsecert.records.header import ATTACK, PREDICT, Header, is_exact, is_sequential
+from sparsecert.registry import CERTIFICATES
 
 ANSWERS = "yes", "no", "undecided"  # to "is the radius at least r?"
 
@@ -24,6 +26,10 @@ class Record:
     selected class. A sequential run has no interval: `votes` are those of the stage that the certificate is drawn from,
     `samples` counts all copies of the input, and `answer` is the answer to "is the radius at least r?", if asked. A
     predict record has votes alone; `label` is None if it abstained.
+
+    Where votes were counted by pairs (the pairwise bound), the tallies have `above` and `selection` the class that it
+    chose; a predict record then has selection votes too, and `votes` are those that tested the class. The line keeps,
+    in `behind`, how many copies of each tally rank another class above the chosen one.
 
     In an exact run, `rankings` holds each mask's ranking of the classes as text (see `rankings`), `votes` are the first
     choices, and `label` is the winner by the run's rule; there always is one.
@@ -56,15 +62,18 @@ class Record:
             line |= {"rankings": self.rankings, "label": self.label}
             line |= {} if self.radius is None else {"radius": self.radius}
         elif self.selection is None:
-            line |= {"votes": _to_sparse(self.votes), "invalid": [self.votes.invalid], "label": self.label}
+            line |= {"votes": _to_sparse(self.votes.votes), "invalid": [self.votes.invalid], "label": self.label}
         else:
-            line |= {"selection": _to_sparse(self.selection), "estimation": _to_sparse(self.votes)}
-            line |= {"invalid": [self.selection.invalid, self.votes.invalid], "label": self.label}
-            if self.samples is None:
-                line |= {"p_lower": self.p_lower, "p_upper": self.p_upper, "radius": self.radius}
-            else:
+            tallies = self.selection, self.votes
+            line |= {"selection": _to_sparse(self.selection.votes), "estimation": _to_sparse(self.votes.votes)}
+            line |= {"invalid": [tally.invalid for tally in tallies], "label": self.label}
+            if self.votes.above is not None:
+                line |= {"behind": [_behind(tally) for tally in tallies], "chosen": self.selection.chosen}
+            if self.samples is not None:
                 line |= {"radius": self.radius, "samples": self.samples}
                 line |= {} if self.answer is None else {"answer": self.answer}
+            elif self.p_lower is not None or self.selection.chosen is None:  # else a prediction by pairs
+                line |= {"p_lower": self.p_lower, "p_upper": self.p_upper, "radius": self.radius}
         return json.dumps({**line, "seconds": self.seconds})
 
     @classmethod
@@ -80,8 +89,16 @@ class Record:
         selection, votes = (
             _from_sparse(line[key], line["invalid"][i], classes) for i, key in enumerate(("selection", "estimation"))
         )
+        if "behind" in line:
+            selection, votes = (
+                _compared(tally, line["chosen"], behind)
+                for tally, behind in zip((selection, votes), line["behind"], strict=True)
+            )
+            selection = replace(selection, chosen=line["chosen"])
         if "samples" in line:
             certificate = {key: line.get(key) for key in ("radius", "samples", "answer")}
+        elif "behind" in line and "radius" not in line:
+            certificate = {}  # a prediction by pairs
         else:
             certificate = {key: line[key] for key in ("p_lower", "p_upper", "radius")}
         return cls(votes=votes, selection=selection, **certificate, **common)
@@ -120,6 +137,9 @@ def _check_votes(header: Header, record: Record) -> None:
     if record.rankings is not None:
         _check_rankings(header, record)
         return
+    bound: str = run.get("bound", "")
+    if bound in CERTIFICATES and (record.votes.above is not None) != CERTIFICATES[bound].by_pairs:
+        raise ValueError(f"the counts against each class do not fit the run's bound {bound}")
     for tally, n in ((record.selection, run.get("n0")), (record.votes, run["n"])):
         if tally is None:
             continue
@@ -148,14 +168,36 @@ def _check_rankings(header: Header, record: Record) -> None:
         raise ValueError(f"radius {record.radius!r}")
 
 
-def _to_sparse(tally: Tally) -> dict[str, int]:
-    return {str(label): votes for label, votes in enumerate(tally.votes) if votes}
+def _to_sparse(counts: Sequence[int]) -> dict[str, int]:
+    return {str(label): count for label, count in enumerate(counts) if count}
 
 
 def _from_sparse(votes: dict[str, int], invalid: int, classes: int) -> Tally:
+    return Tally(_dense(votes, classes), operator.index(invalid))
+
+
+def _dense(counts: dict[str, int], classes: int) -> tuple[int, ...]:
     row = [0] * classes
-    for label, count in votes.items():
+    for label, count in counts.items():
         if not label.isdecimal():
             raise ValueError(f"class {label!r}")
         row[int(label)] = operator.index(count)
-    return Tally(tuple(row), operator.index(invalid))
+    return tuple(row)
+
+
+def _behind(tally: Tally) -> dict[str, int] | None:
+    """How many valid copies rank each class above the chosen one; None where that was not counted."""
+    return None if tally.above is None else _to_sparse([sum(tally.votes) - count for count in tally.above])
+
+
+def _compared(tally: Tally, chosen: int, behind: dict[str, int] | None) -> Tally:
+    """The votes with `above`, from what `_behind` says of them."""
+    classes, valid = len(tally.votes), sum(tally.votes)
+    if type(chosen) is not int or not 0 <= chosen < classes:
+        raise ValueError(f"chosen {chosen!r}")
+    if behind is None:
+        return tally
+    above = tuple(valid - count for count in _dense(behind, classes))
+    if above[chosen] != valid or not all(tally.votes[chosen] <= count <= valid for count in above):
+        raise ValueError(f"the copies behind each class do not fit the {valid} valid ones")
+    return replace(tally, above=above)

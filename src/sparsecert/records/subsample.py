@@ -23,6 +23,10 @@ def subsample(found: Records, n0: int, n: int, seed: int = 0) -> Records:
         raise InputError(
             f"{found.path} took its votes sequentially: a subset of them is no run with fewer; name another"
         )
+    if any(line.votes.above is not None for line in found.lines):
+        raise InputError(
+            f"{found.path} counted its votes by pairs: how those of fewer copies compare is not known; name another"
+        )
     if not (1 <= n0 <= run["n0"] and 1 <= n <= run["n"]):
         raise InputError(f"{found.path} has {run['n0']} + {run['n']} votes, of which {n0} + {n} cannot be chosen")
     lines = tuple(_subsample(line, n0, n, seed) for line in found.lines)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sparsecert.bounds import corrected_alpha, predicted
-from sparsecert.certificates import certify_anytime
+from sparsecert.bounds import corrected_alpha, predicted, predicted_by_pairs
+from sparsecert.certificates import CERTIFICATES, certify_anytime
 from sparsecert.errors import InputError
 from sparsecert.records import PREDICT, AttackRecords, Record, Records, is_exact, is_sequential
 from sparsecert.schemes import Scheme
@@ -34,10 +34,10 @@ class Classification:
     seed: int | None
 
 
-def classify(records: Records, scheme: Scheme, alpha: float, source: str) -> Classification:
+def classify(records: Records, scheme: Scheme, alpha: float, source: str, bound: str | None = None) -> Classification:
     """Predicts every input again from its votes, ignoring the recorded labels."""
     right = abstained = 0
-    for line, answer in predicted_labels(records, scheme, alpha):
+    for line, answer in predicted_labels(records, scheme, alpha, bound):
         right, abstained = right + (answer == line.true), abstained + (answer is None)
     return count_answers(records, source, right, abstained)
 
@@ -55,22 +55,36 @@ def count_answers(records: Records, source: str, right: int, abstained: int = 0)
     )
 
 
-def predicted_labels(records: Records, scheme: Scheme, alpha: float) -> Iterator[tuple[Record, int | None]]:
-    """Each input with the class that its votes prove to lead; None if the procedure abstains.
+def predicted_labels(
+    records: Records, scheme: Scheme, alpha: float, bound: str | None = None
+) -> Iterator[tuple[Record, int | None]]:
+    """Each input with the class that its votes prove to be g's answer; None if the procedure abstains.
 
-    Sequential votes do not allow a test for a fixed sample size: there it is the class whose lead over every other is
-    proved at the stopping time.
+    g is the class with most votes, unless `bound`, by default that of the run, is by pairs. Sequential votes do not
+    allow a test for a fixed sample size: there it is the class whose lead over every other is proved at the stopping
+    time.
     """
     run, sequential = records.header.run, is_sequential(records.header)
+    bound = bound or run.get("bound")
+    by_pairs = _by_pairs(bound)
     for line in records.lines:
         if sequential and line.selection is not None:
-            yield line, certify_anytime(line.selection, line.votes, scheme, alpha, "two-sided", run["n"]).label
+            lead = bound if bound and by_pairs else "two-sided"
+            yield line, certify_anytime(line.selection, line.votes, scheme, alpha, lead, run["n"]).label
+            continue
+        level = corrected_alpha(alpha, scheme, line.votes.total)
+        if by_pairs and line.selection is not None:
+            yield line, predicted_by_pairs(line.selection, line.votes, level)
         else:
-            yield line, predicted(line.votes, corrected_alpha(alpha, scheme, line.votes.total))
+            yield line, predicted(line.votes, level)
 
 
-def check_predictions(records: Records, predictions: Records) -> None:
-    """Refuses predictions of another classifier, or on other data, than `records`."""
+def _by_pairs(bound: str | None) -> bool:
+    return bound is not None and bound in CERTIFICATES and CERTIFICATES[bound].by_pairs
+
+
+def check_predictions(records: Records, predictions: Records, bound: str | None = None) -> None:
+    """Refuses predictions of another classifier than `records` certified by `bound`, or on other data."""
     if predictions.header.kind != PREDICT:
         raise InputError(
             f"{predictions.path} holds {predictions.header.kind} records; name one of `sparsecert predict`"
@@ -81,6 +95,13 @@ def check_predictions(records: Records, predictions: Records) -> None:
             "name predictions with random masks"
         )
     check_belongs(records, predictions, SAME_CLASSIFIER, "name predictions of the same model and data")
+    ours, theirs = _by_pairs(bound), _by_pairs(predictions.header.run.get("bound"))
+    if ours != theirs:
+        elected = {True: "the class that beats every other one", False: "the class with most votes"}
+        raise InputError(
+            f"{predictions.path} predicts {elected[theirs]}, bound {bound} certifies {elected[ours]}; name other "
+            "predictions or another bound"
+        )
 
 
 def check_belongs(records: Records, other: Records | AttackRecords, settings: Settings, remedy: str) -> None:

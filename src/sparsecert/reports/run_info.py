@@ -132,7 +132,7 @@ def read_run_info(records: Records, alpha: float | None, bound: str | None) -> V
             f"bound {bound} was asked of {records.path}, which holds predictions; leave it out or name certify records"
         )
     with damaged_header_refused(records.path):
-        method = CERTIFICATES[run["bound"] if bound is None else bound].name if certifies else None
+        method = _method(records, bound) if certifies else None
         return VotesInfo(
             **_votes_settings(records),
             n0=run["n0"] if certifies else None,
@@ -145,6 +145,18 @@ def read_run_info(records: Records, alpha: float | None, bound: str | None) -> V
             run_alpha=run["alpha"],
             run_bound=run["bound"] if certifies else None,
         )
+
+
+def _method(records: Records, bound: str | None) -> str:
+    """The bound to certify by: the run's own, or the one asked for, if the votes allow it."""
+    own = CERTIFICATES[records.header.run["bound"]]
+    method = own if bound is None else CERTIFICATES[bound]
+    if method.by_pairs and not own.by_pairs:
+        raise InputError(
+            f"bound {bound} was asked of {records.path}, whose copies did not rank the classes (its bound is "
+            f"{own.name}); certify again with --bound {bound}"
+        )
+    return method.name
 
 
 def read_exact_run_info(records: Records, procedure: Exact) -> VotesInfo:

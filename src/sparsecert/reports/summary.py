@@ -161,7 +161,8 @@ def _check_not_empty(records: Records) -> None:
 
 def _check_lines(records: Records) -> None:
     _check_not_empty(records)
-    stray = next((line.example for line in records.lines if (line.selection is None) == records.header.certifies), None)
+    selects = records.header.certifies or "bound" in records.header.run  # predictions by pairs
+    stray = next((line.example for line in records.lines if (line.selection is None) == selects), None)
     if stray is not None:
         raise InputError(f"{records.path}, input {stray} is not a {records.header.kind} record; name another file")
 
@@ -170,12 +171,13 @@ def _classification(records: Records, info: VotesInfo, predictions: Records | No
     assert info.alpha is not None
     scheme = scheme_from_config(info.scheme)
     if predictions is None:
-        return classify(records, scheme, info.alpha, FROM_ESTIMATION if info.certifies else str(records.path))
+        source = FROM_ESTIMATION if info.certifies else str(records.path)
+        return classify(records, scheme, info.alpha, source, info.bound)
     if not info.certifies:
         raise InputError(
             f"predictions {predictions.path} were given for {records.path}, which holds predictions itself"
         )
-    check_predictions(records, predictions)
+    check_predictions(records, predictions, info.bound)
     _check_lines(predictions)
     return classify(predictions, scheme, info.alpha, str(predictions.path))
 

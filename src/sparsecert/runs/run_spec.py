@@ -83,9 +83,17 @@ def compute_records(
 
 
 def prediction_records(predictions: Predictions, group: Group) -> list[Record]:
-    votes, answers = predictions.votes, predictions.answers
+    votes, answers, selection = predictions.votes, predictions.answers, predictions.selection
     return [
-        Record(example, true, votes[row], answers[row], seconds=0.0, rankings=_ranking(predictions, row))
+        Record(
+            example=example,
+            true=true,
+            votes=votes[row],
+            label=answers[row],
+            seconds=0.0,
+            selection=None if selection is None else selection[row],
+            rankings=_ranking(predictions, row),
+        )
         for row, (example, true) in enumerate(zip(group.examples, group.labels, strict=True))
     ]
 

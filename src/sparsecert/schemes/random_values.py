@@ -80,10 +80,17 @@ class RandomValues(Scheme):
         return cls(prod(shape), **settings)
 
     def sharper_theorem(self, bound: str) -> tuple[Theorem, str] | None:
-        """See `certificates.random_values`: both use the likelihood ratio, of which delta is only the distance."""
+        """See `certificates.random_values`: all use the likelihood ratio, of which delta is only the distance.
+
+        Pairwise, `majority` is asked of each comparison: A stays above j in more than half of the copies.
+        """
         from sparsecert.certificates.random_values import lead, majority
 
-        theorems = {"two-sided": (lead, "random-values-lead"), "one-sided": (majority, "random-values-majority")}
+        theorems = {
+            "two-sided": (lead, "random-values-lead"),
+            "one-sided": (majority, "random-values-majority"),
+            "pairwise": (majority, "random-values-pairwise"),
+        }
         return theorems.get(bound)
 
     @property

@@ -25,7 +25,8 @@ from sparsecert.schemes import ENUMERATION
 from sparsecert.service.metrics import Metrics
 from sparsecert.votes.batches import pad_batch, to_device
 from sparsecert.votes.copies import Copies
-from sparsecert.votes.voter import Voter, rank
+from sparsecert.votes.pairs import MOST_TABLED, PassRows, SelectionVotes, add_above, add_pairs
+from sparsecert.votes.voter import Voter, as_counts, rank
 
 T = TypeVar("T")
 
@@ -42,7 +43,8 @@ class VoteTask:
     """Copies of one input to classify: through the masks (seed, example, draw), for every draw of `draws`.
 
     `votes` counts the classes; its last entry counts non-finite scores. For a fixed set of masks, `ranks` keeps each
-    copy's ranking of the classes.
+    copy's ranking of the classes. By pairs, `pairs`, int64[1, classes, classes], counts how often each class is ranked
+    above each other one, or `above`, int64[1, classes], how often `chosen` is; both on the device.
     """
 
     image: torch.Tensor
@@ -51,6 +53,9 @@ class VoteTask:
     draws: range
     votes: Int64
     ranks: npt.NDArray[np.int16] | None = None
+    pairs: torch.Tensor | None = None
+    above: torch.Tensor | None = None
+    chosen: int = 0
     counted: int = 0
 
     @property
@@ -66,6 +71,14 @@ class VoteTask:
             self.ranks[self.counted : self.counted + len(labels)] = ranks.numpy()
         self.counted += len(labels)
         return counts
+
+    def compare(self, scores: torch.Tensor, valid: torch.Tensor) -> None:
+        """Counts how the next copies rank the classes, where that is asked; on the device."""
+        rows = PassRows(0, len(scores), len(scores))
+        if self.pairs is not None:
+            add_pairs(scores, valid, rows, self.pairs)
+        if self.above is not None:
+            add_above(scores, valid, self.chosen, rows, self.above)
 
 
 @dataclass(frozen=True)
@@ -92,28 +105,41 @@ class QueuedCopies(Copies):
     queue: list[VoteTask] = field(default_factory=list)
 
     def begin_count(self, purpose: int, first: int, last: int) -> Callable[[], Counts]:
-        tasks = self._enqueue(self.seed, self.examples, range(purpose + first, purpose + last))
+        tasks, votes = self._enqueue(self.seed, self.examples, range(purpose + first, purpose + last))
+        if self.chosen is None:
+            return lambda: as_counts(votes)
+        above = torch.zeros(len(self), self.voter.classes, dtype=torch.int64, device=self.voter.device)
+        for row, (task, label) in enumerate(zip(tasks, self.chosen.tolist(), strict=True)):
+            task.above, task.chosen = above[row : row + 1], label
+        return lambda: as_counts(votes, above.cpu().numpy())
 
-        def counted() -> Counts:
-            votes = np.stack([task.votes for task in tasks])
-            return Counts(votes[:, :-1].copy(), votes[:, -1].copy())
-
-        return counted
+    def begin_selection(self, purpose: int, first: int, last: int) -> SelectionVotes:
+        tasks, votes = self._enqueue(self.seed, self.examples, range(purpose + first, purpose + last))
+        pairs, classes = None, self.voter.classes
+        if classes <= MOST_TABLED:
+            pairs = torch.zeros(len(self), classes, classes, dtype=torch.int64, device=self.voter.device)
+            for row, task in enumerate(tasks):
+                task.pairs = pairs[row : row + 1]
+        return SelectionVotes(
+            torch.from_numpy(votes), pairs, lambda: (as_counts(votes), None if pairs is None else pairs.cpu().numpy())
+        )
 
     def begin_ranks(self, masks: int) -> Callable[[], torch.Tensor]:
-        tasks = self._enqueue(0, [0] * len(self), range(ENUMERATION, ENUMERATION + masks))
+        tasks, _ = self._enqueue(0, [0] * len(self), range(ENUMERATION, ENUMERATION + masks))
         ranks = np.zeros((len(self), masks, self.voter.classes), dtype=np.int16)
         for task, own in zip(tasks, ranks, strict=True):
             task.ranks = own
         return lambda: torch.from_numpy(ranks)
 
-    def _enqueue(self, seed: int, examples: Sequence[int], draws: range) -> list[VoteTask]:
+    def _enqueue(self, seed: int, examples: Sequence[int], draws: range) -> tuple[list[VoteTask], Int64]:
+        """The tasks, and their votes: int64[b, classes + 1]."""
+        votes: Int64 = np.zeros((len(self), self.voter.classes + 1), dtype=np.int64)
         tasks = [
-            VoteTask(image, int(example), seed, draws, np.zeros(self.voter.classes + 1, dtype=np.int64))
-            for image, example in zip(self.inputs, examples, strict=True)
+            VoteTask(image, int(example), seed, draws, own)
+            for image, example, own in zip(self.inputs, examples, votes, strict=True)
         ]
         self.queue.extend(tasks)
-        return tasks
+        return tasks, votes
 
 
 Begin = Callable[[Voter, list[VoteTask]], Steps[T]]  # the steps of a request, which queue their votes in the list
@@ -249,13 +275,15 @@ class Batcher:
             masks = torch.cat((masks, masks[-1:].expand(padding, -1)))
             which = torch.cat((which, which[-1:].expand(padding)))
         scores = base.scores(inputs, to_device(which, device), masks)[:count]
-        labels = base.classify(scores).cpu()
+        found = base.classify(scores)
+        valid, labels = found < base.classes, found.cpu()
         ranks = rank(scores).cpu() if any(task.ranks is not None for task, _ in shares) else None
         results, at = [], 0
         for task, rows in shares:
             part, first = slice(at, at + rows), task.draws.start + task.counted
             few = min(rows, self._copies)
             counts = task.add(labels[part], None if ranks is None else ranks[part])
+            task.compare(scores[part], valid[part])
             first_few = labels[part][:few].tolist(), list(range(first, first + few)), masks[part][:few]
             results.append(PassResult(task, counts, *first_few))
             at += rows

@@ -93,7 +93,7 @@ class Handlers:
         self._check_settings(settings)
         if self.masks is None:
             self._check_samples("n", settings.n)
-        procedure = Fixed(n=settings.n) if self.masks is None else Exact(settings.rule)
+        procedure = Fixed(n=settings.n, bound=settings.bound) if self.masks is None else Exact(settings.rule)
         seed = self._seed(settings)
         job = self.batcher.submit(self._steps(procedure, procedure.predict, x, settings, seed))
         found = await asyncio.wrap_future(job.done)

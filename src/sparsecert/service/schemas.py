@@ -34,6 +34,10 @@ class Settings(BaseModel):
         description="Fixed masks only: how votes elect a class (default: pairwise; run-off for blocks and bands, "
         "plurality for a table).",
     )
+    bound: BoundName = Field(
+        "two-sided",
+        description="Random masks only: Corollary 2, Corollary 1, or pairwise: the class that beats every other one.",
+    )
 
 
 class PredictSettings(Settings):
@@ -47,7 +51,6 @@ class CertifySettings(Settings):
 
     n0: int = Field(1_000, ge=1, description="Ablated copies that select the class; sequential: at most this many.")
     n: int = Field(10_000, ge=1, description="Fixed sampling: ablated copies that bound its probability.")
-    bound: BoundName = Field("two-sided", description="Corollary 2 or Corollary 1.")
     sampling: Literal["fixed", "sequential"] = Field(
         "fixed", description="Fixed: n0 + n copies. Sequential: as many as the radius needs, with the same guarantee."
     )

@@ -9,15 +9,16 @@ last vote, so the lines have no radius. Either way the bounds on each class's pr
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sparsecert.certificates.anytime import certify_anytime
-from sparsecert.counts import Int64, Tally
+from sparsecert.counts import Counts, Int64, Tally
 from sparsecert.procedures import Procedure, Sequential
+from sparsecert.registry import CERTIFICATES
 from sparsecert.schemes import ESTIMATION, MAX_DRAWS, SELECTION, FixedMasks, Scheme
-from sparsecert.service.batching import PassResult
+from sparsecert.service.batching import PassResult, VoteTask
 from sparsecert.service.confidence import anytime_bounds
 from sparsecert.service.schemas import AblatedCopy, CertifySettings, ProgressLine
 
@@ -48,9 +49,12 @@ class ProgressStream:
     ) -> None:
         self._scheme, self._settings = scheme, settings
         self._sequential = procedure if isinstance(procedure, Sequential) else None
+        self._by_pairs = self._sequential is not None and CERTIFICATES[settings.bound].by_pairs
         self._most = procedure.most_votes(scheme)
         self._selection: Int64 = np.zeros(classes + 1, dtype=np.int64)
         self._votes: Int64 = np.zeros(classes + 1, dtype=np.int64)
+        self._pairs: Int64 | None = None  # of the selection, once it is counted
+        self._above: Int64 = np.zeros(classes, dtype=np.int64)
         self._radius: int | None = None
         self._loop, self.changed = loop, asyncio.Event()
         self._latest: Snapshot | None = None
@@ -63,9 +67,21 @@ class ProgressStream:
         else:
             self._votes += result.counts
         selection, votes = _tally(self._selection), _tally(self._votes)
+        if self._by_pairs:
+            selection, votes = self._compared(result.task, selection, votes)
         if self._sequential is not None and purpose == ESTIMATION and not result.task.remaining:
             self._certify(selection, votes, self._sequential)
         self._loop.call_soon_threadsafe(self._publish, Snapshot(selection, votes, self._radius, result))
+
+    def _compared(self, task: VoteTask, selection: Tally, votes: Tally) -> tuple[Tally, Tally]:
+        """The votes with the class chosen and how it compares with the others, up to the last stage that is counted."""
+        if not task.remaining and task.pairs is not None:
+            pairs = task.pairs.cpu().numpy()
+            self._pairs = pairs if self._pairs is None else self._pairs + pairs
+        if not task.remaining and task.above is not None:
+            self._above = self._above + task.above.cpu().numpy()[0]
+        chosen = Counts.of(selection).choosing_by(self._pairs)[0]
+        return chosen, replace(votes, above=tuple(self._above.tolist()))
 
     def _certify(self, selection: Tally, votes: Tally, procedure: Sequential) -> None:
         """At the same stages as `Smoothed.certify`, so that the last radius is the one it returns."""

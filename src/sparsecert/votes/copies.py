@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import torch
 
     from sparsecert.counts import Counts, Int64
+    from sparsecert.votes.pairs import SelectionVotes
     from sparsecert.votes.voter import Voter
 
 
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 class Copies:
     """Every ablated copy of `inputs`, Float[b, ...]: seed, example and draw decide its mask, `voter` classifies it.
 
-    `examples` are the b numbers of the inputs, their indices in the data set.
+    `examples` are the b numbers of the inputs, their indices in the data set. With `chosen`, int64[b], a class for each
+    input, votes are also counted against each class (`Counts.above`).
     """
 
     voter: Voter
@@ -27,6 +29,7 @@ class Copies:
     examples: Sequence[int]
     seed: int = 0
     on_progress: OnProgress = ignore
+    chosen: torch.Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -34,7 +37,12 @@ class Copies:
     def begin_count(self, purpose: int, first: int, last: int) -> Callable[[], Counts]:
         """Starts the vote of draws first, ..., last - 1 for this purpose; call the result for the counts."""
         draws = range(purpose + first, purpose + last)
-        return self.voter.begin_count(self.inputs, self.examples, draws, self.seed, self.on_progress)
+        return self.voter.begin_count(self.inputs, self.examples, draws, self.seed, self.on_progress, self.chosen)
+
+    def begin_selection(self, purpose: int, first: int, last: int) -> SelectionVotes:
+        """Starts the same vote to choose a class by pairs. Its `labels` are there once the procedure has yielded."""
+        draws = range(purpose + first, purpose + last)
+        return self.voter.begin_selection(self.inputs, self.examples, draws, self.seed, self.on_progress)
 
     def begin_ranks(self, masks: int) -> Callable[[], torch.Tensor]:
         """Starts ranking the classes by each mask of a fixed set; call the result for the ranks."""
@@ -46,6 +54,14 @@ class Copies:
 
         return replace(self, inputs=to_device(self.inputs, self.voter.device))
 
+    def comparing(self, labels: torch.Tensor | Int64) -> Copies:
+        """The same, with these classes chosen."""
+        import torch
+
+        from sparsecert.votes.batches import to_device
+
+        return replace(self, chosen=to_device(torch.as_tensor(labels), self.voter.device))
+
     def of(self, rows: Int64) -> Copies:
         """The copies of these inputs alone."""
         import torch
@@ -53,4 +69,6 @@ class Copies:
         from sparsecert.votes.batches import to_device
 
         which = to_device(torch.from_numpy(rows), self.inputs.device)
-        return replace(self, inputs=self.inputs[which], examples=[self.examples[row] for row in rows.tolist()])
+        examples = [self.examples[row] for row in rows.tolist()]
+        chosen = None if self.chosen is None else self.chosen[to_device(which, self.chosen.device)]
+        return replace(self, inputs=self.inputs[which], examples=examples, chosen=chosen)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import torch
 
-from sparsecert.counts import Counts
+from sparsecert.counts import Counts, Int64
 from sparsecert.encodings import Encoding
 from sparsecert.errors import InputError
 from sparsecert.progress import OnProgress, ignore
@@ -17,6 +17,7 @@ from sparsecert.votes.batches import BatchSizes, few_batch_sizes, full_batches, 
 from sparsecert.votes.engine import TRIED, fast_scorer
 from sparsecert.votes.eval_mode import in_eval_mode
 from sparsecert.votes.memory import MOST_ROWS
+from sparsecert.votes.pairs import MOST_TABLED, PassRows, SelectionVotes, add_above, add_pairs
 from sparsecert.votes.precision import PRECISIONS, autocast, dtype_of
 from sparsecert.votes.probe import TOO_LITTLE_MEMORY, Model, probe
 
@@ -57,12 +58,68 @@ class Voter:
         draws: range,
         seed: int,
         on_progress: OnProgress = ignore,
+        chosen: torch.Tensor | None = None,
     ) -> Callable[[], Counts]:
         """Starts the vote on each input's copies, ablated by the masks of `draws`; call the result for the counts.
 
         inputs: Float[b, ...]; examples: the b numbers that, with seed and draw, decide each input's masks. The b *
         draws copies are classified `rows` at a time, several inputs in one batch where they fit. A copy whose scores
-        are not all finite counts as invalid. On a GPU the work is only queued here.
+        are not all finite counts as invalid. On a GPU the work is only queued here. With `chosen`, int64[b] on the
+        device, a class for each input, the result has `Counts.above`.
+        """
+        size = len(inputs), self.classes
+        above = None if chosen is None else torch.zeros(size, dtype=torch.int64, device=self.device)
+
+        def add(scores: torch.Tensor, labels: torch.Tensor, which: torch.Tensor, rows: PassRows) -> None:
+            if chosen is not None and above is not None:
+                add_above(scores, labels < self.classes, chosen[which], rows, above)
+
+        votes = self._count(inputs, examples, draws, seed, on_progress, add)
+        with on_device(self.device):
+            fetch = fetch_later(votes, above)
+        return lambda: as_counts(*fetch())
+
+    def begin_selection(
+        self,
+        inputs: torch.Tensor,
+        examples: Sequence[int],
+        draws: range,
+        seed: int,
+        on_progress: OnProgress = ignore,
+    ) -> SelectionVotes:
+        """As `begin_count`, for votes that choose a class by pairs: its `labels` can be given to `begin_count` at once,
+        without waiting for the counts.
+        """
+        size, tabled = len(inputs), self.classes <= MOST_TABLED
+        pairs = torch.zeros(size, self.classes, self.classes, dtype=torch.int64, device=self.device) if tabled else None
+
+        def add(scores: torch.Tensor, labels: torch.Tensor, which: torch.Tensor, rows: PassRows) -> None:
+            if pairs is not None:
+                add_pairs(scores, labels < self.classes, rows, pairs)
+
+        votes = self._count(inputs, examples, draws, seed, on_progress, add)
+        with on_device(self.device):
+            fetch = fetch_later(votes, pairs)
+
+        def fetched() -> tuple[Counts, Int64 | None]:
+            counted, table = fetch()
+            return as_counts(counted), table
+
+        return SelectionVotes(votes, pairs, fetched)
+
+    def _count(
+        self,
+        inputs: torch.Tensor,
+        examples: Sequence[int],
+        draws: range,
+        seed: int,
+        on_progress: OnProgress,
+        add: Callable[[torch.Tensor, torch.Tensor, torch.Tensor, PassRows], None],
+    ) -> torch.Tensor:
+        """int64[b, classes + 1], on the device: each input's votes, and the invalid ones last.
+
+        `add` counts whatever else is asked of the scores of a pass; it is given what `classify` says of each row, which
+        input each is of, and which rows count.
         """
         numbers, inputs = to_device(as_numbers("examples", examples, None), self.device), to_device(inputs, self.device)
 
@@ -71,13 +128,17 @@ class Voter:
             masks = self.scheme.masks_at(seed, numbers[which], copies % len(draws) + draws.start)
             return self._scores(inputs, which, masks)
 
+        done = 0
         with self._ready():
             counts = torch.zeros(len(inputs) * (self.classes + 1), dtype=torch.int64, device=self.device)
             for rows, copies, scores in self._passes(len(inputs) * len(draws), scores_of, full_batches):
                 live = (torch.arange(len(copies), device=self.device) < rows).long()
-                self.tally(scores, copies // len(draws), live, counts)
+                which = copies // len(draws)
+                labels = self.tally(scores, which, live, counts)
+                add(scores, labels, which, PassRows(done, rows, len(draws)))
+                done += rows
                 on_progress(0, rows)
-            return _fetched_later(counts.view(len(inputs), self.classes + 1))
+        return counts.view(len(inputs), self.classes + 1)
 
     def begin_ranks(
         self, inputs: torch.Tensor, masks: int, on_progress: OnProgress = ignore
@@ -141,12 +202,16 @@ class Voter:
         """int64[rows]: the class with the largest score; the number of classes where any is not finite."""
         return torch.where(torch.isfinite(scores).all(dim=1), scores.argmax(dim=1), self.classes)
 
-    def tally(self, scores: torch.Tensor, which: torch.Tensor, live: torch.Tensor, counts: torch.Tensor) -> None:
+    def tally(
+        self, scores: torch.Tensor, which: torch.Tensor, live: torch.Tensor, counts: torch.Tensor
+    ) -> torch.Tensor:
         """Adds the vote of each row that is live (1, not 0) to `counts`, int64[inputs * (classes + 1)].
 
-        The last of an input's counts is of scores that are not finite.
+        The last of an input's counts is of scores that are not finite. Returns what `classify` says of each row.
         """
-        counts.scatter_add_(0, which * (self.classes + 1) + self.classify(scores), live)
+        labels = self.classify(scores)
+        counts.scatter_add_(0, which * (self.classes + 1) + labels, live)
+        return labels
 
     def _plain_scores(self, inputs: torch.Tensor, which: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
         with autocast(self.device, self.precision):
@@ -194,21 +259,27 @@ def rank(scores: torch.Tensor) -> torch.Tensor:
     return torch.where(torch.isfinite(scores).all(dim=1, keepdim=True), ranks, 0).to(torch.int16)
 
 
-def _fetched_later(table: torch.Tensor) -> Callable[[], Counts]:
+def fetch_later(*tables: torch.Tensor | None) -> Callable[[], list[Int64 | None]]:
     """Queues the transfer from a GPU; the returned function waits for it."""
-    ready = None
-    if table.is_cuda:
-        table = torch.empty(table.shape, dtype=table.dtype, pin_memory=True).copy_(table, non_blocking=True)
-        ready = torch.cuda.Event()  # type: ignore[no-untyped-call]
-        ready.record()
+    ready, sent = None, list(tables)
+    for place, table in enumerate(sent):
+        if table is not None and table.is_cuda:
+            sent[place] = torch.empty(table.shape, dtype=table.dtype, pin_memory=True).copy_(table, non_blocking=True)
+            ready = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            ready.record()
 
-    def counts() -> Counts:
+    def fetch() -> list[Int64 | None]:
         if ready is not None:
             ready.synchronize()
-        known = table.cpu().numpy()
-        return Counts(known[:, :-1].copy(), known[:, -1].copy())
+        return [None if table is None else table.cpu().numpy() for table in sent]
 
-    return counts
+    return fetch
+
+
+def as_counts(votes: Int64 | None, above: Int64 | None = None) -> Counts:
+    """From int64[b, classes + 1], the last of each input being invalid, and the counts against each class."""
+    assert votes is not None
+    return Counts(votes[:, :-1].copy(), votes[:, -1].copy(), above)
 
 
 def _smaller(rows: int, error: RuntimeError) -> int:

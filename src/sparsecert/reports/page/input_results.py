@@ -114,5 +114,6 @@ def _predictions(run: ReportedRun, every: list[InputResult]) -> Iterator[tuple[i
         yield from ((result.true, result.label) for result in every)
         return
     scheme = scheme_from_config(summary.scheme)
-    for line, answer in predicted_labels(run.predictions or run.records, scheme, summary.alpha):
+    bound = summary.bound if run.predictions is None else None
+    for line, answer in predicted_labels(run.predictions or run.records, scheme, summary.alpha, bound):
         yield line.true, answer
