@@ -108,7 +108,7 @@ SCHEMES = [
     _all_subsets(4, 2), _all_subsets(5, 2), _all_subsets(3, 3), _all_subsets(6, 1), _all_subsets(6, 3),
     _partition(6, 3), _partition(7, 3, 2, 5), _partition(5, 5), _partition(4, 1),
     _lattice(2, 3, 3), _lattice(3, 3, 3, 4), _lattice(3, 4, 5), _lattice(1, 7, 3), _lattice(4, 3, 6), _lattice(3, 2, 6),
-    _spread(2, 3, 3), _spread(3, 2, 2), _spread(4, 5, 7), _spread(1, 5, 5), _spread(6, 6, 1),
+    _spread(2, 3, 3), _spread(3, 2, 2), _spread(3, 4, 5), _spread(1, 5, 5), _spread(3, 3, 4),
     _blocks(3, 3, 2), _blocks(2, 4, 1), _blocks(4, 2, 2), _blocks(3, 3, 3),
     _bands(2, 3, 1), _bands(3, 4, 3), _bands(3, 2, 2, True), _bands(4, 2, 1, True),
 ]  # fmt: skip
