@@ -237,7 +237,7 @@ def test_what_fixed_masks_need_is_refused_of_others(
             ["--scheme", "lattice", "--parts", "8", "--keep", "3"],
             "--keep is for --scheme all-subsets or --scheme uniform",
         ),
-        (["--parts", "8"], "--parts is for --scheme lattice or --scheme partition; add that"),
+        (["--parts", "8"], "--parts is for --scheme lattice or --scheme partition or --scheme spread; add that"),
         (["--horizontal"], "--horizontal is for --scheme bands"),
         (["--scheme", "bands", "--size", "9"], "size must be a whole number between 1 and 8, got 9"),
         (["--scheme", "lattice", "--parts", "3", "--partitions", "99"], "lattice partitions into 3 parts"),
