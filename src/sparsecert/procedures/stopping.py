@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 FIRST_STAGE, GROWTH = 96, 1.1  # votes in the first stage, and their growth per stage
 FIRST_SELECTION, CLEAR = 32, 3.0  # selection votes in the first stage; standard deviations of a clear lead
-RADII_AHEAD, HORIZONS = 3, 6  # how far the rule stages ahead, in radii and in stopping times
+RADII_AHEAD, HORIZONS = 3, 6  # how far the rule looks ahead, in radii and in stopping times
 Pair = tuple[Int64, Int64]  # for each input, votes for its class and for a rival (see `certificates.Compared`)
 ROUNDING = 1e-14  # per vote: bounds the error of the log wealth behind a "no", whose factors are 1/2 or more
 
