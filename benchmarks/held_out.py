@@ -75,7 +75,7 @@ def compare(
 ) -> None:
     """Trains by the recipe and prints its line."""
     encoding = default_encoding(fit, recipe, encoding_name)
-    scheme = Uniform(encoding.units(fit.images.shape), recipe.keep)
+    scheme = Uniform(encoding.units(fit.images.shape).count, recipe.keep)
     began = time.perf_counter()
     run = TrainingRun(fit, recipe, scheme, encoding, SEED, device)
     with closing(run):

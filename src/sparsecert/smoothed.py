@@ -164,12 +164,16 @@ class Smoothed:
         warn_of_invalid(int(counts.invalid.sum()), n * len(counts))
         return counts
 
+    def scheme_for(self, x: torch.Tensor) -> Scheme:
+        """The scheme for inputs with as many units as these have."""
+        return self.scheme.for_units(self.encoding.units(x.shape[1:]).count)
+
     def voter(self, x: torch.Tensor, classes: int | None = None) -> Voter:
         """The model, probed with the first of these inputs and ready to vote; refused unless it has `classes`."""
         precision, device = self.precision, self.device
         devices.check_precision(precision, PRECISIONS[precision], device)
         return Voter(
-            self.model, self.scheme, self.encoding, self.check(x)[:1],
+            self.model, self.scheme_for(x), self.encoding, self.check(x)[:1],
             device=device, precision=precision, rows=self.rows, classes=classes or self.classes,
         )  # fmt: skip
 
@@ -296,13 +300,11 @@ class Smoothed:
             found = f"shape {tuple(x.shape)}" if isinstance(given, torch.Tensor) else type(given).__name__
             hint = "; torch.as_tensor(x) makes it one" if isinstance(given, np.ndarray) else ""
             raise InputError(f"inputs must be a tensor of shape (batch, channels, ...), batch >= 1, got {found}{hint}")
-        units = self.encoding.units(x.shape[1:])
-        if units != self.scheme.units:
-            shape = tuple(x.shape)
-            hint = "; inputs are (batch, channels, height, width) or (batch, features)"
-            raise InputError(
-                f"inputs of shape {shape} have {units} units each, the scheme has units={self.scheme.units}{hint}"
-            )
+        try:
+            self.scheme_for(x)
+        except InputError as error:
+            expected = "(batch, channels, height, width) or (batch, features)"
+            raise InputError(f"{error}; their shape must be {expected}, got {tuple(x.shape)}") from error
         if not x.is_floating_point():
             raise InputError(f"inputs must be floating point, got {x.dtype}; for 8-bit images pass x.float() / 255")
         parameter = _first_parameter(self.model)

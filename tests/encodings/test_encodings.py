@@ -60,7 +60,7 @@ def test_three_channels_become_six_and_a_pixel_is_one_unit() -> None:
     encoding = NullChannels()
     result = encoding(inputs, masks)
     assert encoding.channels(3) == 6
-    assert encoding.units((3, 4, 4)) == 16
+    assert encoding.units((3, 4, 4)).count == 16
     seen = masks.view(5, 1, 4, 4).expand(-1, 3, -1, -1)
     assert torch.equal(result[:, :3], torch.where(seen, inputs, 0))
     assert torch.equal(result[:, 3:], torch.where(seen, 1 - inputs, 0))

@@ -56,7 +56,7 @@ def test_groups_are_shown_or_not_as_a_whole_and_protected_entries_always(inside:
 )
 def test_patches_of_pixels_lie_within_as_many_units(height: int, width: int, rows: int, columns: int) -> None:
     groups = blocks_of(height, width, rows, columns)
-    sides = Grouped(NullChannels(), groups).sides((3, height, width))
+    sides = Grouped(NullChannels(), groups).units((3, height, width)).sides
     assert sides == (-(-height // rows), -(-width // columns))
     for side in range(1, min(height, width) + 1):
         for top, left in product(range(height - side + 1), range(width - side + 1)):
@@ -66,11 +66,11 @@ def test_patches_of_pixels_lie_within_as_many_units(height: int, width: int, row
 
 def test_what_is_no_image_has_no_sides() -> None:
     shape, blocks = (1, 4, 6), blocks_of(4, 6, 2)
-    assert NullChannels().sides(shape) == (4, 6)
-    assert NullChannels().sides((24,)) is None
-    assert ReplacedValues().sides(shape) == (4, 6)
-    assert ReplacedValues().sides((3, 4, 6)) is None
-    assert Grouped(NullChannels(), blocks).sides(shape) == (2, 3)
+    assert NullChannels().units(shape).sides == (4, 6)
+    assert NullChannels().units((24,)).sides is None
+    assert ReplacedValues().units(shape).sides == (4, 6)
+    assert ReplacedValues().units((3, 4, 6)).sides is None
+    assert Grouped(NullChannels(), blocks).units(shape).sides == (2, 3)
     for other in (
         blocks.T.reshape(4, 6),
         5 - blocks,
@@ -78,7 +78,7 @@ def test_what_is_no_image_has_no_sides() -> None:
         blocks[None],
         np.where(blocks == 5, PROTECTED, blocks),
     ):
-        assert Grouped(NullChannels(), other.copy()).sides(shape) is None
+        assert Grouped(NullChannels(), other.copy()).units(shape).sides is None
 
 
 @pytest.mark.parametrize("groups", [PLACES, ENTRIES], ids=["places", "entries"])
@@ -112,7 +112,7 @@ def test_columns_of_a_table() -> None:
     encoding = Grouped(NullChannels(), [0, 0, 1, 2, PROTECTED])
     found = encoding(torch.tensor([[0.1, 0.2, 0.3, 0.4, 0.5]]), torch.tensor([[True, False, False]]))
     torch.testing.assert_close(found, torch.tensor([[[0.1, 0.2, 0, 0, 0.5], [0.9, 0.8, 0, 0, 0.5]]]))
-    assert encoding.units((5,)) == 3
+    assert encoding.units((5,)).count == 3
 
 
 def _votes(smoothed: Smoothed, inputs: torch.Tensor, masks: torch.Tensor) -> list[int]:

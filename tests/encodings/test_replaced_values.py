@@ -50,8 +50,8 @@ def test_numbers_are_rounded_one_by_one() -> None:
 
 def test_every_entry_of_a_colour_image_is_a_unit() -> None:
     encoding = ReplacedValues()
-    assert encoding.units((3, 4, 5)) == 60
-    assert encoding.units((7,)) == 7
+    assert encoding.units((3, 4, 5)).count == 60
+    assert encoding.units((7,)).count == 7
     assert encoding.channels(3) == 3
     one, inputs = RandomValues(60, "0.1").masks(0, 1, 1)[0], torch.rand(6, 3, 4, 5)
     assert torch.equal(encoding(inputs, one), encoding(inputs, one.expand(6, 60)))

@@ -456,7 +456,9 @@ def test_why_there_are_no_pictures_is_said(tmp_path: Path) -> None:
     assert "fingerprint differs" in reason(digits(data={**facts, "fingerprint": "0" * 64}))
     assert "this run skipped 2 files of" in reason(digits(data={**facts, "skipped": 2}))
     assert "mnist" in reason(digits(data={**facts, "name": "mnist"}), tmp_path)
-    assert "does not fit images of shape" in reason(digits(scheme={"kind": "uniform", "units": 63, "keep": 9}))
+    assert "inputs have 64 units each, the scheme has units=63" in reason(
+        digits(scheme={"kind": "uniform", "units": 63, "keep": 9})
+    )
 
 
 def test_a_class_without_inputs_has_no_numbers() -> None:

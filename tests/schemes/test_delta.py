@@ -11,7 +11,7 @@ import pytest
 from sparsecert import schemes
 from sparsecert.errors import InputError
 from sparsecert.schemes import DELTA_BITS, RoundedUp, Scheme, Uniform, from_config, lattice
-from tests.contracts import SCHEMES, SMALL_SCHEMES
+from tests.contracts import ALL_SCHEMES, SCHEMES, SMALL_SCHEMES
 
 
 @pytest.mark.parametrize("scheme", SMALL_SCHEMES, ids=str)
@@ -123,3 +123,10 @@ def test_schemes_are_imported_when_they_are_asked_for() -> None:
 
 def test_a_unit_of_an_image_is_a_pixel() -> None:
     assert Uniform.for_image((3, 4, 6), keep=5) == Uniform(units=24, keep=5)
+
+
+@pytest.mark.parametrize("scheme", ALL_SCHEMES, ids=str)
+def test_a_scheme_is_for_inputs_of_as_many_units(scheme: Scheme) -> None:
+    assert scheme.for_units(scheme.units) == scheme
+    with pytest.raises(InputError, match=f"inputs have {scheme.units + 1} units each, the scheme has units"):
+        scheme.for_units(scheme.units + 1)

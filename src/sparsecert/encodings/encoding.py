@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from sparsecert.errors import InputError
+from sparsecert.inputs.units import Units
 from sparsecert.registry import ENCODINGS, Option
 from sparsecert.schemes import Scheme
 
@@ -91,19 +92,12 @@ class Encoding(ABC):
         """Bool[rows, units]: the units whose values may affect the copy of each mask."""
         return masks
 
-    def sides(self, shape: Sequence[int]) -> tuple[int, int] | None:
-        """Height and width of the image that the units form, row by row; None where they form none.
+    def units(self, shape: Sequence[int]) -> Units:
+        """The units of an input of this shape (without the batch dimension).
 
-        Any m x m pixels of the input lie within m x m of its units, as patch certificates require.
+        Where they form an image, any m x m pixels of the input lie within m x m of them, as patch certificates require.
         """
-        return (shape[1], shape[2]) if len(shape) == 3 else None
-
-    def units(self, shape: Sequence[int]) -> int:
-        """The number of units of an input of this shape (without the batch dimension)."""
-        places = 1
-        for size in shape[1:] if len(shape) > 1 else shape:
-            places *= size
-        return places
+        return Units.of(shape)
 
 
 def _plain(value: Any) -> Any:

@@ -11,6 +11,7 @@ import torch
 
 from sparsecert.encodings.encoding import Encoding
 from sparsecert.errors import InputError
+from sparsecert.inputs.units import Units
 from sparsecert.registry import ENCODINGS, from_config
 
 if TYPE_CHECKING:
@@ -64,12 +65,12 @@ class Grouped(Encoding):
     def channels(self, channels: int) -> int:
         return self.encoding.channels(channels)
 
-    def units(self, shape: Sequence[int]) -> int:
-        """The number of groups; inputs of another shape than the groups' are refused."""
+    def units(self, shape: Sequence[int]) -> Units:
+        """The groups; inputs of another shape than theirs are refused."""
         self._check(shape if len(shape) > 1 else (1, *shape))
-        return self.count
+        return Units("features" if len(shape) == 1 else "units", self.count, self._sides(shape))
 
-    def sides(self, shape: Sequence[int]) -> tuple[int, int] | None:
+    def _sides(self, shape: Sequence[int]) -> tuple[int, int] | None:
         """Height and width in blocks that are numbered row by row, as by `blocks_of`; None for other groups."""
         if len(shape) != 3 or self.groups.ndim != 2 or self.protected:
             return None

@@ -10,6 +10,7 @@ import torch
 
 from sparsecert.encodings.encoding import Encoding
 from sparsecert.errors import check_int
+from sparsecert.inputs.units import Units
 from sparsecert.registry import ENCODINGS
 from sparsecert.schemes.random_values import MOST_VALUES
 
@@ -71,12 +72,9 @@ class ReplacedValues(Encoding):
         """Bool[rows, units]: each entry is a unit."""
         return differs.flatten(1)
 
-    def sides(self, shape: Sequence[int]) -> tuple[int, int] | None:
-        """Height and width of a grey image; None for others."""
-        return super().sides(shape) if shape[0] == 1 else None
-
-    def units(self, shape: Sequence[int]) -> int:
-        return prod(shape)
+    def units(self, shape: Sequence[int]) -> Units:
+        """Each entry is a unit: a pixel of a grey image only."""
+        return Units("units", prod(shape)) if len(shape) > 1 and shape[0] > 1 else super().units(shape)
 
     def channels(self, channels: int) -> int:
         return channels

@@ -15,11 +15,12 @@ import numpy.typing as npt
 
 from sparsecert.counts import Int64
 from sparsecert.errors import InputError
+from sparsecert.inputs.units import Units
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Inputs", "draw", "space", "to_tensor"]
+__all__ = ["Inputs", "Units", "draw", "space", "to_tensor"]
 
 
 class Inputs(Protocol):
@@ -38,8 +39,8 @@ class Inputs(Protocol):
     def classes(self) -> tuple[str, ...]: ...
 
     @property
-    def unit(self) -> str:
-        """What a radius counts, in the plural: pixels, features."""
+    def units(self) -> Units:
+        """What of each input can be perturbed by itself: what they are called, how many, and where."""
 
     @property
     def shape(self) -> tuple[int, ...]:

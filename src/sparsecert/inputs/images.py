@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sparsecert.counts import Int64
 from sparsecert.errors import InputError
 from sparsecert.inputs import draw, space
+from sparsecert.inputs.units import Units
 
 Indices = Sequence[int] | Int64
 
@@ -109,8 +110,8 @@ class Dataset:
         return digest.hexdigest()
 
     @property
-    def unit(self) -> str:
-        return "pixels"
+    def units(self) -> Units:
+        return Units.of(self.shape)
 
     @property
     def shape(self) -> tuple[int, ...]:

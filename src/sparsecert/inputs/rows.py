@@ -14,6 +14,7 @@ import numpy.typing as npt
 from sparsecert.counts import Float64, Int64
 from sparsecert.errors import InputError
 from sparsecert.inputs import draw, space
+from sparsecert.inputs.units import Units
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +32,6 @@ class Rows:
     classes: tuple[str, ...]
     chosen: Int64
     sha256: str
-    unit: str = "features"
 
     @classmethod
     def read(cls, path: str | Path, metadata: Mapping[str, Any]) -> Rows:
@@ -58,6 +58,10 @@ class Rows:
         )
 
     @property
+    def units(self) -> Units:
+        return Units.of(self.shape)
+
+    @property
     def shape(self) -> tuple[int, ...]:
         return self.values.shape[1:]
 
@@ -77,7 +81,7 @@ class Rows:
         return self.sha256
 
     def header_fields(self) -> dict[str, Any]:
-        return {"class_names": list(self.classes), "unit": self.unit}
+        return {"class_names": list(self.classes), "unit": self.units.name}
 
 
 def _numbered(labels: npt.NDArray[Any], classes: Sequence[str]) -> Int64:

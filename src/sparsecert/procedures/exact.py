@@ -93,7 +93,7 @@ class Exact(Procedure):
     def certify(self, copies: Copies, alpha: float | None) -> Steps[Certifications]:
         scheme = require_fixed_masks(copies.voter.scheme)
         adversary = _adversary(self, scheme)
-        check_geometry(adversary, copies.voter.encoding.sides(copies.inputs.shape[1:]))
+        check_geometry(adversary, copies.voter.encoding.units(copies.inputs.shape[1:]).sides)
         ranks = yield from _ranks(copies)
         labels, radii = elect(ranks, self.elects_by(scheme), adversary)
         certificates = tuple(map(ExactCertificate, labels.tolist(), radii.tolist()))

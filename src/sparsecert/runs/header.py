@@ -38,7 +38,7 @@ def run_info(
     return {
         **model_info(smoothed, model, data),
         **settings,
-        **({"against": data.unit} if settings.get("against") == PIXELS else {}),
+        **({"against": data.units.name} if settings.get("against") == PIXELS else {}),
         **image_info(smoothed, data, settings),
         "data": data_info(data, limit),
         **selection_info(limit, len(data)),
@@ -67,7 +67,7 @@ def image_info(smoothed: Smoothed, data: Inputs, settings: dict[str, Any]) -> di
     scheme = smoothed.scheme
     if "against" not in settings or scheme.sides is None:
         return {}
-    sides = smoothed.encoding.sides(data.shape)
+    sides = smoothed.encoding.units(data.shape).sides
     return {} if sides == scheme.sides else {"sides": sides and list(sides)}
 
 

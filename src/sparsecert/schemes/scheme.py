@@ -10,6 +10,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from sparsecert.errors import InputError
 from sparsecert.registry import SCHEMES, Option
 
 if TYPE_CHECKING:
@@ -97,6 +98,15 @@ class Scheme(ABC):
     def sharper_theorem(self, bound: str) -> tuple[Theorem, str] | None:
         """A tighter theorem that holds for this scheme alone, for intervals of this bound, and its name."""
         return None
+
+    def for_units(self, units: int) -> Scheme:
+        """This scheme for inputs of so many units: itself, or a refusal.
+
+        A scheme for inputs of any number of units returns one that is bound to this number.
+        """
+        if units != self.units:
+            raise InputError(f"inputs have {units} units each, the scheme has units={self.units}")
+        return self
 
     def config(self) -> dict[str, Any]:
         """What `schemes.from_config` needs to rebuild this scheme: plain JSON values."""

@@ -66,10 +66,7 @@ class Handlers:
     @property
     def units(self) -> str:
         """What a radius counts, unless it is the side of patches."""
-        if self.parser.units is not None:
-            return self.parser.units
-        shape = self.parser.shape
-        return "pixels" if self.smoothed.encoding.sides(shape) == shape[1:] else "units"
+        return self.smoothed.encoding.units(self.parser.shape).name
 
     def against(self, procedure: Procedure) -> str:
         """What a radius of this procedure counts: units, or the side of patches."""

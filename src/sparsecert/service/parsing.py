@@ -31,10 +31,6 @@ class InputParser(Protocol):
     def names(self) -> list[str] | None:
         """Column names of a row, if any."""
 
-    @property
-    def units(self) -> str | None:
-        """What a radius counts; None: depends on the encoding."""
-
     def from_values(self, values: Any) -> torch.Tensor:
         """From nested lists of numbers."""
 
@@ -54,10 +50,6 @@ class ArrayParser:
 
     shape: tuple[int, ...]
     names: list[str] | None = None
-
-    @property
-    def units(self) -> str | None:
-        return "features" if len(self.shape) == 1 else None
 
     def from_values(self, values: Any) -> torch.Tensor:
         return from_values(values, self.shape)

@@ -23,7 +23,6 @@ class RowParser:
     """
 
     columns: Columns
-    units: str = "features"
 
     @property
     def shape(self) -> tuple[int, ...]:

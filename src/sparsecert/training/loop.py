@@ -58,7 +58,7 @@ def train(
     encoding = encoding or default_encoding(data, recipe)
     if scheme is None and recipe.scheme != "uniform":
         raise InputError(f"recipe {recipe.name!r} needs the scheme {recipe.scheme}; pass it as scheme=")
-    scheme = scheme or Uniform(units=encoding.units(data.images.shape), keep=recipe.keep)
+    scheme = scheme or Uniform(units=encoding.units(data.images.shape).count, keep=recipe.keep)
     group = processes or ProcessGroup()
     run = TrainingRun(data, recipe, scheme, encoding, seed, torch.device(device), processes=group, workers=workers)
     return train_many([(run, out)], checkpoint_seconds=checkpoint_seconds, half=half, on_progress=on_progress)[0]

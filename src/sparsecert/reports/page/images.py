@@ -71,8 +71,7 @@ def ablated_copies(header: Header, data: Dataset, example: int, draws: Sequence[
 
     run, pixels = header.run, data.images.batch([example])
     scheme, encoding = scheme_from_config(run["scheme"]), from_config(run["encoding"])
-    if encoding.units(pixels.shape[1:]) != scheme.units:
-        raise InputError(f"{scheme} does not fit images of shape {pixels.shape[1:]}")
+    scheme = scheme.for_units(encoding.units(pixels.shape[1:]).count)
     start = ENUMERATION if is_exact(header) else ESTIMATION if header.certifies else PREDICTION
     masks = scheme.masks(run.get("seed", 0), [example], [start + draw for draw in draws])[0]
     if scheme.values is not None:  # no unit is NULL: they show other values
