@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sparsecert.errors import InputError
     from sparsecert.procedures import Exact, Fixed, Sequential
     from sparsecert.results import Certifications, Predictions
-    from sparsecert.schemes import TRAINING, Bands, Blocks, Lattice, Partition, RandomValues, Uniform
+    from sparsecert.schemes import TRAINING, Bands, Blocks, Lattice, Partition, RandomValues, Spread, Uniform
     from sparsecert.smoothed import Smoothed
 
 __version__ = "0.1.0"
@@ -42,6 +42,7 @@ __all__ = [
     "ReplacedValues",
     "Sequential",
     "Smoothed",
+    "Spread",
     "Uniform",
     "blocks_of",
 ]
@@ -65,6 +66,7 @@ _HOMES = {
     "ReplacedValues": "encodings",
     "Sequential": "procedures",
     "Smoothed": "smoothed",
+    "Spread": "schemes",
     "Uniform": "schemes",
     "blocks_of": "encodings",
 }
