@@ -39,6 +39,7 @@ TESTS = {
     "schemes/fixed_masks.py": (SCHEMES, "schemes/test_fixed.py"),
     "schemes/lattice.py": (SCHEMES, "schemes/test_fixed.py"),
     "schemes/partition.py": (SCHEMES, "schemes/test_fixed.py"),
+    "schemes/spread.py": (SCHEMES, "schemes/test_fixed.py"),
     "schemes/philox.py": (SCHEMES, "schemes/test_masks.py"),
     "schemes/random_values.py": ("schemes/test_random_values.py", "certificates/test_random_values.py"),
     "schemes/scheme.py": (SCHEMES, "schemes/test_delta.py", "schemes/test_masks.py"),
