@@ -22,7 +22,8 @@ def test_a_unit_may_be_a_block_of_pixels(scheme: list[object], units: int, tmp_p
     assert exit_code("train", *common, *scheme, "--epochs", 2, "--out", tmp_path) == 0
     smoothed = Smoothed.load(tmp_path)
     assert isinstance(smoothed.encoding, Grouped)
-    assert smoothed.scheme.units == smoothed.encoding.units((1, 8, 8)) == units
+    counted = smoothed.encoding.units((1, 8, 8))
+    assert smoothed.scheme.units == counted.count == units
     samples = ["--n0", 50, "--n", 200] if "--keep" in scheme else []
     assert exit_code("certify", tmp_path, *common, "--limit", 10, *samples) == 0
     assert exit_code("certify", tmp_path, *common, "--limit", 10, *samples) == 0
