@@ -37,6 +37,7 @@ TESTS = {
     "schemes/blocks.py": (SCHEMES, "schemes/test_fixed.py"),
     "schemes/scheme_spec.py": ("schemes/test_scheme_spec.py",),
     "schemes/fixed_masks.py": (SCHEMES, "schemes/test_fixed.py"),
+    "schemes/grid.py": (SCHEMES, "schemes/test_fixed.py"),
     "schemes/lattice.py": (SCHEMES, "schemes/test_fixed.py"),
     "schemes/partition.py": (SCHEMES, "schemes/test_fixed.py"),
     "schemes/spread.py": (SCHEMES, "schemes/test_fixed.py"),

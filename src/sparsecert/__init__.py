@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sparsecert.errors import InputError
     from sparsecert.procedures import Exact, Fixed, Sequential
     from sparsecert.results import Certifications, Predictions
-    from sparsecert.schemes import TRAINING, Bands, Blocks, Lattice, Partition, RandomValues, Spread, Uniform
+    from sparsecert.schemes import TRAINING, Bands, Blocks, Grid, Lattice, Partition, RandomValues, Spread, Uniform
     from sparsecert.smoothed import Smoothed
 
 __version__ = "0.1.0"
@@ -31,6 +31,7 @@ __all__ = [
     "Certifications",
     "Exact",
     "Fixed",
+    "Grid",
     "Grouped",
     "InputError",
     "Lattice",
@@ -57,6 +58,7 @@ _HOMES = {
     "Fixed": "procedures",
     "Grouped": "encodings",
     "InputError": "errors",
+    "Grid": "schemes",
     "Lattice": "schemes",
     "MeanFill": "encodings",
     "NullChannels": "encodings",

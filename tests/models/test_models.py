@@ -71,5 +71,5 @@ def test_a_model_knows_its_architecture() -> None:
 
 
 def test_an_unknown_name_is_refused() -> None:
-    with pytest.raises(InputError, match="model must be one of digits-cnn, four-convolutions, mnist-cnn"):
+    with pytest.raises(InputError, match="model must be one of digits-cnn, four-convolutions, grid-resnet"):
         models.build("vgg", 3, 10)

@@ -71,7 +71,7 @@ def test_a_file_holds_the_weights_alone_and_the_scheme_rebuilds_the_rest(tmp_pat
 
 
 def test_what_has_no_network_per_mask_is_refused() -> None:
-    with pytest.raises(InputError, match="has a network for each mask of a fixed set, got the scheme Uniform"):
+    with pytest.raises(InputError, match="a network per mask needs a fixed set of masks, got the scheme Uniform"):
         models.build("per-mask", 2, 4, scheme=Uniform(36, 4))
     with pytest.raises(InputError, match="needs the encoding null-channels, got 1 channels"):
         models.build("per-mask", MeanFill(0.0).channels(1), 4, scheme=Lattice(6, 6, 7))

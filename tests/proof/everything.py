@@ -27,6 +27,7 @@ from sparsecert.schemes import (
     Bands,
     Blocks,
     FixedMasks,
+    Grid,
     Lattice,
     Partition,
     RandomValues,
@@ -92,6 +93,11 @@ def _spread(height: int, width: int, parts: int) -> Listed:
     return Listed(Spread(height, width, parts), masks, (len(masks),))
 
 
+def _grid(height: int, width: int, spacing: int) -> Listed:
+    masks = tuple(slow.grid_masks(height, width, spacing))
+    return Listed(Grid(height, width, spacing), masks, (len(masks),))
+
+
 def _blocks(height: int, width: int, size: int) -> Listed:
     masks = tuple(slow.block_masks(height, width, size, size, height, width))
     return Listed(Blocks(height, width, size), masks, (len(masks),))
@@ -109,6 +115,7 @@ SCHEMES = [
     _partition(6, 3), _partition(7, 3, 2, 5), _partition(5, 5), _partition(4, 1),
     _lattice(2, 3, 3), _lattice(3, 3, 3, 4), _lattice(3, 4, 5), _lattice(1, 7, 3), _lattice(4, 3, 6), _lattice(3, 2, 6),
     _spread(2, 3, 3), _spread(3, 2, 2), _spread(3, 4, 5), _spread(1, 5, 5), _spread(3, 3, 4),
+    _grid(2, 3, 2), _grid(3, 3, 2), _grid(2, 2, 1), _grid(3, 4, 2), _grid(3, 3, 3),
     _blocks(3, 3, 2), _blocks(2, 4, 1), _blocks(4, 2, 2), _blocks(3, 3, 3),
     _bands(2, 3, 1), _bands(3, 4, 3), _bands(3, 2, 2, True), _bands(4, 2, 1, True),
 ]  # fmt: skip

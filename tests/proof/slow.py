@@ -94,6 +94,15 @@ def spread_masks(height: int, width: int, parts: int) -> list[Mask]:
     return [tuple(pixel in part for pixel in pixels) for part in dealt]
 
 
+def grid_masks(height: int, width: int, spacing: int) -> list[Mask]:
+    """Every spacing-th pixel of every spacing-th row, from each of the first ones on."""
+    masks = []
+    for top, left in product(range(spacing), repeat=2):
+        retained = set(product(range(top, height, spacing), range(left, width, spacing)))
+        masks.append(tuple((y, x) in retained for y in range(height) for x in range(width)))
+    return masks
+
+
 def block_masks(height: int, width: int, rows: int, columns: int, tops: int, lefts: int) -> list[Mask]:
     """Blocks of rows x columns at the first tops x lefts positions, going on at the opposite edge."""
     masks = []

@@ -18,6 +18,7 @@ from sparsecert.schemes import (
     Bands,
     Blocks,
     FixedMasks,
+    Grid,
     Lattice,
     Partition,
     RandomValues,
@@ -150,6 +151,15 @@ def test_every_spread_mask_has_its_share_of_the_centre() -> None:
         assert min(_spread(mask, 28) for mask in Spread(28, 28, parts).table) >= 5
 
 
+def test_a_grid_retains_the_image_at_a_lower_resolution() -> None:
+    scheme = Grid(5, 7, 3)
+    pixels = np.arange(35).reshape(5, 7)
+    for number, mask in enumerate(scheme.table):
+        top, left = divmod(number, 3)
+        assert np.array_equal(pixels[mask.reshape(5, 7)], pixels[top::3, left::3].ravel())
+    assert (scheme.table.sum(axis=0) == 1).all()
+
+
 def test_a_partition_depends_on_its_seed_and_on_nothing_else() -> None:
     """The second of these was computed once and must never change: records name a scheme by its config."""
     assert not np.array_equal(Partition(40, 5).table, Partition(40, 5, seed=1).table)
@@ -162,6 +172,8 @@ def test_what_cannot_be_is_refused() -> None:
         lambda: Partition(3, 0),
         lambda: Lattice(4, 4, 17),
         lambda: Partition(4, 2, 0),
+        lambda: Grid(4, 3, 4),
+        lambda: Grid(4, 3, 0),
     ):
         with pytest.raises(InputError):
             wrong()

@@ -1,4 +1,4 @@
-"""Models: the paper's base classifiers, networks per mask and plain networks to compare with, built by name."""
+"""Models, built by name: the paper's base classifiers, networks for fixed sets of masks, plain networks."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from sparsecert.errors import InputError
 from sparsecert.registry import MODELS
-from sparsecert.schemes import FixedMasks, Scheme
+from sparsecert.schemes import Scheme
 
 __all__ = ["MODELS", "Builder", "architecture_of", "build"]
 
-# From input channels (those that the encoding shows), classes and, if it has a parameter `masks`, a fixed set of them.
+# From input channels (those that the encoding shows), classes and, if it has a parameter `scheme`, the scheme.
 Builder = Callable[..., nn.Module]
 
 ARCHITECTURE = "_sparsecert_architecture"  # a name that no user's module has
@@ -23,14 +22,11 @@ ARCHITECTURE = "_sparsecert_architecture"  # a name that no user's module has
 
 def build(name: str, channels: int, classes: int, seed: int = 0, scheme: Scheme | None = None) -> nn.Module:
     """A freshly initialised model, determined by the seed; its architecture is saved in model files."""
-    builder, masks = MODELS[name], {}
-    if "masks" in signature(builder).parameters:
-        if not isinstance(scheme, FixedMasks):
-            raise InputError(f"model {name} has a network for each mask of a fixed set, got the scheme {scheme}")
-        masks = {"masks": scheme.table}
+    builder = MODELS[name]
+    given = {"scheme": scheme} if "scheme" in signature(builder).parameters else {}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model: nn.Module = builder(channels, classes, **masks)
+        model: nn.Module = builder(channels, classes, **given)
     setattr(model, ARCHITECTURE, {"name": name, "channels": channels, "classes": classes})
     return model
 

@@ -12,6 +12,7 @@ from torch import nn
 from sparsecert.counts import Bool, Int64
 from sparsecert.errors import InputError
 from sparsecert.registry import MODELS
+from sparsecert.schemes import FixedMasks, Scheme
 
 EXACT = 1 << 24  # up to which fp32 holds every integer
 
@@ -97,12 +98,18 @@ def _numbers(masks: Bool) -> tuple[Int64, Int64]:
 
 
 @MODELS.register("per-mask")
-def per_mask(channels: int, classes: int, masks: Bool) -> nn.Module:
+def per_mask(channels: int, classes: int, scheme: Scheme) -> nn.Module:
     """A perceptron with two hidden layers of 128 units for each mask of a fixed set."""
-    return PerMask(channels, classes, masks)
+    return PerMask(channels, classes, _masks(scheme))
 
 
 @MODELS.register("per-mask-ensemble")
-def per_mask_ensemble(channels: int, classes: int, masks: Bool) -> nn.Module:
+def per_mask_ensemble(channels: int, classes: int, scheme: Scheme) -> nn.Module:
     """Four perceptrons for each mask, averaged into one vote."""
-    return PerMask(channels, classes, masks, networks=4)
+    return PerMask(channels, classes, _masks(scheme), networks=4)
+
+
+def _masks(scheme: Scheme) -> Bool:
+    if not isinstance(scheme, FixedMasks):
+        raise InputError(f"a network per mask needs a fixed set of masks, got the scheme {scheme}")
+    return scheme.table

@@ -23,13 +23,13 @@ class Residual(nn.Module):
         super().__init__()
         self.branch = branch
         same = stride == 1 and in_channels == out_channels
-        self.shortcut = nn.Identity() if same else _conv_bn(in_channels, out_channels, size=1, stride=stride)
+        self.shortcut = nn.Identity() if same else conv_bn(in_channels, out_channels, size=1, stride=stride)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.relu(self.branch(x) + self.shortcut(x))
 
 
-def _conv_bn(in_channels: int, out_channels: int, size: int, stride: int = 1) -> nn.Sequential:
+def conv_bn(in_channels: int, out_channels: int, size: int, stride: int = 1) -> nn.Sequential:
     """A convolution without bias, then batch norm."""
     convolution = nn.Conv2d(in_channels, out_channels, size, stride=stride, padding=size // 2, bias=False)
     return nn.Sequential(convolution, nn.BatchNorm2d(out_channels))
@@ -37,18 +37,18 @@ def _conv_bn(in_channels: int, out_channels: int, size: int, stride: int = 1) ->
 
 def basic_block(in_channels: int, width: int, stride: int) -> Residual:
     """Two 3x3 convolutions."""
-    branch = nn.Sequential(_conv_bn(in_channels, width, 3, stride), nn.ReLU(), _conv_bn(width, width, 3))
+    branch = nn.Sequential(conv_bn(in_channels, width, 3, stride), nn.ReLU(), conv_bn(width, width, 3))
     return Residual(branch, in_channels, width, stride)
 
 
 def bottleneck_block(in_channels: int, width: int, stride: int) -> Residual:
     """1x1, 3x3 (strided) and 1x1 convolutions, with an expansion of four."""
     branch = nn.Sequential(
-        _conv_bn(in_channels, width, 1),
+        conv_bn(in_channels, width, 1),
         nn.ReLU(),
-        _conv_bn(width, width, 3, stride),
+        conv_bn(width, width, 3, stride),
         nn.ReLU(),
-        _conv_bn(width, 4 * width, 1),
+        conv_bn(width, 4 * width, 1),
     )
     return Residual(branch, in_channels, 4 * width, stride)
 
@@ -70,21 +70,21 @@ def _stages(block: Block, expansion: int, depths: tuple[int, ...], classes: int)
 @MODELS.register("resnet18-cifar")
 def resnet18_cifar(channels: int, classes: int) -> nn.Module:
     """ResNet-18 for 32 x 32 images: 11.17 M parameters with three channels and ten classes."""
-    stem = [_conv_bn(channels, WIDTHS[0], 3), nn.ReLU()]
+    stem = [conv_bn(channels, WIDTHS[0], 3), nn.ReLU()]
     return nn.Sequential(*stem, *_stages(basic_block, 1, (2, 2, 2, 2), classes))
 
 
 @MODELS.register("resnet50-cifar")
 def resnet50_cifar(channels: int, classes: int) -> nn.Module:
     """ResNet-50 for 32 x 32 images: 23.52 M parameters with three channels and ten classes."""
-    stem = [_conv_bn(channels, WIDTHS[0], 3), nn.ReLU()]
+    stem = [conv_bn(channels, WIDTHS[0], 3), nn.ReLU()]
     return nn.Sequential(*stem, *_stages(bottleneck_block, 4, (3, 4, 6, 3), classes))
 
 
 @MODELS.register("resnet50")
 def resnet50(channels: int, classes: int) -> nn.Module:
     """ResNet-50 for 224 x 224 images: 25.56 M parameters with three channels and 1,000 classes."""
-    stem = [_conv_bn(channels, WIDTHS[0], 7, stride=2), nn.ReLU(), nn.MaxPool2d(3, stride=2, padding=1)]
+    stem = [conv_bn(channels, WIDTHS[0], 7, stride=2), nn.ReLU(), nn.MaxPool2d(3, stride=2, padding=1)]
     model = nn.Sequential(*stem, *_stages(bottleneck_block, 4, (3, 4, 6, 3), classes))
     for module in model.modules():
         if isinstance(module, nn.Conv2d):

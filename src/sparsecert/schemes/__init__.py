@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from sparsecert.schemes.all_subsets import AllSubsets
     from sparsecert.schemes.blocks import Bands, Blocks
     from sparsecert.schemes.fixed_masks import FixedMasks, ImageMasks
+    from sparsecert.schemes.grid import Grid
     from sparsecert.schemes.lattice import Lattice
     from sparsecert.schemes.partition import Partition
     from sparsecert.schemes.random_values import RandomValues
@@ -47,6 +48,7 @@ __all__ = [
     "Bands",
     "Blocks",
     "FixedMasks",
+    "Grid",
     "ImageMasks",
     "Lattice",
     "Partition",
@@ -65,6 +67,7 @@ _MODULES = (
     "fixed_masks",
     "all_subsets",
     "blocks",
+    "grid",
     "lattice",
     "partition",
     "random_values",
