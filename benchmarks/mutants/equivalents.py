@@ -4,6 +4,14 @@ from __future__ import annotations
 
 SELF = "a class is never its own rival, so that the two numbers are never equal"
 SHORT = "it only saves work: what is passed over could not lower the radius"
+MORE = "it only looks at more rivals than it must"
+NO_COUNT = "no count is below 0, so that the largest is the same"
+SLOWER = "64 bits instead of 16 sort the same, only more slowly"
+NO_LESS = "no cost is below 0, so that the largest and the smallest are the same"
+
+LEAST = "certificates/adversary.py  PerturbedUnits.least_radii: "
+PAID = "certificates/adversary.py  PerturbedUnits._paid: "
+RUNNER_UP = "certificates/corollary_2.py  with_runner_up: others[each, labels] = -1 -> others[each, labels]"
 
 EQUIVALENTS: dict[str, str] = {
     "schemes/philox.py  words: count + 1 -> count + 2": "it draws words that are then cut off",
@@ -17,6 +25,20 @@ EQUIVALENTS: dict[str, str] = {
     "certificates/adversary.py  ClaimedUnits.radii: flat < self.claimed -> flat <= self.claimed": (
         "where they are equal it proves again what is known"
     ),
+    f"{RUNNER_UP} = -0": NO_COUNT,
+    f"{RUNNER_UP} = -2": NO_COUNT,
+    f"{LEAST}max(1, int(costs.max(initial=0)) * self._most_masks) -> "
+    "max(2, int(costs.max(initial=0)) * self._most_masks)": MORE,
+    f"{LEAST}costs.max(initial=0) -> costs.max(initial=1)": MORE,
+    f"{LEAST}costs.max(initial=0) -> costs.max(initial=-1)": NO_LESS,
+    f"{LEAST}budgets.argmin(axis=0) -> budgets.argmax(axis=0)": MORE,
+    f"{LEAST}budgets // charge < found -> budgets // charge <= found": MORE,
+    f"{LEAST}unclear[first, inputs] = False -> unclear[first, inputs] = True": MORE,
+    f"{PAID}costs.max(initial=0) -> costs.max(initial=1)": "16 bits suffice for 1, too",
+    f"{PAID}costs.max(initial=0) -> costs.max(initial=-1)": NO_LESS,
+    f"{PAID}costs.min(initial=0) -> costs.min(initial=1)": "a cost below 0 is found all the same",
+    f"{PAID}1 << 15 -> 1 >> 15": SLOWER,
+    f"{PAID}1 << 15 -> 0 << 15": SLOWER,
     "certificates/random_values.py  _needed: 2 * (other + there) >= total -> 2 * (other + there) > total": (
         "where they are equal this piece ends at 1/2 and the next begins there: both say own + here"
     ),

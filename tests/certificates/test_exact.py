@@ -14,7 +14,7 @@ from scipy.optimize import linprog
 from sparsecert.certificates import adversary as damages
 from sparsecert.certificates.adversary import ClaimedUnits, PerturbedUnits
 from sparsecert.certificates.lp_dual import SCALE, proposed_prices
-from sparsecert.certificates.plurality import ExactCertificate, count_labels, top_choices
+from sparsecert.certificates.plurality import ExactCertificate, count_labels, first_choices, top_choices
 from sparsecert.certificates.run_off import run_off
 from sparsecert.errors import InputError
 from sparsecert.registry import RULES
@@ -257,6 +257,35 @@ def test_no_more_units_than_there_are_and_none_where_nothing_may_be_lost() -> No
     """A budget for all masks together, for nothing, and one that is overdrawn already."""
     adversary, costs = PerturbedUnits(OVERLAPPING, seconds=1), np.full((3, 5), 2)
     assert adversary.radii(costs, np.array([10, 0, -1])).tolist() == [6, 0, -1]
+
+
+def test_charges_of_many_masks_are_added_up_without_overflow() -> None:
+    """A unit in two masks that cost 2**14 each is charged one more than 16 bits hold."""
+    both = PerturbedUnits(np.ones((2, 1), dtype=bool))
+    assert both.bounds(np.array([1 << 14, 1 << 14])).tolist() == [0, 1 << 15]
+    one = PerturbedUnits(np.ones((1, 1), dtype=bool))
+    assert one.bounds(np.array([50_000])).tolist() == [0, 50_000]
+
+
+def test_the_smallest_radius_is_that_of_all_rivals_looked_at_one_by_one() -> None:
+    """Also where a unit is in more masks than a mask has units, and where nothing costs anything."""
+    random = np.random.default_rng(3)
+    repeated = np.eye(3, dtype=bool).repeat(4, axis=0)  # four masks of each of three units
+    for masks in (*SETS.values(), repeated, repeated[:5]):
+        adversary = PerturbedUnits(masks)
+        for most in (0, 1, 2, 3):
+            costs = random.integers(0, most, (4, 30, len(masks)), endpoint=True)
+            budgets = random.integers(-1, 12, (4, 30))
+            radii = [[int(adversary.radii(costs[j, i], budgets[j, i])) for i in range(30)] for j in range(4)]
+            assert adversary.least_radii(costs, budgets).tolist() == np.min(radii, axis=0).tolist()
+
+
+def test_first_choices_are_counted_and_copies_without_an_opinion_are_invalid() -> None:
+    """Two inputs, four copies, three classes: no two numbers are alike."""
+    ranks = np.array([[[0, 1, 2], [0, 2, 1], [1, 0, 2], [0, 0, 0]], [[2, 1, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0]]])
+    found = first_choices(ranks)
+    assert found.votes.tolist() == [[2, 1, 0], [0, 0, 1]]
+    assert found.invalid.tolist() == [1, 3]
 
 
 def test_one_linear_program_after_the_other_as_long_as_there_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
