@@ -23,7 +23,7 @@ from sparsecert.datasets.views import RandomCrop
 from sparsecert.encodings import MeanFill, NullChannels
 from sparsecert.errors import InputError
 from sparsecert.registry import MODELS
-from sparsecert.schemes import TRAINING, Lattice, Uniform
+from sparsecert.schemes import TRAINING, Lattice, Spread, Uniform
 from sparsecert.smoothed import Smoothed
 from sparsecert.training import Stop, TrainingRun, default_encoding, train, train_many
 from sparsecert.training.augment import random_shifts, shift_and_flip
@@ -140,6 +140,11 @@ def test_the_vote_loss_counts_inputs_whose_smallest_lead_is_below_the_target() -
 VOTE = replace(
     RECIPES["vote-mnist"], epochs=3, batch=100, precision="fp32", vote=VoteObjective(epochs=2, rate=0.01, target=0.3)
 )
+
+
+def test_a_recipe_may_have_a_scheme_of_its_own(few: Dataset, tmp_path: Path) -> None:
+    model = train(few, replace(VOTE, scheme="spread-9"), tmp_path)
+    assert Smoothed.load(model).scheme == Spread(8, 8, 9)
 
 
 def test_both_parts_of_a_run_have_a_cycle_of_their_own() -> None:

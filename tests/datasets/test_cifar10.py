@@ -70,3 +70,18 @@ def test_real_sizes_and_constants(real_data: Callable[[str], Path]) -> None:
         mean = np.average(values, weights=counts)
         assert abs(mean - cifar10.MEAN[channel]) < 1e-4
         assert abs(np.sqrt(np.average((values - mean) ** 2, weights=counts)) - cifar10.STD[channel]) < 1e-4
+
+
+def test_the_sample_is_every_hundredth_test_image(real_data: Callable[[str], Path]) -> None:
+    whole, sample = load("cifar10", "test", real_data("cifar-10-batches-bin")), load("cifar10-sample")
+    assert np.array_equal(sample.images.batch(range(100)), whole.images.batch(range(0, 10_000, 100)))
+    assert sample.labels.tolist() == whole.labels[::100].tolist()
+
+
+def test_the_sample_needs_no_data_folder(tmp_path: Path) -> None:
+    sample = load("cifar10-sample", "test", tmp_path)
+    assert (sample.name, len(sample), sample.images.shape) == ("cifar10-sample", 100, (3, 32, 32))
+    assert set(sample.labels.tolist()) == set(range(10))
+    assert sample.classes[sample.labels[0]] == "cat"
+    with pytest.raises(InputError, match="cifar10-sample has test images only; for training get the whole set"):
+        load("cifar10-sample", "train")

@@ -310,11 +310,11 @@ def test_addresses_and_checksums_are_well_formed() -> None:
 
 
 def test_what_cannot_be_downloaded(tmp_path: Path) -> None:
-    for name in ("digits", "mnist-sample"):
+    for name in ("digits", "mnist-sample", "cifar10-sample"):
         result = get(name, tmp_path)
         assert (result.added, result.message) == ((), f"{name} ships with the package; there is nothing to get")
     with pytest.raises(InputError, match=r"imagenet cannot be downloaded: its licence .*imagenet/\{train,val\}/"):
         get("imagenet", tmp_path)
-    with pytest.raises(InputError, match=r"data set must be one of cifar10, digits, imagenet, .*got 'svhn'"):
+    with pytest.raises(InputError, match=r"data set must be one of cifar10, cifar10-sample, digits, .*got 'svhn'"):
         get("svhn", tmp_path)
     assert everything(tmp_path) == []

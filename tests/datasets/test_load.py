@@ -10,7 +10,7 @@ from tests.helpers import modules_after
 
 
 def test_names() -> None:
-    assert {*DATASETS} == {"digits", "mnist-sample", "mnist", "cifar10", "imagenette", "imagenet"}
+    assert {*DATASETS} == {"digits", "mnist-sample", "mnist", "cifar10-sample", "cifar10", "imagenette", "imagenet"}
 
 
 @pytest.mark.parametrize("name", ["mnist", "cifar10", "imagenette"])
@@ -44,7 +44,7 @@ def test_bad_split_is_refused_when_the_data_are_there_or_not(photos: Path, name:
 
 def test_unknown_names_and_paths_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match=r"data set must be one of cifar10, digits, .*got 'mnits'"):
+    with pytest.raises(InputError, match=r"data set must be one of cifar10, cifar10-sample, .*got 'mnits'"):
         load("mnits")
     with pytest.raises(InputError, match="no/such is not a folder"):
         load("no/such")
@@ -96,4 +96,4 @@ def test_a_sample_shares_the_training_images_of_its_data_set(tmp_path: Path) -> 
 
 def test_what_ships_in_place_of_a_data_set() -> None:
     names = "mnist", "mnist-sample", "digits", "cifar10", "photographs"
-    assert [shipped_like(name) for name in names] == ["mnist-sample", "mnist-sample", "digits", None, None]
+    assert [shipped_like(name) for name in names] == ["mnist-sample", "mnist-sample", "digits", "cifar10-sample", None]

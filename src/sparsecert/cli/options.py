@@ -38,7 +38,7 @@ class DataName(Registered):
         return str(value)
 
 
-DATA_HELP = "Data set; digits and mnist-sample are built in."
+DATA_HELP = "Data set; digits, mnist-sample and cifar10-sample are built in."
 data = click.option("--data", "data_name", required=True, cls=NameOption, type=DataName(DATASETS), help=DATA_HELP)
 optional_data = click.option("--data", "data_name", cls=NameOption, type=DataName(DATASETS), help=DATA_HELP)
 data_dir = click.option(

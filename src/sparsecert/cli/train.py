@@ -31,7 +31,8 @@ from sparsecert.registry import ENCODINGS, MODELS, RECIPES, SCHEMES
                  help="Instead, a plain network on whole images, as an attack baseline."),
     name_option("--scheme", "scheme_name", default="uniform", show_default=True,
                  registry=SCHEMES, with_options=True, light=True,
-                 help="Which units a mask retains; `sparsecert train --scheme lattice --help` shows its options."),
+                 help="Which units a mask retains, where the recipe does not say; `train --scheme lattice --help` "
+                      "shows its options."),
     click.option("--unit", metavar="RxC",
                  help="Units are blocks of R x C pixels, for example 2x2 (default: single pixels)."),
     click.option("--out", type=click.Path(file_okay=False), metavar="DIR",
@@ -135,16 +136,20 @@ def train(
     from sparsecert.training.recipes import recipe_for
 
     recipe = recipe_for(data_name, recipe_name).shortened(epochs)
-    if scheme_settings.get("keep", 0) is None:
-        scheme_settings["keep"] = recipe.keep
-    spec = SchemeSpec(scheme_name, **scheme_settings)
+    if recipe.scheme != "uniform" and "scheme_name" not in options.given():
+        options.refuse_given(["scheme_keep"], f"is for --scheme uniform; recipe {recipe.name} has {recipe.scheme}")
+        spec = SchemeSpec.parse(recipe.scheme)
+    else:
+        if scheme_settings.get("keep", 0) is None:
+            scheme_settings["keep"] = recipe.keep
+        spec = SchemeSpec(scheme_name, **scheme_settings)
     changed: dict[str, Any] = {
         "model": model_name,
-        "masks": mask_per or (None if recipe.masks == "all" else SCHEMES[scheme_name].mask_per),
+        "masks": mask_per or (None if recipe.masks == "all" else SCHEMES[spec.kind].mask_per),
         "batch": batch,
         "precision": precision,
-        "keep": scheme_settings.get("keep"),
-        "scheme": None if scheme_name == recipe.scheme else str(spec),
+        "keep": spec.settings.get("keep"),
+        "scheme": spec.kind if spec.kind == "uniform" else str(spec),
     }
     recipe = replace(recipe, **{name: value for name, value in changed.items() if value is not None})
     options.refuse_in_memory(["workers"], data_name)
@@ -156,7 +161,7 @@ def train(
     encoding: Encoding = kind.for_training(data, recipe, scheme, **given)
     if (rows, columns) != (1, 1):
         if scheme.values is not None:
-            raise InputError(f"--unit is for ablation, and {scheme_name} ablates nothing; leave it out")
+            raise InputError(f"--unit is for ablation, and {spec.kind} ablates nothing; leave it out")
         encoding = Grouped(encoding, blocks_of(height, width, rows, columns))
     encoding.check_scheme(scheme)
     with training.join_process_group(device_named(device)) as (processes, own_device), training_bar() as on_progress:

@@ -1,4 +1,4 @@
-"""CIFAR-10: colour photographs, 32 x 32, from its official binary batches."""
+"""CIFAR-10: colour photographs, 32 x 32, from its binary batches, and the sample that ships with the package."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from sparsecert.errors import InputError
 from sparsecert.inputs.images import ArrayImages, Dataset
 from sparsecert.registry import DATASETS
 
+SAMPLE = Path(__file__).parent / "builtin" / "cifar10-sample.bin"
 FOLDERS = ("cifar-10-batches-bin", ".")
 FILES = {"train": tuple(f"data_batch_{i}.bin" for i in range(1, 6)), "test": ("test_batch.bin",)}
 RECORDS = 10_000
@@ -26,15 +27,24 @@ STD = (0.24703, 0.24349, 0.26159)
 def load(split: str, data_dir: Path) -> Dataset:
     """One split of CIFAR-10, from `data_dir`/cifar-10-batches-bin or `data_dir` itself."""
     check_split(split)
-    paths = _find_files(split, data_dir)
-    pixels = np.empty((len(paths) * RECORDS, *SHAPE), dtype=np.uint8)
-    labels = np.empty(len(paths) * RECORDS, dtype=np.int64)
-    for i, path in enumerate(paths):
-        records = _read_records(path)
-        part = slice(i * RECORDS, (i + 1) * RECORDS)
-        labels[part] = records[:, 0]
-        pixels[part] = records[:, 1:].reshape(-1, *SHAPE)
-    return Dataset("cifar10", split, ArrayImages(pixels), labels, CLASSES, MEAN, STD)
+    hint = redownload_hint("cifar10")
+    return _dataset("cifar10", split, [_read_records(path, RECORDS, hint) for path in _find_files(split, data_dir)])
+
+
+def load_sample(split: str) -> Dataset:
+    """Every hundredth test image, 100 in all; ships with the package."""
+    check_split(split)
+    if split != "test":
+        raise InputError(
+            "cifar10-sample has test images only; for training get the whole set: sparsecert data get cifar10"
+        )
+    return _dataset("cifar10-sample", split, [_read_records(SAMPLE, 100, "reinstall sparsecert")])
+
+
+def _dataset(name: str, split: str, batches: list[NDArray[np.uint8]]) -> Dataset:
+    labels = np.concatenate([records[:, 0] for records in batches]).astype(np.int64)
+    pixels = np.concatenate([records[:, 1:].reshape(-1, *SHAPE) for records in batches])
+    return Dataset(name, split, ArrayImages(pixels), labels, CLASSES, MEAN, STD)
 
 
 def _find_files(split: str, data_dir: Path) -> list[Path]:
@@ -50,21 +60,18 @@ def _find_files(split: str, data_dir: Path) -> list[Path]:
     raise not_found("cifar10", data_dir)
 
 
-def _read_records(path: Path) -> NDArray[np.uint8]:
+def _read_records(path: Path, count: int, remedy: str) -> NDArray[np.uint8]:
+    """uint8[count, 1 + 3072]: label and pixels of each image."""
     try:
         size = path.stat().st_size
-        data = np.fromfile(path, dtype=np.uint8) if size == RECORDS * RECORD_BYTES else None
+        data = np.fromfile(path, dtype=np.uint8) if size == count * RECORD_BYTES else None
     except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}); {redownload_hint('cifar10')}") from error
-    if data is None or len(data) != RECORDS * RECORD_BYTES:
-        raise InputError(
-            f"{path} must be {RECORDS * RECORD_BYTES} bytes long, got {size}; {redownload_hint('cifar10')}"
-        )
-    records = data.reshape(RECORDS, RECORD_BYTES)
+        raise InputError(f"{path} cannot be read ({error.strerror}); {remedy}") from error
+    if data is None or len(data) != count * RECORD_BYTES:
+        raise InputError(f"{path} must be {count * RECORD_BYTES} bytes long, got {size}; {remedy}")
+    records = data.reshape(count, RECORD_BYTES)
     if records[:, 0].max() > 9:
-        raise InputError(
-            f"{path} must hold labels from 0 to 9, got {records[:, 0].max()}; {redownload_hint('cifar10')}"
-        )
+        raise InputError(f"{path} must hold labels from 0 to 9, got {records[:, 0].max()}; {remedy}")
     return records
 
 
@@ -76,3 +83,13 @@ ARCHIVE = RemoteFile(
     unpacked="cifar-10-batches-bin",
 )
 DATASETS.register("cifar10")(DatasetEntry(load, recipe="paper-cifar10", sources=(ARCHIVE,), classes=CLASSES))
+DATASETS.register("cifar10-sample")(
+    DatasetEntry(
+        lambda split, _: load_sample(split),
+        splits=("test",),
+        recipe="paper-cifar10",
+        ships=True,
+        part_of="cifar10",
+        classes=CLASSES,
+    )
+)

@@ -12,11 +12,10 @@ import torch
 
 from sparsecert.datasets import Dataset
 from sparsecert.encodings import Encoding
-from sparsecert.errors import InputError
 from sparsecert.files import sole_writer
 from sparsecert.modelfile import MODEL_NAME
 from sparsecert.progress import OnProgress, ignore
-from sparsecert.schemes import Scheme, Uniform
+from sparsecert.schemes import Scheme, SchemeSpec, Uniform
 from sparsecert.schemes.philox import key_of
 from sparsecert.training.cuda_graph import step_function
 from sparsecert.training.distributed import ProcessGroup
@@ -56,9 +55,11 @@ def train(
     """
     key_of(seed)
     encoding = encoding or default_encoding(data, recipe)
-    if scheme is None and recipe.scheme != "uniform":
-        raise InputError(f"recipe {recipe.name!r} needs the scheme {recipe.scheme}; pass it as scheme=")
-    scheme = scheme or Uniform(units=encoding.units(data.images.shape).count, keep=recipe.keep)
+    if scheme is None and recipe.scheme == "uniform":
+        scheme = Uniform(units=encoding.units(data.images.shape).count, keep=recipe.keep)
+    elif scheme is None:
+        channels, height, width = data.images.shape
+        scheme = SchemeSpec.parse(recipe.scheme).of(height, width, channels)
     group = processes or ProcessGroup()
     run = TrainingRun(data, recipe, scheme, encoding, seed, torch.device(device), processes=group, workers=workers)
     return train_many([(run, out)], checkpoint_seconds=checkpoint_seconds, half=half, on_progress=on_progress)[0]

@@ -93,7 +93,6 @@ class Recipe:
                 raise InputError(f"{name} must be one of {', '.join(values)}, got {getattr(self, name)!r}")
         if self.schedule == "one-cycle" and not (len(self.rates) == 1 and 0 <= self.warm_up < 1):
             raise InputError(f"one-cycle needs one rate and warm_up in [0, 1), got {self.rates} and {self.warm_up}")
-
         if self.copies > 1 and self.masks != "sample":
             raise InputError(f"copies = {self.copies} needs masks per sample, got masks {self.masks!r}")
         if self.vote is not None:

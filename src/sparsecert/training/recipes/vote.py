@@ -8,7 +8,7 @@ from sparsecert.training.recipe import Recipe, VoteObjective
 RECIPES.register("vote-mnist")(
     Recipe(
         name="vote-mnist",
-        source="this package; chosen with 160 masks on the last 5,000 training images",
+        source="this package; chosen on the last 5,000 training images",
         model="per-mask",
         keep=45,
         epochs=1_000,
@@ -16,6 +16,7 @@ RECIPES.register("vote-mnist")(
         rates=((1, 0.002),),
         weight_decay=0.0001,
         masks="all",
+        scheme="spread-160",
         schedule="one-cycle",
         warm_up=0.02,
         precision="bf16",
