@@ -337,7 +337,7 @@ MISTAKES = {
         [*TRAIN, "--recipe", "vote-mnist", "--keep", "5"],
         "--keep is for --scheme uniform; recipe vote-mnist has spread-160",
     ),
-    "the recipe's scheme": ([*TRAIN, "--recipe", "vote-mnist"], "parts must be a whole number between 1 and 64, got 160"),
+    "the recipe's scheme": ([*TRAIN, "--recipe", "vote-mnist"], "parts must be a whole number between 1 and 64, got"),
     "model fit": ([*TRAIN, "--model", "mnist-cnn"], "does not take ablated copies of shape (2, 8, 8)"),
     "seed too large": ([*TRAIN, "--seed", "18446744073709551616"], "seed must be a whole number between 0"),
     "model name": ([*TRAIN, "--model", "x"], "model must be one of"),

@@ -451,7 +451,7 @@ def test_why_there_are_no_pictures_is_said(tmp_path: Path) -> None:
         (line,) = [text for text in found.texts("p") if text.startswith("No images")]
         return line
 
-    assert "one of cifar10, digits" in reason(made())
+    assert "one of cifar10, cifar10-sample" in reason(made())
     facts = digits().records.header.run["data"]
     assert "fingerprint differs" in reason(digits(data={**facts, "fingerprint": "0" * 64}))
     assert "this run skipped 2 files of" in reason(digits(data={**facts, "skipped": 2}))
