@@ -377,7 +377,7 @@ MISTAKES = {
     "device": ([*CERTIFY, "--device", "quantum", *OUT], "device 'quantum' cannot be used here"),
     "device meta": ([*CERTIFY, "--device", "meta", *OUT], "it is not one of cpu, cuda, mps"),
     "gzip": ([*CERTIFY, "--out", "{tmp}/c.jsonl.gz"], "compress them afterwards"),
-    "data": (["certify", "{trained}", "--data", "cats", *OUT], "data set must be one of cifar10, cifar10-sample, digits"),
+    "data": (["certify", "{trained}", "--data", "cats", *OUT], "data set must be one of cifar10, cifar10-sample"),
     "data missing": ([*CERTIFY, "--data", "mnist", "--data-dir", "{tmp}", *OUT], "sparsecert data get mnist"),
     "shape": (["certify", "{trained}", "--data", "{photos}", *OUT], "classes"),
     "no model": (["certify", "{tmp}/none", "--data", "digits", *OUT], "does not exist; train a model first"),

@@ -13,6 +13,7 @@ from sparsecert.errors import InputError
 from sparsecert.models.grid import GridNetwork
 from sparsecert.schemes import Grid, Lattice
 from sparsecert.smoothed import Smoothed
+from sparsecert.votes.engine import fused_scorer
 
 
 def _copies(scheme: Grid, images: torch.Tensor) -> torch.Tensor:
@@ -48,6 +49,18 @@ def test_a_model_file_is_loaded_and_certified(tmp_path: Path) -> None:
     loaded, images = Smoothed.load(tmp_path / "model.safetensors"), torch.rand(3, 3, 12, 12)
     assert torch.equal(loaded.model.eval()(_copies(scheme, images)), net(_copies(scheme, images)))
     assert loaded.certify(images).radii.max() >= 0
+
+
+@pytest.mark.parametrize("size", [12, 11])
+@pytest.mark.parametrize("encoding", [NullChannels(), NullChannels((0.1, 0.2, 0.3), (0.5, 0.6, 0.7))], ids=str)
+def test_the_engine_gathers_what_the_copies_would_show(size: int, encoding: NullChannels) -> None:
+    scheme = Grid(size, size, 3)
+    net = models.build("grid-resnet", 6, 4, scheme=scheme).eval()
+    scorer = fused_scorer(net, encoding, torch.float32, (3, size, size), torch.device("cpu"))
+    assert scorer is not None
+    images, which, masks = torch.rand(2, 3, size, size), torch.arange(18) % 2, scheme.all_masks().repeat(2, 1)
+    with torch.no_grad():
+        assert torch.allclose(scorer(images, which, masks), net(encoding(images[which], masks)), atol=1e-6)
 
 
 def test_what_no_grid_is_for_is_refused() -> None:

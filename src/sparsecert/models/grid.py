@@ -26,9 +26,8 @@ class GridNetwork(nn.Module):
 
     def forward(self, copies: torch.Tensor) -> torch.Tensor:
         """Scores of ablated copies: [rows, classes]."""
-        cell = (copies[:, :, : self.spacing, : self.spacing] != 0).any(dim=1)
-        number = cell.flatten(1).int().argmax(dim=1)
-        return self._scores(avg_pool2d(copies, self.spacing, ceil_mode=True, divisor_override=1), number)
+        pixels = avg_pool2d(copies, self.spacing, ceil_mode=True, divisor_override=1)
+        return self._scores(pixels, self.number(copies))
 
     def score_all(self, whole: torch.Tensor) -> torch.Tensor:
         """Scores of every mask's copy of inputs of which nothing is NULL: [masks * inputs, classes], mask by mask."""
@@ -38,12 +37,19 @@ class GridNetwork(nn.Module):
         numbers = torch.arange(spacing**2, device=whole.device)[:, None].expand(-1, inputs)
         return self._scores(cells.permute(3, 5, 0, 1, 2, 4).flatten(0, 2), numbers.flatten())
 
-    def _scores(self, pixels: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
-        """pixels: [rows, channels, cells, cells]; numbers: int64[rows], of the masks."""
+    def number(self, copies: torch.Tensor) -> torch.Tensor:
+        """int64[rows]: the number of each copy's mask, from what it retains of the first cell."""
+        cell = (copies[:, :, : self.spacing, : self.spacing] != 0).any(dim=1)
+        return cell.flatten(1).int().argmax(dim=1)
+
+    def planes(self, pixels: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
+        """What `network` sees: the pixels, [rows, channels, cells, cells], and where they are, by their mask."""
         places = torch.stack((numbers // self.spacing, numbers % self.spacing), dim=1) / self.spacing - 0.5
-        planes = places.to(pixels.dtype)[:, :, None, None].expand(-1, -1, *pixels.shape[2:])
-        small = torch.cat((pixels, planes), dim=1).contiguous(memory_format=torch.channels_last)
-        scores: torch.Tensor = self.network(small)
+        places = places.to(pixels.dtype)[:, :, None, None].expand(-1, -1, *pixels.shape[2:])
+        return torch.cat((pixels, places), dim=1).contiguous(memory_format=torch.channels_last)
+
+    def _scores(self, pixels: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
+        scores: torch.Tensor = self.network(self.planes(pixels, numbers))
         return scores
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
 from sparsecert import devices
 from sparsecert.encodings import Encoding
-from sparsecert.votes.engine import encode, on_cpu, on_cuda
+from sparsecert.models.grid import GridNetwork
+from sparsecert.votes.engine import encode, grid, on_cpu, on_cuda
 from sparsecert.votes.engine.fused import fuse
 from sparsecert.votes.engine.layout import layout_of
 
@@ -66,6 +68,8 @@ def fused_scorer(
     model: object, encoding: Encoding, dtype: torch.dtype | None, shape: Sequence[int], device: torch.device
 ) -> FusedScorer | None:
     """The fused form for inputs of `shape`; None where device, dtype, model or encoding have none."""
+    if isinstance(model, GridNetwork) and dtype is not None and encode.is_unitwise(encoding, shape[0]):
+        return FusedScorer(partial(grid.planes, model, encoding), grid.network_of(model, dtype))
     if dtype is None or dtype not in devices.support(device).fused:
         return None
     fuse_here = fuse_on_cpu if device.type == "cpu" else fuse_on_cuda
