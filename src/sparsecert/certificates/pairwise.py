@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sparsecert.certificates.adversary import Adversary
-from sparsecert.certificates.plurality import Ranks, Rule
+from sparsecert.certificates.plurality import Ranks, Rule, class_by_class
 from sparsecert.certificates.run_off import run_off_standings, run_off_winners
 from sparsecert.counts import Bool, Int64
 from sparsecert.registry import RULES
@@ -35,13 +35,14 @@ def pairwise(ranks: Ranks, adversary: Adversary) -> tuple[Int64, Int64]:
 
     For disjoint masks, of which at least lead_j rank A above j, this is the smallest floor((lead_j - [j < A]) / 2).
     """
-    by_class = np.ascontiguousarray(ranks.transpose(2, 0, 1))  # [classes, b, m]
+    by_class = class_by_class(ranks)
     winners, own = _candidates(by_class)
     above, below = own < by_class, own > by_class
     inputs, classes = np.arange(len(winners)), np.arange(len(by_class))[:, None]
     budgets = _lead(above, below) - (classes < winners)
     budgets[winners, inputs] = 2 * ranks.shape[1]  # A is no rival of itself
-    radii = adversary.least_radii(1 + above.astype(np.int8) - below, budgets)
+    costs = 1 + above.astype(np.int8) - below
+    radii = adversary.least_radii(costs.transpose(0, 2, 1), budgets)
     cycles = (budgets < 0).any(axis=0)
     winners[cycles], radii[cycles] = run_off_winners(ranks[cycles]), 0
     return winners, radii
@@ -49,7 +50,7 @@ def pairwise(ranks: Ranks, adversary: Adversary) -> tuple[Int64, Int64]:
 
 def pairwise_winners(ranks: Ranks) -> Int64:
     """int64[b]: the winners alone."""
-    by_class = np.ascontiguousarray(ranks.transpose(2, 0, 1))
+    by_class = class_by_class(ranks)
     winners, own = _candidates(by_class)
     lead = _lead(own < by_class, own > by_class)
     cycles = (lead < (np.arange(len(by_class))[:, None] < winners)).any(axis=0)
@@ -58,20 +59,21 @@ def pairwise_winners(ranks: Ranks) -> Int64:
 
 
 def _candidates(by_class: Ranks) -> tuple[Int64, Ranks]:
-    """The class of each input that beats all others, if one does: int64[b]; and its ranks, [b, m].
+    """The class of each input that beats all others, if one does: int64[b]; and its ranks, [m, b].
 
     Each class in turn meets the winner of those before it. No other one can be left at the end: it would have lost to
     the class that beats all others, or come after it and lost.
     """
-    winners, own = np.zeros(by_class.shape[1], dtype=np.int64), by_class[0].copy()
+    winners, own = np.zeros(by_class.shape[2], dtype=np.int64), by_class[0]
     for rival, theirs in enumerate(by_class[1:], start=1):
         lost = _lead(own < theirs, own > theirs) < 0  # a tie is the lower class's
-        winners[lost], own[lost] = rival, theirs[lost]
+        winners[lost], own = rival, np.where(lost, theirs, own)
     return winners, own
 
 
 def _lead(above: Bool, below: Bool) -> Int64:
-    lead: Int64 = np.count_nonzero(above, axis=-1) - np.count_nonzero(below, axis=-1)
+    """int64[..., b]: the copies, of [..., m, b], that rank one class above the other, less those that rank it below."""
+    lead: Int64 = np.count_nonzero(above, axis=-2) - np.count_nonzero(below, axis=-2)
     return lead
 
 
