@@ -68,8 +68,8 @@ def count_labels(labels: Int64, classes: int) -> Int64:
 def first_choices(ranks: Ranks) -> Counts:
     """The votes of many elections, int[b, m, classes], for first choices; copies without an opinion are invalid."""
     by_class = class_by_class(ranks)
-    opinion = (by_class != by_class[0]).any(axis=0)
-    votes = np.count_nonzero((by_class == by_class.min(axis=0)) & opinion, axis=1)
+    first, last = by_class.min(axis=0), by_class.max(axis=0)
+    votes = np.count_nonzero((by_class == first) & (first != last), axis=1)
     return Counts(np.ascontiguousarray(votes.T), ranks.shape[1] - votes.sum(axis=0))
 
 
