@@ -35,7 +35,7 @@ from sparsecert.votes.precision import autocast
 from sparsecert.votes.voter import rank
 
 CLASSES = 10
-MANY, FEW = 4_096, 256
+MANY, FEW = AT_ONCE, 256
 SECONDS = 1.0  # each measurement, at least
 SETS = {"28 x 1": Lattice(28, 28, 28), "60 x 1": Lattice(28, 28, 60), "60 x 3": Partition(784, 60, rounds=3)}
 BARS = {"60 x 1": 50_000, "60 x 3": 10_000}
@@ -46,12 +46,12 @@ REPEATS = 5
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--images", type=int, help="images to certify (default: 100000 on a GPU, else 200)")
-    parser.add_argument("--plain", type=int, default=10, help="images that the plain form certifies")
+    parser.add_argument("--images", type=int, help="images to certify (default: 100000 on a GPU, else 100)")
+    parser.add_argument("--plain", type=int, default=5, help="images that the plain form certifies")
     options = parser.parse_args()
     elections()
     device = torch.device(options.device)
-    end_to_end(device, options.images or (100_000 if device.type == "cuda" else 200), options.plain)
+    end_to_end(device, options.images or (100_000 if device.type == "cuda" else 100), options.plain)
 
 
 def elections() -> None:
