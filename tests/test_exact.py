@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from benchmarks import elections, speed
 from sparsecert.certificates.plurality import count_labels, top_choices
 from sparsecert.encodings import Grouped, NullChannels
 from sparsecert.errors import InputError
-from sparsecert.procedures import Exact
+from sparsecert.procedures import Exact, exact
 from sparsecert.registry import RULES
 from sparsecert.schemes import Bands, FixedMasks, Lattice, Partition, Uniform
 from sparsecert.smoothed import Smoothed
-from sparsecert.votes.voter import rank
+from sparsecert.votes.voter import Voter, rank
 
 
 class Reader(torch.nn.Module):
@@ -119,3 +122,60 @@ def test_the_radius_never_shrinks_with_time_for_the_linear_program() -> None:
     assert (quick.labels == slow.labels).all()
     assert (quick.radii <= slow.radii).all()
     assert np.array_equal(quick.ranks, slow.ranks)
+
+
+class Dazzled(Reader):
+    """Has no opinion on copies that show a bright unit 0."""
+
+    def forward(self, copies: torch.Tensor) -> torch.Tensor:
+        """Scores."""
+        return super().forward(copies).where(copies.flatten(1)[:, :1] <= 0.5, torch.nan)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("at_once", [1, 3, 4, 8])
+def test_inputs_in_parts_are_those_at_once(rule: str, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    scheme, images = Lattice(2, 3, 3), torch.rand(8, 1, 2, 3, generator=torch.Generator().manual_seed(2))
+    smoothed = Smoothed(Dazzled(6, 4, 0), scheme, NullChannels())
+    bright = int((images[:, 0, 0, 0] > 0.5).sum())
+    assert 0 < bright < 8
+    with pytest.warns(UserWarning, match=f"^{bright} of 24 ablated copies"):
+        whole = smoothed.certify(images, Exact(rule))
+    monkeypatch.setattr(exact, "AT_ONCE", at_once)
+    with pytest.warns(UserWarning, match="not finite") as warned:
+        parts, answers = smoothed.certify(images, Exact(rule)), smoothed.predict(images, Exact(rule))
+    assert [str(one.message).split(" ablated")[0] for one in warned] == [f"{bright} of 24"] * 2
+    assert list(parts) == list(whole)
+    for name in ("labels", "radii", "counts", "invalid", "samples", "ranks"):
+        assert np.array_equal(getattr(parts, name), getattr(whole, name)), name
+    for name in ("labels", "counts", "invalid", "ranks"):
+        assert np.array_equal(getattr(answers, name), getattr(whole, name)), name
+    copies = top_choices(whole.ranks)
+    assert whole.counts.tolist() == [[int((of_one == label).sum()) for label in range(4)] for of_one in copies]
+    assert whole.invalid.tolist() == (copies == 4).sum(axis=1).tolist() == (images[:, 0, 0, 0] > 0.5).int().tolist()
+
+
+def test_the_next_inputs_are_voted_on_while_the_last_are_elected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No more than two parts are under way, so that memory does not grow with the inputs."""
+    happened, begin = [], Voter.begin_ranks
+
+    def watched(voter: Voter, inputs: torch.Tensor, *rest: Any) -> Callable[[], Any]:
+        part = int(4 * inputs[0, 0, 0, 0])
+        ranked = begin(voter, inputs, *rest)
+        happened.append(f"begin {part}")
+        return lambda: (happened.append(f"fetch {part}"), ranked())[1]
+
+    monkeypatch.setattr(exact, "AT_ONCE", 2)
+    monkeypatch.setattr(Voter, "begin_ranks", watched)
+    images = (torch.arange(8) // 2 / 4).view(8, 1, 1, 1).expand(8, 1, 2, 3)
+    _smoothed(Lattice(2, 3, 3), 2, 0).certify(images, Exact())
+    assert " ".join(happened) == "begin 0 begin 1 fetch 0 begin 2 fetch 1 begin 3 fetch 2 fetch 3"
+
+
+def test_the_plain_form_of_the_benchmark_gives_the_same_labels_and_radii() -> None:
+    smoothed, images = Smoothed.load(elections.MODEL, precision="fp32"), speed.sample_images(6)
+    found = smoothed.certify(images)
+    labels, radii = elections.one_by_one(smoothed, images)
+    assert found.labels.tolist() == labels.tolist()
+    assert found.radii.tolist() == radii.tolist()
+    assert found.radii.max() > 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,6 +96,16 @@ class Counts:
     def arrays(self) -> list[Int64]:
         """Those that are there."""
         return [known for known in (self.votes, self.invalid, self.above, self.chosen) if known is not None]
+
+    @classmethod
+    def joined(cls, parts: Sequence[Counts]) -> Counts:
+        """The counts of several batches, which all have the same arrays, as one."""
+        above, chosen = ([getattr(part, name) for part in parts] for name in ("above", "chosen"))
+        return cls(
+            np.concatenate([part.votes for part in parts]),
+            np.concatenate([part.invalid for part in parts]),
+            *(None if some[0] is None else np.concatenate(some) for some in (above, chosen)),
+        )
 
     @classmethod
     def of(cls, tally: Tally) -> Counts:

@@ -205,24 +205,15 @@ def named(classes: npt.NDArray[Any], labels: Int64) -> npt.NDArray[Any]:
 
 def concatenate(parts: Sequence[Certifications]) -> Certifications:
     """The certifications of several batches by one procedure as one."""
-    first = parts[0]
+    first, selections = parts[0], [part.selection for part in parts if part.selection is not None]
     return replace(
         first,
         certificates=tuple(certificate for part in parts for certificate in part.certificates),
-        estimation=_joined([part.estimation for part in parts]),
+        estimation=Counts.joined([part.estimation for part in parts]),
         samples=np.concatenate([part.samples for part in parts]),
-        selection=None if first.selection is None else _joined([p.selection for p in parts if p.selection is not None]),
+        selection=Counts.joined(selections) if selections else None,
         answers=tuple(answer for part in parts for answer in part.answers),
         ranks=None if first.ranks is None else np.concatenate([part.ranks for part in parts if part.ranks is not None]),
-    )
-
-
-def _joined(counts: Sequence[Counts]) -> Counts:
-    above, chosen = ([getattr(c, name) for c in counts] for name in ("above", "chosen"))
-    return Counts(
-        np.concatenate([c.votes for c in counts]),
-        np.concatenate([c.invalid for c in counts]),
-        *(None if some[0] is None else np.concatenate(some) for some in (above, chosen)),
     )
 
 

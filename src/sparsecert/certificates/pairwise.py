@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from sparsecert.certificates.adversary import Adversary
-from sparsecert.certificates.plurality import Ranks, Rule
+from sparsecert.certificates.plurality import Ranks, Rule, class_by_class
 from sparsecert.certificates.run_off import run_off_standings, run_off_winners
-from sparsecert.counts import Bool, Int64
+from sparsecert.counts import Int64
 from sparsecert.registry import RULES
 
 if TYPE_CHECKING:
@@ -35,13 +36,13 @@ def pairwise(ranks: Ranks, adversary: Adversary) -> tuple[Int64, Int64]:
 
     For disjoint masks, of which at least lead_j rank A above j, this is the smallest floor((lead_j - [j < A]) / 2).
     """
-    by_class = np.ascontiguousarray(ranks.transpose(2, 0, 1))  # [classes, b, m]
+    by_class = class_by_class(ranks)
     winners, own = _candidates(by_class)
-    above, below = own < by_class, own > by_class
+    preferences = _preferences(own, by_class)
     inputs, classes = np.arange(len(winners)), np.arange(len(by_class))[:, None]
-    budgets = _lead(above, below) - (classes < winners)
+    budgets = _lead(preferences) - (classes < winners)
     budgets[winners, inputs] = 2 * ranks.shape[1]  # A is no rival of itself
-    radii = adversary.least_radii(1 + above.astype(np.int8) - below, budgets)
+    radii = adversary.least_radii(1 + preferences.transpose(0, 2, 1), budgets)
     cycles = (budgets < 0).any(axis=0)
     winners[cycles], radii[cycles] = run_off_winners(ranks[cycles]), 0
     return winners, radii
@@ -49,29 +50,34 @@ def pairwise(ranks: Ranks, adversary: Adversary) -> tuple[Int64, Int64]:
 
 def pairwise_winners(ranks: Ranks) -> Int64:
     """int64[b]: the winners alone."""
-    by_class = np.ascontiguousarray(ranks.transpose(2, 0, 1))
+    by_class = class_by_class(ranks)
     winners, own = _candidates(by_class)
-    lead = _lead(own < by_class, own > by_class)
-    cycles = (lead < (np.arange(len(by_class))[:, None] < winners)).any(axis=0)
+    cycles = (_lead(_preferences(own, by_class)) < (np.arange(len(by_class))[:, None] < winners)).any(axis=0)
     winners[cycles] = run_off_winners(ranks[cycles])
     return winners
 
 
 def _candidates(by_class: Ranks) -> tuple[Int64, Ranks]:
-    """The class of each input that beats all others, if one does: int64[b]; and its ranks, [b, m].
+    """The class of each input that beats all others, if one does: int64[b]; and its ranks, [m, b].
 
     Each class in turn meets the winner of those before it. No other one can be left at the end: it would have lost to
     the class that beats all others, or come after it and lost.
     """
-    winners, own = np.zeros(by_class.shape[1], dtype=np.int64), by_class[0].copy()
+    winners, own = np.zeros(by_class.shape[2], dtype=np.int64), by_class[0]
     for rival, theirs in enumerate(by_class[1:], start=1):
-        lost = _lead(own < theirs, own > theirs) < 0  # a tie is the lower class's
-        winners[lost], own[lost] = rival, theirs[lost]
+        lost = _lead(_preferences(own, theirs)) < 0  # a tie is the lower class's
+        winners[lost], own = rival, np.where(lost, theirs, own)
     return winners, own
 
 
-def _lead(above: Bool, below: Bool) -> Int64:
-    lead: Int64 = np.count_nonzero(above, axis=-1) - np.count_nonzero(below, axis=-1)
+def _preferences(own: Ranks, others: Ranks) -> npt.NDArray[np.int8]:
+    """int8[..., m, b]: 1 for a copy that ranks its own class above the other, -1 for below, 0 without an opinion."""
+    return (own < others).view(np.int8) - (own > others).view(np.int8)
+
+
+def _lead(preferences: npt.NDArray[np.int8]) -> Int64:
+    """int64[..., b]: of all copies of an input, the sum."""
+    lead: Int64 = preferences.sum(axis=-2, dtype=np.int32).astype(np.int64)  # adds up twice as fast as in 64 bits
     return lead
 
 

@@ -48,6 +48,11 @@ class Rule:
     standings: Callable[[torch.Tensor], torch.Tensor] | None = None
 
 
+def class_by_class(ranks: Ranks) -> Ranks:
+    """The same ranks as int[classes, m, b]: NumPy compares and counts copies fastest with many inputs side by side."""
+    return np.ascontiguousarray(ranks.transpose(2, 1, 0))
+
+
 def top_choices(ranks: Ranks) -> Int64:
     """int64[..., m]: the class that each copy ranks first; the number of classes if it ranks all alike (no opinion)."""
     labels: Int64 = np.where(ranks.min(axis=-1) == ranks.max(axis=-1), ranks.shape[-1], ranks.argmin(axis=-1))
@@ -62,8 +67,10 @@ def count_labels(labels: Int64, classes: int) -> Int64:
 
 def first_choices(ranks: Ranks) -> Counts:
     """The votes of many elections, int[b, m, classes], for first choices; copies without an opinion are invalid."""
-    votes = count_labels(top_choices(ranks), ranks.shape[2])
-    return Counts(votes, ranks.shape[1] - votes.sum(axis=1))
+    by_class = class_by_class(ranks)
+    first, last = by_class.min(axis=0), by_class.max(axis=0)
+    votes = np.count_nonzero((by_class == first) & (first != last), axis=1)
+    return Counts(np.ascontiguousarray(votes.T), ranks.shape[1] - votes.sum(axis=0))
 
 
 def plurality(labels: Int64, classes: int, adversary: Adversary) -> tuple[Int64, Int64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from sparsecert.certificates.adversary import Adversary, PerturbedUnits
 from sparsecert.certificates.enumerated import EnumeratedUnits
 from sparsecert.certificates.patches import PerturbedPatch
 from sparsecert.certificates.plurality import ExactCertificate, first_choices
-from sparsecert.counts import Int64
+from sparsecert.counts import Counts, Int64
 from sparsecert.errors import InputError
 from sparsecert.procedures.pipelining import Steps
 from sparsecert.procedures.procedure import Procedure, warn_of_invalid
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 PIXELS, FEATURES, PATCHES = "pixels", "features", "patches"  # perturbed: some units anywhere, or all of one square
 AGAINST = PIXELS, FEATURES, PATCHES
 MOST_SECONDS = 3_600.0
-AT_ONCE = 256  # elections worked out together
+AT_ONCE = 2_048  # inputs that are voted on, and whose elections are worked out, together
 
 
 @dataclass(frozen=True)
@@ -94,16 +95,17 @@ class Exact(Procedure):
         scheme = require_fixed_masks(copies.voter.scheme)
         adversary = _adversary(self, scheme)
         check_geometry(adversary, copies.voter.encoding.units(copies.inputs.shape[1:]).sides)
-        ranks = yield from _ranks(copies)
-        labels, radii = elect(ranks, self.elects_by(scheme), adversary)
+        rule = self.elects_by(scheme)
+        ranks, votes, elected = yield from _vote(copies, lambda ranks: np.stack(elect(ranks, rule, adversary)))
+        labels, radii = elected
         certificates = tuple(map(ExactCertificate, labels.tolist(), radii.tolist()))
         samples = np.full(len(ranks), ranks.shape[1])
-        return Certifications(certificates, self, None, None, first_choices(ranks), samples, ranks=ranks)
+        return Certifications(certificates, self, None, None, votes, samples, ranks=ranks)
 
     def predict(self, copies: Copies, alpha: float | None) -> Steps[Predictions]:
-        ranks = yield from _ranks(copies)
-        winners = RULES[self.elects_by(require_fixed_masks(copies.voter.scheme))].winners(ranks)
-        return Predictions(first_choices(ranks), tuple(winners.tolist()), ranks.shape[1], None, None, ranks)
+        rule = RULES[self.elects_by(require_fixed_masks(copies.voter.scheme))]
+        ranks, votes, winners = yield from _vote(copies, rule.winners)
+        return Predictions(votes, tuple(winners.tolist()), ranks.shape[1], None, None, ranks)
 
 
 @lru_cache(maxsize=4)
@@ -112,13 +114,34 @@ def _adversary(procedure: Exact, scheme: FixedMasks) -> Adversary:
     return procedure.adversary(scheme)
 
 
-def _ranks(copies: Copies) -> Steps[npt.NDArray[np.int16]]:
-    """int16[b, masks, classes]: how each input's copy by each mask ranks the classes; 0 is the first."""
-    ranked = copies.begin_ranks(len(require_fixed_masks(copies.voter.scheme).table))
-    yield
-    ranks: npt.NDArray[np.int16] = ranked().numpy()
-    warn_of_invalid(int((ranks.max(axis=2) == 0).sum()), ranks.shape[0] * ranks.shape[1])
-    return ranks
+def _vote(
+    copies: Copies, elected: Callable[[npt.NDArray[np.int16]], Int64]
+) -> Steps[tuple[npt.NDArray[np.int16], Counts, Int64]]:
+    """int16[b, masks, classes]: how each input's copy by each mask ranks the classes; the votes for first choices; and
+    int64[..., b]: what `elected` makes of the ranks.
+
+    The host holds the elections of some inputs while the device votes on the next ones.
+    """
+    masks = len(require_fixed_masks(copies.voter.scheme).table)
+    ranks = np.empty((len(copies), masks, copies.voter.classes), dtype=np.int16)
+    begun: list[tuple[slice, Callable[[], npt.NDArray[np.int16]]]] = []
+    done: list[tuple[Counts, Int64]] = []
+
+    def finish_first() -> None:
+        rows, ranked = begun.pop(0)
+        ranks[rows] = ranked()
+        done.append((first_choices(ranks[rows]), elected(ranks[rows])))
+
+    for rows, part in copies.split(AT_ONCE):
+        begun.append((rows, part.begin_ranks(masks)))
+        yield
+        if len(begun) > 1:
+            finish_first()
+    finish_first()
+    votes, results = zip(*done, strict=True)
+    counts = Counts.joined(votes)
+    warn_of_invalid(int(counts.invalid.sum()), len(copies) * masks)
+    return ranks, counts, np.concatenate(results, axis=-1)
 
 
 def check_geometry(adversary: Adversary, sides: tuple[int, int] | None) -> None:

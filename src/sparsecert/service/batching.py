@@ -124,12 +124,12 @@ class QueuedCopies(Copies):
             torch.from_numpy(votes), pairs, lambda: (as_counts(votes), None if pairs is None else pairs.cpu().numpy())
         )
 
-    def begin_ranks(self, masks: int) -> Callable[[], torch.Tensor]:
+    def begin_ranks(self, masks: int) -> Callable[[], npt.NDArray[np.int16]]:
         tasks, _ = self._enqueue(0, [0] * len(self), range(ENUMERATION, ENUMERATION + masks))
         ranks = np.zeros((len(self), masks, self.voter.classes), dtype=np.int16)
         for task, own in zip(tasks, ranks, strict=True):
             task.ranks = own
-        return lambda: torch.from_numpy(ranks)
+        return lambda: ranks
 
     def _enqueue(self, seed: int, examples: Sequence[int], draws: range) -> tuple[list[VoteTask], Int64]:
         """The tasks, and their votes: int64[b, classes + 1]."""

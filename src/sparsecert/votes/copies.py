@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sparsecert.progress import OnProgress, ignore
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import torch
 
     from sparsecert.counts import Counts, Int64
@@ -44,7 +46,7 @@ class Copies:
         draws = range(purpose + first, purpose + last)
         return self.voter.begin_selection(self.inputs, self.examples, draws, self.seed, self.on_progress)
 
-    def begin_ranks(self, masks: int) -> Callable[[], torch.Tensor]:
+    def begin_ranks(self, masks: int) -> Callable[[], npt.NDArray[np.int16]]:
         """Starts ranking the classes by each mask of a fixed set; call the result for the ranks."""
         return self.voter.begin_ranks(self.inputs, masks, self.on_progress)
 
@@ -61,6 +63,13 @@ class Copies:
         from sparsecert.votes.batches import to_device
 
         return replace(self, chosen=to_device(torch.as_tensor(labels), self.voter.device))
+
+    def split(self, size: int) -> Iterator[tuple[slice, Copies]]:
+        """The rows and the copies of the first `size` inputs, of the next ones, and so on."""
+        for start in range(0, len(self), size):
+            rows = slice(start, start + size)
+            chosen = None if self.chosen is None else self.chosen[rows]
+            yield rows, replace(self, inputs=self.inputs[rows], examples=self.examples[rows], chosen=chosen)
 
     def of(self, rows: Int64) -> Copies:
         """The copies of these inputs alone."""

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from sparsecert.counts import Counts, Int64
 from sparsecert.encodings import Encoding
 from sparsecert.errors import InputError
 from sparsecert.progress import OnProgress, ignore
-from sparsecert.schemes import ENUMERATION, Scheme
+from sparsecert.schemes import FixedMasks, Scheme
 from sparsecert.schemes.philox import as_numbers
 from sparsecert.votes.batches import BatchSizes, few_batch_sizes, full_batches, on_device, to_device
 from sparsecert.votes.engine import TRIED, fast_scorer
@@ -142,7 +145,7 @@ class Voter:
 
     def begin_ranks(
         self, inputs: torch.Tensor, masks: int, on_progress: OnProgress = ignore
-    ) -> Callable[[], torch.Tensor]:
+    ) -> Callable[[], npt.NDArray[np.int16]]:
         """Starts ranking the classes for each input and each mask of a fixed set; call the result for the ranks.
 
         int16[b, masks, classes]: 0 is the class with the largest score, of equal scores the lowest-numbered; all 0
@@ -150,7 +153,15 @@ class Voter:
         """
         copies = torch.arange(len(inputs) * masks, device=self.device)
         found = self.ranks(to_device(inputs, self.device), copies // masks, copies % masks, on_progress)
-        return lambda: found.view(len(inputs), masks, self.classes).cpu()
+        with on_device(self.device):
+            fetch = fetch_later(found.view(len(inputs), masks, self.classes))
+
+        def fetched() -> npt.NDArray[np.int16]:
+            (ranks,) = fetch()
+            assert ranks is not None
+            return ranks
+
+        return fetched
 
     def labels(
         self, inputs: torch.Tensor, which: torch.Tensor, examples: torch.Tensor, draws: torch.Tensor, seed: int
@@ -177,11 +188,12 @@ class Voter:
 
         All on the device.
         """
+        assert isinstance(self.scheme, FixedMasks)
         found, done = torch.empty(len(which), self.classes, dtype=torch.int16, device=which.device), 0
+        table = self.scheme.all_masks(self.device)
 
         def scores_of(copies: torch.Tensor) -> torch.Tensor:
-            numbers = ENUMERATION + masks[copies]
-            return self._scores(inputs, which[copies], self.scheme.masks_at(0, torch.zeros_like(copies), numbers))
+            return self._scores(inputs, which[copies], table[masks[copies]])
 
         with self._ready():
             for rows, _, scores in self._passes(len(which), scores_of, full_batches):
@@ -259,7 +271,7 @@ def rank(scores: torch.Tensor) -> torch.Tensor:
     return torch.where(torch.isfinite(scores).all(dim=1, keepdim=True), ranks, 0).to(torch.int16)
 
 
-def fetch_later(*tables: torch.Tensor | None) -> Callable[[], list[Int64 | None]]:
+def fetch_later(*tables: torch.Tensor | None) -> Callable[[], list[npt.NDArray[Any] | None]]:
     """Queues the transfer from a GPU; the returned function waits for it."""
     ready, sent = None, list(tables)
     for place, table in enumerate(sent):
@@ -268,7 +280,7 @@ def fetch_later(*tables: torch.Tensor | None) -> Callable[[], list[Int64 | None]
             ready = torch.cuda.Event()  # type: ignore[no-untyped-call]
             ready.record()
 
-    def fetch() -> list[Int64 | None]:
+    def fetch() -> list[npt.NDArray[Any] | None]:
         if ready is not None:
             ready.synchronize()
         return [None if table is None else table.cpu().numpy() for table in sent]
