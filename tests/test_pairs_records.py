@@ -17,7 +17,7 @@ from sparsecert.errors import InputError
 from sparsecert.records import Record, read
 from sparsecert.records.merging import merge
 from sparsecert.records.subsample import subsample
-from sparsecert.reports import summarise
+from sparsecert.reports import FORMATS, summarise
 from sparsecert.reports.summary import certificates_of
 from sparsecert.runs import Shard, certify_dataset, predict_dataset
 from sparsecert.schemes import Uniform
@@ -60,6 +60,23 @@ def test_runs_by_other_bounds_have_no_new_keys(recorded: dict[str, Path]) -> Non
         found = read(recorded[kind])
         assert not any({"behind", "chosen"} & json.loads(line.to_json()).keys() for line in found.lines)
     assert "bound" not in read(recorded["plain"]).header.run
+
+
+def test_predictions_say_which_class_is_elected(recorded: dict[str, Path]) -> None:
+    for kind, rule in (("plain", "plurality"), ("predict", "pairwise")):
+        found = read(recorded[kind])
+        header = replace(found.header, run={key: value for key, value in found.header.run.items() if key != "rule"})
+        assert found.header.run["rule"] == records.election_rule(header) == rule  # also where the header leaves it out
+        assert records.difference(header, found.header) is None
+        summary = summarise(found)
+        assert (summary.rule, summary.bound, summary.to_dict()["rule"]) == (rule, None, rule)
+        for text in FORMATS.values():
+            assert rule in text([summary])
+    both = FORMATS["terminal"]([summarise(read(recorded[kind])) for kind in ("plain", "predict")])
+    assert "plurality" in both
+    assert "pairwise" in both
+    different = records.difference(*(read(recorded[kind]).header for kind in ("plain", "predict")))
+    assert different is not None
 
 
 @pytest.mark.parametrize("bound", CERTIFICATES)
