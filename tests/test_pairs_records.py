@@ -7,9 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import sparsecert as sc
+from benchmarks.simulated_votes import Simulation
 from sparsecert import datasets, records
 from sparsecert.bounds import corrected_alpha, predicted_by_pairs
 from sparsecert.certificates import CERTIFICATES
@@ -90,6 +92,23 @@ def test_reports_certify_again_by_any_bound(recorded: dict[str, Path], kind: str
     s = summarise(found, bound=bound)
     assert s.certified == sum(c.label == line.true for c, line in zip(again, found.lines, strict=True))
     assert (s.bound, s.recertified) == (bound, bound != "pairwise")
+
+
+def test_simulated_votes_have_the_recorded_shares(recorded: dict[str, Path]) -> None:
+    found, n = read(recorded["certify"]), 40_000
+    simulation = Simulation.of(recorded["certify"], 0.05, 0, None)
+    counts = simulation.certify(sc.Fixed(20, n, "pairwise"))
+    assert counts.estimation.above is not None
+    smallest = []
+    for row, line in enumerate(found.lines):
+        assert line.votes.above is not None
+        assert counts[row].interval.label == line.label  # type: ignore[union-attr]
+        for own, simulated in ((line.votes.votes, counts.counts), (line.votes.above, counts.estimation.above)):
+            shares = np.array(own) / 200
+            assert (abs(simulated[row] / n - shares) <= 6 * np.sqrt(shares * (1 - shares) / n)).all()
+        smallest.append(2 * min(line.votes.above) / 200 - 1)
+    assert simulation.lead(CERTIFICATES["pairwise"]) == pytest.approx(np.array(smallest))
+    assert Simulation.of(recorded["two-sided"], 0.05, 0, None).behind is None
 
 
 def test_accuracy_is_of_the_classifier_that_is_certified(recorded: dict[str, Path]) -> None:
