@@ -8,9 +8,11 @@ Votes are drawn from the class shares in a records file: no model is needed. Two
 
 Both take the class that the package selects, keep the largest radius certified, and continue while some later stage is
 expected to gain enough radius for its votes: at the same tolerance, and then, since their estimates differ, at the one
-that makes the second method take as many samples as the first. Prints, for Corollary 2 and Corollary 1, the mean number
-of samples, the median certified robustness and the certified accuracy by rho, with the largest difference from a fixed
-number of samples in points; then how the question "is the radius at least so much?" is answered.
+that makes the second method take as many samples as the first. Prints, for each bound, the mean number of samples, the
+median certified robustness and the certified accuracy by rho, with the largest difference from a fixed number of
+samples in points; then how the question "is the radius at least so much?" is answered.
+
+The pairwise bound needs records of `certify --bound pairwise` (see `benchmarks.simulated_votes`).
 """
 
 from __future__ import annotations
@@ -18,36 +20,28 @@ from __future__ import annotations
 import argparse
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import torch
 from scipy.special import betaincinv, ndtr
 from scipy.stats import norm
 
+from benchmarks.simulated_votes import Floats, Simulation
 from sparsecert import records
 from sparsecert.bounds import corrected_alpha
 from sparsecert.certificates import CERTIFICATES
 from sparsecert.counts import Counts, Int64
-from sparsecert.procedures import Fixed, Procedure, Sequential
-from sparsecert.procedures.pipelining import finish
+from sparsecert.procedures import Fixed, Sequential
 from sparsecert.procedures.sequential import strongest_rivals
 from sparsecert.reports.medians import certified_accuracy, median_certified_robustness
 from sparsecert.results import Certifications
-from sparsecert.schemes import DELTA_BITS, Scheme
-from sparsecert.schemes import from_config as scheme_from_config
-from sparsecert.votes.copies import Copies
 
 RECORDS = Path("studies/levine_feizi_2020/results/mnist/k45/certify.jsonl.xz")
 N0, N, ALPHA = 1_000, 10_000, 0.05
 FIRST, GROWTH = 128, 1.5  # votes in the first stage of alpha spending, and their growth
 LAST_STAGE = 0.5  # its part of alpha
-
-Floats = npt.NDArray[np.float64]
 
 
 def main() -> None:
@@ -69,69 +63,12 @@ def main() -> None:
     )
     settled = Sequential(max_samples=options.max_samples, n0=N0, tolerance=options.tolerance)
     asking = Sequential(max_samples=options.max_samples, n0=N0, at_least=options.at_least)
-    for bound in CERTIFICATES:
+    for bound, method in CERTIFICATES.items():
+        if method.by_pairs and simulation.behind is None:
+            print(f"\n{bound}: these copies did not rank the classes; name records of certify --bound {bound}")
+            continue
         compare(simulation, replace(settled, bound=bound), options.repeats)
         ask(simulation, replace(asking, bound=bound))
-
-
-@dataclass(frozen=True)
-class Simulation:
-    """Inputs with the probabilities of their classes (and, last, of an invalid copy) and their true labels."""
-
-    shares: Floats
-    true: Int64
-    scheme: Scheme
-    alpha: float
-    seed: int
-
-    @classmethod
-    def of(cls, path: Path, alpha: float, seed: int, limit: int | None) -> Simulation:
-        """The inputs of a records file."""
-        found = records.read(path)
-        if records.is_sequential(found.header):
-            raise SystemExit(f"{path}: the vote shares of a sequential run are biased; name another file")
-        lines = list(found.lines)[:limit]
-        tallies = [line.votes for line in lines]
-        votes = np.array([(*tally.votes, tally.invalid) for tally in tallies], dtype=np.float64)
-        true = np.array([line.true for line in lines])
-        scheme = scheme_from_config(found.header.run["scheme"])
-        return cls(votes / votes.sum(axis=1, keepdims=True), true, scheme, alpha, seed)
-
-    @property
-    def gaps(self) -> Floats:
-        """2 delta for every radius, and last one that no lead reaches."""
-        return np.array([2 * delta / (1 << DELTA_BITS) for delta in self.scheme.deltas])
-
-    def voter(self, stream: int) -> Any:
-        """Simulated votes instead of a model's."""
-        return SimulatedVoter(self.scheme, self.shares, np.random.default_rng([self.seed, stream]))
-
-    def certify(self, procedure: Procedure, stream: int = 1) -> Certifications:
-        """The package's certificates from simulated votes."""
-        inputs = torch.zeros(len(self.true), 1)
-        return finish(procedure.certify(Copies(self.voter(stream), inputs, range(len(inputs))), self.alpha))
-
-
-class SimulatedVoter:
-    """Simulates `sparsecert.votes.voter.Voter`: draws votes from class shares."""
-
-    device = torch.device("cpu")
-
-    def __init__(self, scheme: Scheme, shares: Floats, generator: np.random.Generator) -> None:
-        self.scheme, self.shares, self.generator, self.classes = scheme, shares, generator, shares.shape[1] - 1
-
-    def begin_count(
-        self,
-        _inputs: torch.Tensor,
-        examples: Sequence[int],
-        draws: range,
-        _seed: int,
-        _progress: object = None,
-        _chosen: object = None,
-    ) -> Callable[[], Counts]:
-        """The votes of these inputs, as many as there are draws."""
-        votes = self.generator.multinomial(len(draws), self.shares[np.asarray(examples)])
-        return lambda: Counts(votes[:, :-1], votes[:, -1])
 
 
 @dataclass(frozen=True)
@@ -148,24 +85,30 @@ def by_alpha_spending(simulation: Simulation, sampling: Sequential, selection: C
     """Clopper-Pearson bounds at every stage, each at its part of alpha."""
     assert selection is not None
     label, second = selection.labels, strongest_rivals(selection)
-    bound, gaps, stages = sampling.bound, simulation.gaps, stage_sizes(sampling.most)
+    method, gaps, stages = sampling.method, simulation.gaps, stage_sizes(sampling.most)
+    assert method.compared is not None
+    two_sided = method.name == "two-sided"
     levels = alpha_parts(stages) * float(corrected_alpha(simulation.alpha, simulation.scheme, sampling.most))
     voter, rows = simulation.voter(2), np.arange(len(label))
-    votes, taken = np.zeros(simulation.shares.shape, dtype=np.int64), np.zeros(len(label), dtype=np.int64)
+    none, taken = np.zeros((len(label), voter.classes), dtype=np.int64), np.zeros(len(label), dtype=np.int64)
+    votes = Counts(none.copy(), taken.copy(), none.copy() if method.by_pairs else None)
     best, refuted = np.full(len(label), -1), np.zeros(len(label), dtype=np.bool_)
     for stage, total in enumerate(stages):
-        fresh = voter.begin_count(None, rows, range(total - (stages[stage - 1] if stage else 0)), 0)()
-        votes[rows] += np.column_stack((fresh.votes, fresh.invalid))
+        more, chosen = range(total - (stages[stage - 1] if stage else 0)), label if method.by_pairs else None
+        for known, fresh in zip(
+            votes.arrays, voter.begin_count(None, rows, more, 0, None, chosen)().arrays, strict=True
+        ):
+            known[rows] += fresh
         taken[rows] = total
-        leader, rival = against(votes[rows], label[rows], bound)
-        lead = lead_proved(leader, rival, total, levels[stage], bound)
+        leader, rival = method.compared(votes.take(rows), label[rows])
+        lead = lead_proved(leader, rival, total, levels[stage], two_sided)
         best[rows] = np.maximum(best[rows], np.searchsorted(gaps, lead, side="left") - 1)
         if sampling.at_least is None:
-            gained = gain(leader, rival, stage, stages, levels, best[rows], gaps, bound)
+            gained = gain(leader, rival, stage, stages, levels, best[rows], gaps, two_sided)
             going = (best[rows] < len(gaps) - 2) & (gained > sampling.tolerance / 1e3)
         else:
-            runner_up = votes[rows, second[rows]] if bound == "two-sided" else total - leader  # a fixed class
-            most = -lead_proved(runner_up, leader, total, levels[stage], bound)
+            own, runner_up = method.compared(votes.take(rows), label[rows], second[rows])  # a fixed class
+            most = -lead_proved(runner_up, own, total, levels[stage], two_sided)
             refuted[rows] = (best[rows] < sampling.at_least) & (most <= gaps[sampling.at_least])
             going = (best[rows] < sampling.at_least) & ~refuted[rows]
         rows = rows[going]
@@ -201,7 +144,7 @@ def gain(
     levels: Floats,
     best: Int64,
     gaps: Floats,
-    bound: str,
+    two_sided: bool,
 ) -> Floats:
     """The most radius a vote that some later stage is expected to gain.
 
@@ -213,7 +156,7 @@ def gain(
     deviation = np.sqrt(np.maximum(p + q - (p - q) ** 2, 1e-6))
     ahead = np.arange(len(gaps) - 1)[None, :] > best[:, None]
     for later, level in zip(stages[stage + 1 :], levels[stage + 1 :], strict=True):
-        z = float(norm.isf(level / 2 if bound == "two-sided" else level))
+        z = float(norm.isf(level / 2 if two_sided else level))
         skew = (z * z - 1) / later * (np.abs(1 - 2 * p) + np.abs(1 - 2 * q)) / 6
         width = z * (np.sqrt(p * (1 - p)) + np.sqrt(q * (1 - q))) / np.sqrt(later) + skew
         spread = deviation * np.sqrt(1 / n - 1 / later)
@@ -222,20 +165,9 @@ def gain(
     return result
 
 
-def against(votes: npt.NDArray[Any], label: Int64, bound: str) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Votes for the label, and for the rival; the last column counts the invalid ones."""
-    each = np.arange(len(label))
-    leader = votes[each, label]
-    if bound == "one-sided":
-        return leader, votes.sum(axis=1) - leader
-    others = votes[:, :-1].copy()
-    others[each, label] = -1
-    return leader, others.max(axis=1) + votes[:, -1]
-
-
-def lead_proved(leader: Int64, rival: Int64, total: int, level: float, bound: str) -> Floats:
+def lead_proved(leader: Int64, rival: Int64, total: int, level: float, two_sided: bool) -> Floats:
     """A lower bound on the lead, too large with probability at most `level`."""
-    if bound == "one-sided":
+    if not two_sided:
         return 2 * lower(leader, total, level) - 1
     return lower(leader, total, level / 2) + lower(total - rival, total, level / 2) - 1
 
@@ -285,8 +217,7 @@ def with_samples(simulation: Simulation, sampling: Sequential, betting: Certific
 def ask(simulation: Simulation, sampling: Sequential) -> None:
     """Samples and answers of the two methods to the question."""
     began, asked, budget = time.perf_counter(), sampling.at_least or 0, sampling.max_samples
-    leader, rival = against(simulation.shares, simulation.shares[:, :-1].argmax(axis=1), sampling.bound)
-    truly = float((leader - rival > simulation.gaps[asked]).mean())
+    truly = float((simulation.lead(sampling.method) > simulation.gaps[asked]).mean())
     print(f"\n{sampling.bound}, is the radius at least {asked}? at most {budget:,} samples", flush=True)
     print(f"{'':<36}{'samples':>8}{'yes':>9}{'no':>9}{'undecided':>11}")
     print(f"{'by the shares themselves':<36}{'':>8}{truly:>9.2%}{1 - truly:>9.2%}")

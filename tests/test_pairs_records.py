@@ -7,9 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import sparsecert as sc
+from benchmarks.simulated_votes import Simulation
 from sparsecert import datasets, records
 from sparsecert.bounds import corrected_alpha, predicted_by_pairs
 from sparsecert.certificates import CERTIFICATES
@@ -17,7 +19,7 @@ from sparsecert.errors import InputError
 from sparsecert.records import Record, read
 from sparsecert.records.merging import merge
 from sparsecert.records.subsample import subsample
-from sparsecert.reports import summarise
+from sparsecert.reports import FORMATS, summarise
 from sparsecert.reports.summary import certificates_of
 from sparsecert.runs import Shard, certify_dataset, predict_dataset
 from sparsecert.schemes import Uniform
@@ -62,6 +64,23 @@ def test_runs_by_other_bounds_have_no_new_keys(recorded: dict[str, Path]) -> Non
     assert "bound" not in read(recorded["plain"]).header.run
 
 
+def test_predictions_say_which_class_is_elected(recorded: dict[str, Path]) -> None:
+    for kind, rule in (("plain", "plurality"), ("predict", "pairwise")):
+        found = read(recorded[kind])
+        header = replace(found.header, run={key: value for key, value in found.header.run.items() if key != "rule"})
+        assert found.header.run["rule"] == records.election_rule(header) == rule  # also where the header leaves it out
+        assert records.difference(header, found.header) is None
+        summary = summarise(found)
+        assert (summary.rule, summary.bound, summary.to_dict()["rule"]) == (rule, None, rule)
+        for text in FORMATS.values():
+            assert rule in text([summary])
+    both = FORMATS["terminal"]([summarise(read(recorded[kind])) for kind in ("plain", "predict")])
+    assert "plurality" in both
+    assert "pairwise" in both
+    different = records.difference(*(read(recorded[kind]).header for kind in ("plain", "predict")))
+    assert different is not None
+
+
 @pytest.mark.parametrize("bound", CERTIFICATES)
 @pytest.mark.parametrize("kind", ["certify", "sequential"])
 def test_reports_certify_again_by_any_bound(recorded: dict[str, Path], kind: str, bound: str) -> None:
@@ -73,6 +92,23 @@ def test_reports_certify_again_by_any_bound(recorded: dict[str, Path], kind: str
     s = summarise(found, bound=bound)
     assert s.certified == sum(c.label == line.true for c, line in zip(again, found.lines, strict=True))
     assert (s.bound, s.recertified) == (bound, bound != "pairwise")
+
+
+def test_simulated_votes_have_the_recorded_shares(recorded: dict[str, Path]) -> None:
+    found, n = read(recorded["certify"]), 40_000
+    simulation = Simulation.of(recorded["certify"], 0.05, 0, None)
+    counts = simulation.certify(sc.Fixed(20, n, "pairwise"))
+    assert counts.estimation.above is not None
+    smallest = []
+    for row, line in enumerate(found.lines):
+        assert line.votes.above is not None
+        assert counts[row].interval.label == line.label  # type: ignore[union-attr]
+        for own, simulated in ((line.votes.votes, counts.counts), (line.votes.above, counts.estimation.above)):
+            shares = np.array(own) / 200
+            assert (abs(simulated[row] / n - shares) <= 6 * np.sqrt(shares * (1 - shares) / n)).all()
+        smallest.append(2 * min(line.votes.above) / 200 - 1)
+    assert simulation.lead(CERTIFICATES["pairwise"]) == pytest.approx(np.array(smallest))
+    assert Simulation.of(recorded["two-sided"], 0.05, 0, None).behind is None
 
 
 def test_accuracy_is_of_the_classifier_that_is_certified(recorded: dict[str, Path]) -> None:

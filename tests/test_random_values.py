@@ -18,8 +18,9 @@ from click.testing import CliRunner, Result
 import sparsecert as sc
 from sparsecert import datasets, records
 from sparsecert.attacks import Pointwise, SmoothedDefender, SurrogateDefender
-from sparsecert.bounds import Interval
-from sparsecert.certificates import CERTIFICATES, certify_anytime, lead
+from sparsecert.bounds import Interval, corrected_alpha
+from sparsecert.bounds.clopper_pearson import lower_bound
+from sparsecert.certificates import CERTIFICATES, certify_anytime, lead, majority
 from sparsecert.cli import cli
 from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
@@ -187,6 +188,34 @@ def test_records_are_reported_by_their_own_theorem(run: Path, g: sc.Smoothed) ->
     done = _sparsecert("report", run / "certify.jsonl")
     assert done.exit_code == 0, done.exception
     assert "random-values, 64 units, 0.6 kappa, 17 values" in done.stdout
+
+
+def test_votes_by_pairs_go_all_the_way(run: Path, g: sc.Smoothed, tmp_path: Path) -> None:
+    outs = {verb: tmp_path / f"{verb}.jsonl" for verb in ("certify", "sequential", "predict")}
+    common = run, "--data", "digits", "--limit", 6, "--bound", "pairwise", "--device", "cpu", "--out"
+    for verb, more in (
+        ("certify", ("--n0", 30, "--n", 300)),
+        ("sequential", ("--n0", 30, "--sampling", "sequential", "--max-samples", 500)),
+        ("predict", ("--n", 300)),
+    ):
+        done = _sparsecert("predict" if verb == "predict" else "certify", *common, outs[verb], *more)
+        assert done.exit_code == 0, done.exception
+    found, stopped, predicted = (records.read(out) for out in outs.values())
+    names = found.header.run["certificate"], stopped.header.run["certificate"], predicted.header.run["rule"]
+    assert names == ("random-values-pairwise", "pairwise", "pairwise")
+    for line in found.lines:
+        assert line.selection is not None
+        assert line.votes.above is not None
+        p_lower = lower_bound(min(line.votes.above), 300, corrected_alpha(0.05, g.scheme, 300))
+        assert (line.p_lower, line.radius) == (p_lower, majority(Interval(0, p_lower, 1 - p_lower), g.scheme))
+    for line in stopped.lines:
+        assert line.selection is not None
+        assert line.radius == certify_anytime(line.selection, line.votes, g.scheme, 0.05, "pairwise", 470).radius
+    assert any(line.radius is not None for line in found.lines)
+    summary = summarise(found, predictions=predicted)
+    assert (summary.certificate, summary.rule) == ("random-values-pairwise", "pairwise")
+    assert summarise(found, bound="one-sided").certificate == "random-values-majority"
+    assert "pairwise (random-values-pairwise)" in _sparsecert("report", outs["certify"]).stdout
 
 
 def test_common_masks_answer_as_all_copies_do(g: sc.Smoothed, digits: Digits) -> None:

@@ -43,6 +43,16 @@ def write(path: str | Path, tensors: Tensors, header: dict[str, Any]) -> None:
     write_atomically(Path(path), save(plain, metadata=metadata))
 
 
+def add_metadata(path: str | Path, **metadata: Any) -> None:
+    """Adds to the metadata of a model file; refuses to replace what is there."""
+    tensors, header = read(path)
+    for name, value in metadata.items():
+        if header["facts"].setdefault(name, value) != value:
+            raise InputError(f"{path} says {name} {header['facts'][name]}, not {value}; use another --out folder")
+    if metadata:
+        write(find_model(path), tensors, header)
+
+
 def to_half(tensors: Tensors) -> Tensors:
     """Rounds fp32 tensors to fp16 and leaves the others; refuses values beyond fp16's range."""
     rounded = {name: t.half() if t.dtype == torch.float32 else t for name, t in tensors.items()}

@@ -68,7 +68,7 @@ class Smoothed:
         self.classes = classes
         self.precision = precision
         self.rows = None if rows is None else check_int("rows", rows, 1, MOST_ROWS)
-        self.metadata = dict(metadata or {})  # what else the model file's header holds: data set, input shape, training
+        self.metadata = dict(metadata or {})  # of the model file: data set, input shape, training, own bound or rule
 
     @property
     def device(self) -> torch.device:
@@ -115,7 +115,7 @@ class Smoothed:
         ones always. Whoever made the inputs must not have known the seed, nor may it be chosen by looking at votes.
         `examples` number the inputs for their masks (default 0, 1, ...).
         """
-        procedure = procedure_for(self.scheme, procedure, n0, n)
+        procedure = procedure_for(self, procedure, n0, n)
         return self._finish(procedure, procedure.certify, x, alpha, seed, examples, on_progress)
 
     def predict(
@@ -133,7 +133,7 @@ class Smoothed:
 
         Arguments are as in `certify`; of a fixed set all masks vote, unless n is given, and nothing abstains.
         """
-        procedure = procedure_for(self.scheme, procedure, n=n)
+        procedure = procedure_for(self, procedure, n=n)
         return self._finish(procedure, procedure.predict, x, alpha, seed, examples, on_progress)
 
     def _finish(

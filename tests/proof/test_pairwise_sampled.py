@@ -148,6 +148,26 @@ def test_no_perturbation_within_the_radius_changes_the_class_that_beats_all_rand
     assert (1, 0) in changed
 
 
+@pytest.mark.parametrize("noise", [one for one in NOISES if one.kappa < 1], ids=str)
+def test_the_radius_for_random_copies_is_the_largest_that_the_worst_case_allows(noise: RandomValues) -> None:
+    """Copies that look most like x, against x', rank class 0 first; all others rank it last."""
+    first, last, seen = (2.0, 1.0, 0.0), (0.0, 1.0, 2.0), set[bool]()
+    shown, x = [*product(range(noise.values), repeat=2)], (0, 0)
+    for rho, y in ((1, (0, 1)), (2, (1, 1))):
+        ratio = {copy: _likely(noise, copy, x) / _likely(noise, copy, y) for copy in shown}
+        for level in {*ratio.values()}:
+            scores = [first if ratio[copy] >= level else last for copy in shown]
+            here, there = (
+                [(own, _likely(noise, copy, at)) for copy, own in zip(shown, scores, strict=True)] for at in (x, y)
+            )
+            least = min(chances(here, 0))
+            radius = majority(Interval(0, least, 1 - least), RandomValues(2, noise.kappa, noise.values))
+            survives = answer(there) == 0
+            assert survives == (radius is not None and radius >= rho)
+            seen.add(survives)
+    assert seen == {True, False}
+
+
 def _likely(noise: RandomValues, copy: Input, x: Input) -> Fraction:
     """How likely the copy is of x, of two units."""
     one, other = (noise.kappa if a == b else noise.beta for a, b in zip(copy, x, strict=True))

@@ -7,6 +7,7 @@ import doctest
 import io
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -47,7 +48,7 @@ from sparsecert.schemes import FixedMasks
 from sparsecert.schemes import from_config as scheme_from_config
 from tests.helpers import modules_after
 
-from .made import ABSTAINED, AT_4, AT_6, AT_12, certified, header
+from .made import ABSTAINED, AT_4, AT_6, AT_12, CHOOSE_0, certified, header
 
 SMOOTHED: dict[str, Any] = {"masks": "common", "error": 0.05}
 
@@ -255,6 +256,14 @@ def test_each_attack_meets_the_certificates_of_its_own_model() -> None:
         ("runs/made/certify.jsonl", "z"),
     ]
     assert compute_gaps([], [made([(13, 1)])]) == []
+
+
+def test_certificates_of_the_class_that_beats_all_are_not_of_the_class_with_most_votes_which_is_attacked() -> None:
+    selection, compared = replace(CHOOSE_0, chosen=0), replace(AT_12, above=(400, 400, 400))
+    records = certified([compared], bound="pairwise", selection=selection)
+    with pytest.raises(InputError, match=r"by pairwise, but .* attacks the vote by plurality.* add --bound two-sided"):
+        compute_gap(records, made([(13, 1)]), summarise(records))
+    assert compute_gap(records, made([(13, 1)]), summarise(records, bound="two-sided")).broken == ()
 
 
 @pytest.mark.parametrize("form", ["terminal", "markdown", "latex"])

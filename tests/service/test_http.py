@@ -21,7 +21,7 @@ from sparsecert import InputError, NullChannels, Smoothed, Uniform
 from sparsecert.encodings import PROTECTED, Grouped
 from sparsecert.service import Limits, Service, serve
 from sparsecert.service.guarantees import certificate_guarantee
-from tests.service.made import SHAPE, asked, image, metric, network, png, post, small
+from tests.service.made import SHAPE, asked, image, metric, network, png, post, small, smoothed
 
 
 def _get(service: Service, path: str, **more: Any) -> httpx.Response:
@@ -185,13 +185,41 @@ def test_a_fixed_set_of_masks_refuses_what_is_for_chance() -> None:
     made.close()
 
 
+def test_answers_and_the_card_say_which_class_is_elected() -> None:
+    made = serve(replaced(smoothed(), bound="pairwise"), limits=Limits(samples=3_000))
+    card = _get(made, "/v1/model").json()
+    assert (card["rule"], card["answer"]) == ("pairwise", "the class that beats every other one")
+    assert "changes the answer (the class that beats every other one)." in card["guarantee"]
+    for settings, rule in (({}, "pairwise"), ({"bound": "one-sided"}, "plurality")):
+        body = {"values": _values(), "seed": 1, **settings}
+        predicted = post(made, "/v1/predict", {**body, "n": 300}).json()
+        for sampling in ({"n0": 50, "n": 300}, {"sampling": "sequential", "n0": 50, "max_samples": 900}):
+            found = post(made, "/v1/certify", {**body, **sampling}).json()
+            assert (predicted["rule"], found["rule"]) == (rule, rule)
+            assert found["bound"] == settings.get("bound", "pairwise")
+    made.close()
+    exact = serve(replaced(smoothed(exact=True), rule="plurality"))
+    assert _get(exact, "/v1/model").json()["rule"] == "plurality"
+    assert post(exact, "/v1/certify", {"values": _values()}).json()["rule"] == "plurality"
+    assert post(exact, "/v1/predict", {"values": _values(), "rule": "run-off"}).json()["rule"] == "run-off"
+    exact.close()
+
+
+def replaced(g: Smoothed, **own: str) -> Smoothed:
+    g.metadata.update(own)
+    return g
+
+
 def test_as_many_groups_as_pixels_are_not_called_pixels() -> None:
     groups = np.array([[[0, 0], [1, 1]], [[2, 2], [3, 3]], [[0, 1], [2, PROTECTED]]])  # a pixel is in three of the four
     encoding, scheme = Grouped(NullChannels(), groups), Uniform(units=4, keep=1)
     made = serve(Smoothed(lambda copies: copies.flatten(1)[:, :2], scheme, encoding), shape=(3, 2, 2))
     answer = post(made, "/v1/certify", {"values": np.zeros((3, 2, 2)).tolist(), "n0": 10, "n": 100}).json()
     assert answer["against"] == "units"
-    assert "units changes the answer, as long as the 1 protected entries are unchanged" in answer["guarantee"]
+    assert (
+        "units changes the answer (the class with most votes), as long as the 1 protected entries are unchanged"
+        in answer["guarantee"]
+    )
     made.close()
 
 
@@ -371,7 +399,8 @@ def test_the_document_describes_every_path_and_refusal(service: Service) -> None
 @pytest.mark.parametrize("alpha", [0.05, 1e-9, 1.04e-9, 0.123456789876, 0.5, 1 / 3])
 def test_a_guarantee_promises_no_more_than_alpha_leaves(alpha: float) -> None:
     said = re.search(
-        r"with probability at least (0\.\d+) over the random masks", certificate_guarantee(3, "pixels", alpha)
+        r"with probability at least (0\.\d+) over the random masks",
+        certificate_guarantee(3, "pixels", alpha, "plurality"),
     )
     assert said is not None
     assert Fraction(said[1]) == 1 - Fraction(str(alpha))

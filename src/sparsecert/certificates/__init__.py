@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sparsecert.certificates.anytime import certify_anytime
-from sparsecert.certificates.certificate import Certificate, Method, Theorem, largest_rho
+from sparsecert.certificates.certificate import ELECTED, Certificate, Method, Theorem, largest_rho
 from sparsecert.certificates.corollary_1 import corollary_1
 from sparsecert.certificates.corollary_2 import corollary_2
 from sparsecert.certificates.pairwise_sampled import beats_all
@@ -15,6 +15,7 @@ from sparsecert.schemes import from_config
 
 __all__ = [
     "CERTIFICATES",
+    "ELECTED",
     "RULES",
     "Certificate",
     "Method",

@@ -12,6 +12,12 @@ from sparsecert.bounds.interval import Bound, Interval, Lead
 from sparsecert.counts import Counts, Int64, Tally
 from sparsecert.schemes import DELTA_BITS, Scheme
 
+ELECTED = {  # g(x) by each rule
+    "plurality": "the class with most votes",
+    "pairwise": "the class that beats every other one",
+    "run-off": "the winner between the two leading classes",
+}
+
 
 @dataclass(frozen=True)
 class Certificate:
@@ -63,6 +69,11 @@ class Method:
     theorem_name: str
     by_pairs: bool = False
     compared: Compared | None = None
+
+    @property
+    def rule(self) -> str:
+        """How votes elect the class g(x) that is certified; see `ELECTED`."""
+        return "pairwise" if self.by_pairs else "plurality"
 
     def theorem_for(self, scheme: Scheme) -> tuple[Theorem, str]:
         """The sharpest theorem that there is for the scheme, and its name."""

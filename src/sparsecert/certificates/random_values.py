@@ -1,7 +1,8 @@
 """Tight certificates for units that are replaced by random values (`schemes.RandomValues`).
 
 Lee, Yuan, Chang & Jaakkola, "Tight Certificates of Adversarial Robustness for Randomly Smoothed Classifiers" (NeurIPS
-2019). Their certificate is `majority`; `lead` compares the same worst case with the strongest rival.
+2019). Their certificate is `majority`; `lead` compares the same worst case with the strongest rival. By pairs,
+`majority` is asked of every comparison of two classes.
 """
 
 from __future__ import annotations
@@ -31,6 +32,11 @@ def majority(interval: Interval, scheme: Scheme) -> int | None:
     decreasing order of the likelihood ratio is the least likely at x': p_A(x') can be that small, and no smaller. The
     ratio depends on m alone (see `schemes.RandomValues`), so copies are taken by m, the last group in part. Fewer
     perturbed units are no worse: sets that ignore the other units are among those compared.
+
+    Pairwise, p_lower bounds q_j, the probability that a copy ranks A above j, for every class j (`bounds.pairwise`).
+    That too is an event of the copy alone, so q_j(x') >= least(q_j(x)) >= least(p_lower) > 1/2, since least grows with
+    p: A beats every class at x', which is g(x') = A (`beats_all`). It is as tight: copies in the worst set may rank A
+    first and all others rank it last, so that every q_j(x') is least(p_lower).
     """
     p = Fraction(interval.p_lower)
     return _largest(scheme, lambda worst: 2 * worst.least(p) > ONE)

@@ -54,7 +54,7 @@ def certify(
     max_samples: int | None,
     tolerance: float | None,
     alpha: float | None,
-    bound: str,
+    bound: str | None,
     rule: str | None,
     against: str | None,
     seconds: float | None,

@@ -60,9 +60,9 @@ n = click.option("--n", default=10_000, show_default=True, help="Ablated copies 
 alpha = click.option("--alpha", type=float, help="Maximum probability of a wrong answer (default: 0.05).")
 seed = click.option("--seed", default=0, show_default=True, help="Seed of all random choices.")
 bound = name_option(
-    "--bound", default="two-sided", show_default=True, registry=CERTIFICATES,
+    "--bound", registry=CERTIFICATES,
     help="Two-sided: Corollary 2, top class against runner-up. One-sided: Corollary 1, as in the paper's tables. "
-    "Pairwise: the class that beats every other one.",
+    "Pairwise: the class that beats every other one (default: the model's own, else two-sided).",
 )  # fmt: skip
 sampling = click.option(
     "--sampling", default="fixed", show_default=True, type=click.Choice(["fixed", "sequential"]),
@@ -85,8 +85,8 @@ tolerance = click.option(
 AGAINST = ["pixels", "patches"]
 rule = name_option(
     "--rule", registry=RULES,
-    help="Fixed masks: how votes elect a class (default: pairwise; run-off for blocks and bands, plurality for "
-    "tables).",
+    help="Fixed masks: how votes elect a class (default: the model's own, else pairwise; run-off for blocks and bands, "
+    "plurality for tables).",
 )  # fmt: skip
 against = click.option(
     "--against", type=click.Choice(AGAINST),

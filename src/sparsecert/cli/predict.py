@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     options.precision,
     options.rows,
 )
-def predict(model: str, n: int, alpha: float | None, bound: str, rule: str | None, **run: Any) -> None:
+def predict(model: str, n: int, alpha: float | None, bound: str | None, rule: str | None, **run: Any) -> None:
     """Predict a data set by vote, abstaining where the top two classes are too close.
 
     MODEL is a model file, the folder of a training run, or a shipped model (mnist-k45, mnist-k30, mnist-lattice-28).

@@ -11,7 +11,7 @@ import click
 from sparsecert.cli import options, train_table
 from sparsecert.cli.registered import RegisteredCommand, name_option
 from sparsecert.errors import InputError
-from sparsecert.registry import ENCODINGS, MODELS, RECIPES, SCHEMES
+from sparsecert.registry import CERTIFICATES, ENCODINGS, MODELS, RECIPES, RULES, SCHEMES
 
 
 @click.command(cls=RegisteredCommand, short_help="Train a base classifier on ablated images or rows.")
@@ -50,6 +50,10 @@ from sparsecert.registry import ENCODINGS, MODELS, RECIPES, SCHEMES
                  help="Precision of matrix products (default: the recipe's)."),
     click.option("--checkpoint-seconds", default=60.0, show_default=True, help="Seconds between checkpoints."),
     click.option("--half", is_flag=True, help="Store the weights in half precision, in half the space."),
+    name_option("--bound", registry=CERTIFICATES,
+                 help="Bound by which this model's certificates are computed unless --bound says otherwise."),
+    name_option("--rule", registry=RULES,
+                 help="Fixed masks: rule by which this model elects a class unless --rule says otherwise."),
     click.option("--workers", type=int, help="Processes that decode images (default: one per CPU, at most 16)."),
     options.data_dir,
     options.skip_bad,
@@ -80,6 +84,8 @@ def train(
     precision: str | None,
     checkpoint_seconds: float,
     half: bool,
+    bound: str | None,
+    rule: str | None,
     workers: int | None,
     data_dir: str | None,
     skip_bad: bool,
@@ -127,10 +133,11 @@ def train(
     rows, columns = _block(unit)
     from dataclasses import replace
 
-    from sparsecert import training
+    from sparsecert import modelfile, training
     from sparsecert.cli.progress import training_bar
     from sparsecert.devices import device_named
     from sparsecert.encodings import Encoding, Grouped, blocks_of
+    from sparsecert.procedures.procedure import refuse_other_masks
     from sparsecert.progress import ignore
     from sparsecert.schemes import SchemeSpec
     from sparsecert.training.recipes import recipe_for
@@ -164,6 +171,8 @@ def train(
             raise InputError(f"--unit is for ablation, and {spec.kind} ablates nothing; leave it out")
         encoding = Grouped(encoding, blocks_of(height, width, rows, columns))
     encoding.check_scheme(scheme)
+    own = {name: value for name, value in (("bound", bound), ("rule", rule)) if value is not None}
+    refuse_other_masks(scheme, {name: f"--{name}" for name in own})
     with training.join_process_group(device_named(device)) as (processes, own_device), training_bar() as on_progress:
         model = training.train(
             data,
@@ -180,6 +189,7 @@ def train(
             on_progress=on_progress if processes.is_main else ignore,
         )
     if processes.is_main:
+        modelfile.add_metadata(model, **own)
         click.echo(f"wrote {model}")
         records = shlex.quote(f"{out}/certify.jsonl")
         click.echo(f"next: sparsecert certify {shlex.quote(out)} --data {shlex.quote(data_name)} --out {records}")
@@ -188,7 +198,7 @@ def train(
 
 
 TABULAR = "target", "protected", "together", "dropped", "share", "copies"
-NOT_PLAIN = "unit", "recipe_name", "model_name", "mask_per", "half", "workers", "skip_bad"
+NOT_PLAIN = "unit", "recipe_name", "model_name", "mask_per", "half", "bound", "rule", "workers", "skip_bad"
 
 
 def _block(text: str | None) -> tuple[int, int]:

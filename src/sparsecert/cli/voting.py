@@ -11,7 +11,7 @@ from sparsecert import records
 from sparsecert.cli import options
 from sparsecert.cli.progress import inputs_bar
 from sparsecert.inputs import Inputs
-from sparsecert.procedures import Procedure, Sequential
+from sparsecert.procedures import Procedure, Sequential, procedure_for
 from sparsecert.procedures.procedure import refuse_other_masks
 from sparsecert.records import Records
 from sparsecert.reports import FORMATS, summarise
@@ -54,7 +54,7 @@ def record_votes(
     smoothed = with_recorded_precision(smoothed, out)
     scheme = smoothed.scheme
     refuse_other_masks(scheme, {name: flag for name, flag in options.given().items() if name != "seed" or not drawn})
-    procedure = procedure_of(scheme)
+    procedure = procedure_for(smoothed, procedure_of(scheme))
     procedure.check(scheme, procedure.level(alpha), seed)
     data = options.load_inputs(smoothed, data_name, split, data_dir, skip_bad, limit)
     label = options.computing(f"{verb}ing", smoothed, cluster)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparsecert.bounds import corrected_alpha, predicted, predicted_by_pairs
-from sparsecert.certificates import CERTIFICATES
+from sparsecert.certificates import CERTIFICATES, Method
 from sparsecert.counts import Counts
 from sparsecert.errors import InputError
 from sparsecert.procedures.pipelining import Steps
-from sparsecert.procedures.procedure import Procedure, check_settings, warn_of_invalid
+from sparsecert.procedures.procedure import BOUND, Procedure, check_settings, warn_of_invalid
 from sparsecert.results import Certifications, Predictions
 from sparsecert.schemes import ESTIMATION, PREDICTION, SELECTION, Scheme
 
@@ -29,15 +29,21 @@ class Fixed(Procedure):
 
     With probability at least 1 - alpha the certified class is g's answer everywhere within the radius. To predict, n
     copies vote, and an exact binomial test at alpha decides whether the leader is g's answer. By the "pairwise" bound g
-    is the class that beats every other one, by the others the one with most votes.
+    is the class that beats every other one, by the others the one with most votes. None: the model's own bound, else
+    "two-sided".
     """
 
     n0: int = 1_000
     n: int = 10_000
-    bound: str = "two-sided"
+    bound: str | None = None
+
+    @property
+    def method(self) -> Method:
+        """The bound and its theorem."""
+        return CERTIFICATES[self.bound or BOUND]
 
     def check(self, scheme: Scheme, alpha: float | None, seed: int) -> None:
-        CERTIFICATES[self.bound]
+        CERTIFICATES[self.bound or BOUND]  # refuses a name that is none
         check_settings(scheme, seed, alpha, n0=self.n0, n=self.n)
 
     def first_votes(self, scheme: Scheme) -> int:
@@ -50,20 +56,21 @@ class Fixed(Procedure):
         samples = {"n0": int(self.n0), "n": int(self.n)}  # numpy's numbers are no JSON
         return {
             **samples,
-            **sampled_header_fields(alpha, seed, self.bound, CERTIFICATES[self.bound].theorem_for(scheme)[1]),
+            **sampled_header_fields(alpha, seed, self.method.name, self.method.theorem_for(scheme)[1]),
         }
 
     def prediction_header_fields(self, scheme: Scheme, alpha: float | None, seed: int) -> dict[str, Any]:
         assert alpha is not None
         common = {"alpha": float(alpha), "seed": int(seed)}
-        if not CERTIFICATES[self.bound].by_pairs:
-            return {"n": int(self.n), **common}
+        rule = {"rule": self.method.rule}
+        if not self.method.by_pairs:
+            return {"n": int(self.n), **common, **rule}
         choosing = self._choosing()
-        return {"n0": choosing, "n": int(self.n) - choosing, **common, "bound": self.bound}
+        return {"n0": choosing, "n": int(self.n) - choosing, **common, "bound": self.method.name, **rule}
 
     def certify(self, copies: Copies, alpha: float | None) -> Steps[Certifications]:
         assert alpha is not None
-        method, scheme = CERTIFICATES[self.bound], copies.voter.scheme
+        method, scheme = self.method, copies.voter.scheme
         if method.by_pairs:
             selection, estimation = yield from _votes_by_pairs(copies, (SELECTION, 0, self.n0), (ESTIMATION, 0, self.n))
         else:
@@ -79,7 +86,7 @@ class Fixed(Procedure):
 
     def predict(self, copies: Copies, alpha: float | None) -> Steps[Predictions]:
         assert alpha is not None
-        if CERTIFICATES[self.bound].by_pairs:
+        if self.method.by_pairs:
             return (yield from self._predict_by_pairs(copies, alpha))
         level = corrected_alpha(alpha, copies.voter.scheme, self.n)
         counted = copies.begin_count(PREDICTION, 0, self.n)

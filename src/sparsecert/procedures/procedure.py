@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sparsecert.bounds import corrected_alpha
@@ -14,9 +15,11 @@ from sparsecert.results import Certifications, Predictions
 from sparsecert.schemes import MAX_DRAWS, FixedMasks, Scheme
 
 if TYPE_CHECKING:
+    from sparsecert.smoothed import Smoothed
     from sparsecert.votes.copies import Copies
 
-ALPHA = 0.05  # the default
+ALPHA, BOUND = 0.05, "two-sided"  # the defaults
+OWN = "bound", "rule"  # what the metadata of a model may name
 FIXED_MASKS_ONLY = frozenset({"rule", "against", "seconds"})
 SAMPLING = "n0", "n", "sampling", "max_samples", "tolerance", "at_least", "error", "full"
 RANDOM_MASKS_ONLY = frozenset({"alpha", "seed", "example", "bound", *SAMPLING})
@@ -66,22 +69,29 @@ class Procedure(ABC):
 
 
 def procedure_for(
-    scheme: Scheme, procedure: Procedure | None = None, n0: int | None = None, n: int | None = None
+    smoothed: Smoothed, procedure: Procedure | None = None, n0: int | None = None, n: int | None = None
 ) -> Procedure:
-    """The procedure given; else `Exact` for a fixed set of masks without n0 and n, `Fixed(n0, n)` otherwise."""
+    """The procedure given; else `Exact` for a fixed set of masks without n0 and n, `Fixed(n0, n)` otherwise.
+
+    A bound or rule that it leaves open is the one that the model's metadata names, if any. Each defines a classifier g
+    of its own, so it is fixed once for the model, on held-out data, and never chosen by looking at an input.
+    """
     from sparsecert.procedures.exact import Exact
     from sparsecert.procedures.fixed import Fixed
 
     samples = {name: value for name, value in (("n0", n0), ("n", n)) if value is not None}
     if procedure is None:
-        return Exact() if isinstance(scheme, FixedMasks) and not samples else Fixed(**samples)  # type: ignore[arg-type]
+        exact = isinstance(smoothed.scheme, FixedMasks) and not samples
+        return procedure_for(smoothed, Exact() if exact else Fixed(**samples))  # type: ignore[arg-type]
     if not isinstance(procedure, Procedure):
         raise InputError(
             f"procedure must be Fixed(...), Sequential(...) or Exact(...), got {procedure!r}; a number of samples is n="
         )
     if samples:
         raise InputError(f"{' and '.join(samples)} are short for Fixed(n0, n); leave them out beside {procedure}")
-    return procedure
+    own = {"bound": BOUND, **{name: said for name in OWN if isinstance(said := smoothed.metadata.get(name), str)}}
+    left_open = {name: value for name, value in own.items() if getattr(procedure, name, value) is None}
+    return replace(procedure, **left_open) if left_open else procedure  # type: ignore[type-var]
 
 
 def check_settings(scheme: Scheme, seed: int, alpha: float | None = None, **draws: int) -> None:

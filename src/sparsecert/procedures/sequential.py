@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from sparsecert.bounds import corrected_alpha
-from sparsecert.certificates import CERTIFICATES
+from sparsecert.certificates import CERTIFICATES, Method
 from sparsecert.certificates.anytime import certify_anytime
 from sparsecert.counts import Counts, Int64
 from sparsecert.errors import InputError, check_int
 from sparsecert.procedures.fixed import sampled_header_fields
 from sparsecert.procedures.pipelining import Steps
-from sparsecert.procedures.procedure import Procedure, check_settings, warn_of_invalid
+from sparsecert.procedures.procedure import BOUND, Procedure, check_settings, warn_of_invalid
 from sparsecert.procedures.stopping import FIRST_STAGE, StoppingRule, clear, estimation_stages, selection_stages
 from sparsecert.results import Certifications, Predictions
 from sparsecert.schemes import ESTIMATION, MAX_DRAWS, SELECTION, Scheme
@@ -41,7 +41,7 @@ class Sequential(Procedure):
     n0: int = 1_000
     tolerance: float = 0.01
     at_least: int | None = None
-    bound: str = "two-sided"
+    bound: str | None = None  # the model's own, else two-sided
 
     most_inputs: ClassVar[int] = 2_048
     in_flight: ClassVar[int] = 3
@@ -60,6 +60,11 @@ class Sequential(Procedure):
             object.__setattr__(self, "at_least", check_int("at_least", self.at_least, 0, (1 << 31) - 1, "2**31 - 1"))
 
     @property
+    def method(self) -> Method:
+        """The bound and what it compares."""
+        return CERTIFICATES[self.bound or BOUND]
+
+    @property
     def most(self) -> int:
         """The most estimation votes."""
         assert self.max_samples is not None
@@ -67,7 +72,7 @@ class Sequential(Procedure):
 
     def check(self, scheme: Scheme, alpha: float | None, seed: int) -> None:
         assert alpha is not None
-        CERTIFICATES[self.bound]
+        CERTIFICATES[self.bound or BOUND]  # refuses a name that is none
         check_settings(scheme, seed)
         corrected_alpha(alpha, scheme, self.most)
         if self.at_least is not None and self.at_least >= len(scheme.deltas) - 1:
@@ -89,7 +94,7 @@ class Sequential(Procedure):
         sampling = {"sampling": {"kind": "sequential", **self.config()}}
         return {
             **most,
-            **sampled_header_fields(alpha, seed, self.bound, CERTIFICATES[self.bound].theorem_name),
+            **sampled_header_fields(alpha, seed, self.method.name, self.method.theorem_name),
             **sampling,
         }
 
@@ -103,7 +108,7 @@ class Sequential(Procedure):
         """
         assert alpha is not None
         scheme, group, copies = copies.voter.scheme, np.arange(len(copies)), copies.on_device()
-        method = CERTIFICATES[self.bound]
+        method = self.method
         selection = StagedVotes(copies, SELECTION, method.by_pairs)
         rows = group
         for total in selection_stages(self.n0):
@@ -130,7 +135,7 @@ class Sequential(Procedure):
             if not len(rows):
                 break
         certificates = tuple(
-            certify_anytime(chosen[row], kept[row], scheme, alpha, self.bound, self.most) for row in group.tolist()
+            certify_anytime(chosen[row], kept[row], scheme, alpha, method.name, self.most) for row in group.tolist()
         )
         answers = tuple(rule.answer(row, certificates[row].radius) for row in group.tolist())
         samples = selection.taken + estimation.taken

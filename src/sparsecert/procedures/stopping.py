@@ -68,7 +68,7 @@ class StoppingRule:
     ) -> None:
         level = corrected_alpha(alpha, scheme, sampling.most)
         self.sampling, self.enough = sampling, needed(level)
-        stakes = [stake_of(selection, sampling.bound, sampling.most, level) for selection in selections]
+        stakes = [stake_of(selection, sampling.method.name, sampling.most, level) for selection in selections]
         self.stakes = np.array(stakes, dtype=np.float64) / STAKES
         self.gaps = np.array([2 * delta / (1 << DELTA_BITS) for delta in scheme.deltas[:-1]])
         self.best: Int64 = np.full(len(selections), -1, dtype=np.int64)

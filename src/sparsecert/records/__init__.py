@@ -8,7 +8,17 @@ attack hold what it found instead.
 from __future__ import annotations
 
 from sparsecert.records.attack_records import AttackRecord
-from sparsecert.records.header import ATTACK, CERTIFY, FORMAT, PREDICT, Header, difference, is_exact, is_sequential
+from sparsecert.records.header import (
+    ATTACK,
+    CERTIFY,
+    FORMAT,
+    PREDICT,
+    Header,
+    difference,
+    election_rule,
+    is_exact,
+    is_sequential,
+)
 from sparsecert.records.lines import ANSWERS, Record
 from sparsecert.records.reading import (
     AttackRecords,
@@ -35,6 +45,7 @@ __all__ = [
     "Records",
     "Writer",
     "difference",
+    "election_rule",
     "find_records",
     "is_exact",
     "is_sequential",

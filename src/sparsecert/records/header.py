@@ -48,6 +48,11 @@ def is_sequential(header: Header) -> bool:
     return "sampling" in header.run
 
 
+def election_rule(header: Header) -> str:
+    """How votes elect the class that a predict run answers; the headers of earlier versions leave it out."""
+    return str(header.run.get("rule") or ("pairwise" if "bound" in header.run else "plurality"))
+
+
 def parse_header(path: Path, line: bytes) -> Header | None:
     """The header of a file whose first line this is; None if the line is incomplete."""
     if not line.startswith(MAGIC[: len(line)]):
@@ -75,7 +80,12 @@ def parse_header(path: Path, line: bytes) -> Header | None:
 
 def difference(found: Header, wanted: Header) -> tuple[str, str, str] | None:
     """The first setting in which two runs differ, and its value in each; None if they are the same run."""
-    return _difference({"kind": found.kind, **found.run}, {"kind": wanted.kind, **json.loads(json.dumps(wanted.run))})
+    one, other = ({"kind": header.kind, **_implied(header), **header.run} for header in (found, wanted))
+    return _difference(one, json.loads(json.dumps(other)))
+
+
+def _implied(header: Header) -> dict[str, Any]:
+    return {"rule": election_rule(header)} if header.kind == PREDICT else {}
 
 
 def _difference(found: dict[str, Any], wanted: dict[str, Any]) -> tuple[str, str, str] | None:

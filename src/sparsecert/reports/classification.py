@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparsecert.bounds import corrected_alpha, predicted, predicted_by_pairs
-from sparsecert.certificates import CERTIFICATES, certify_anytime
+from sparsecert.certificates import CERTIFICATES, ELECTED, certify_anytime
 from sparsecert.errors import InputError
-from sparsecert.records import PREDICT, AttackRecords, Record, Records, is_exact, is_sequential
+from sparsecert.records import PREDICT, AttackRecords, Record, Records, election_rule, is_exact, is_sequential
 from sparsecert.schemes import Scheme
 
 FROM_ESTIMATION, FROM_ALL_MASKS = "estimation votes", "votes of all masks"
@@ -83,7 +83,7 @@ def _by_pairs(bound: str | None) -> bool:
     return bound is not None and bound in CERTIFICATES and CERTIFICATES[bound].by_pairs
 
 
-def check_predictions(records: Records, predictions: Records, bound: str | None = None) -> None:
+def check_predictions(records: Records, predictions: Records, bound: str) -> None:
     """Refuses predictions of another classifier than `records` certified by `bound`, or on other data."""
     if predictions.header.kind != PREDICT:
         raise InputError(
@@ -95,12 +95,11 @@ def check_predictions(records: Records, predictions: Records, bound: str | None 
             "name predictions with random masks"
         )
     check_belongs(records, predictions, SAME_CLASSIFIER, "name predictions of the same model and data")
-    ours, theirs = _by_pairs(bound), _by_pairs(predictions.header.run.get("bound"))
+    ours, theirs = CERTIFICATES[bound].rule, election_rule(predictions.header)
     if ours != theirs:
-        elected = {True: "the class that beats every other one", False: "the class with most votes"}
         raise InputError(
-            f"{predictions.path} predicts {elected[theirs]}, bound {bound} certifies {elected[ours]}; name other "
-            "predictions or another bound"
+            f"{predictions.path} predicts {ELECTED.get(theirs, theirs)}, bound {bound} certifies {ELECTED[ours]}; "
+            "name other predictions or another bound"
         )
 
 

@@ -53,9 +53,9 @@ def run_settings(summary: Summary) -> dict[str, str]:
 
 
 def _bound(summary: Summary) -> str:
-    if summary.exact:
-        return str(summary.bound)
-    return f"{summary.bound} ({summary.certificate})" if summary.certifies else NOT_APPLICABLE
+    """The bound of certificates; the rule of an election or a prediction."""
+    sampled = summary.certifies and not summary.exact
+    return f"{summary.bound} ({summary.certificate})" if sampled else summary.rule
 
 
 def shown(value: object) -> str:

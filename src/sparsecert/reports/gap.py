@@ -172,11 +172,12 @@ def _mismatch(records: Records, attack: AttackRecords, summary: Summary) -> str 
             f"{certified} certifies {votes[here]}, but {attacked} attacks {votes[there]}: they cannot be compared; "
             "report them separately, or attack and certify the same"
         )
-    rule = attack.header.run.get("rule")
-    if here and rule != summary.bound:
+    rule = attack.header.run.get("rule", "plurality")
+    if rule != summary.rule:
+        remedy = f"--rule {rule}" if here else "--bound two-sided"
         return (
-            f"{certified} is certified by {summary.bound}, but {attacked} attacks the vote by {rule}: they cannot be "
-            f"compared; add --rule {rule}, or report them separately"
+            f"{certified} is certified by {summary.rule}, but {attacked} attacks the vote by {rule}: they cannot be "
+            f"compared; add {remedy}, or report them separately"
         )
     if here and summary.against == PATCHES:
         return (

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from sparsecert.certificates import CERTIFICATES, theorem_name
 from sparsecert.errors import InputError
 from sparsecert.procedures.exact import Exact
-from sparsecert.records import CERTIFY, PREDICT, AttackRecords, Records
+from sparsecert.records import CERTIFY, PREDICT, AttackRecords, Records, election_rule
 
 EXACT = "exact"  # the deterministic certificate of a fixed set of masks
 
@@ -87,8 +87,9 @@ def _to_json(value: Any) -> Any:
 class VotesInfo(RunInfo):
     """The settings of a certify or predict run, except `alpha`, `bound` and `certificate`, which are the report's.
 
-    `run_alpha` and `run_bound` are the header's. n0, bound and certificate are None for predictions. `sampling` is None
-    if every input got n0 + n samples; otherwise these are upper limits and it holds the stopping rule.
+    `run_alpha` and `run_bound` are the header's. n0, bound and certificate are None for predictions. `rule` says how
+    votes elect the class that is certified or predicted. `sampling` is None if every input got n0 + n samples;
+    otherwise these are upper limits and it holds the stopping rule.
 
     With a fixed set of `masks` masks there is no n, alpha or seed; `bound` is the election rule, `against` says whether
     the radius is of perturbed pixels or patches, and `seconds` is the time limit of the linear programs.
@@ -99,6 +100,7 @@ class VotesInfo(RunInfo):
     n0: int | None = None
     sampling: dict[str, Any] | None = None
     shard: str | None
+    rule: str
     bound: str | None = None
     certificate: str | None = None
     run_alpha: float | None = None
@@ -140,6 +142,7 @@ def read_run_info(records: Records, alpha: float | None, bound: str | None) -> V
             sampling=run.get("sampling"),
             alpha=run["alpha"] if alpha is None else alpha,
             seed=run["seed"],
+            rule=CERTIFICATES[method].rule if method else election_rule(records.header),
             bound=method,
             certificate=theorem_name(method, run["scheme"], run.get("sampling")) if method else None,
             run_alpha=run["alpha"],
@@ -175,7 +178,12 @@ def read_exact_run_info(records: Records, procedure: Exact) -> VotesInfo:
             else {}
         )
         return VotesInfo(
-            **_votes_settings(records), bound=procedure.rule, run_bound=run["rule"], masks=run["masks"], **certified
+            **_votes_settings(records),
+            rule=procedure.rule or run["rule"],
+            bound=procedure.rule,
+            run_bound=run["rule"],
+            masks=run["masks"],
+            **certified,
         )
 
 

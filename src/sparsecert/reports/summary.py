@@ -60,7 +60,7 @@ class Summary(VotesInfo):
         classified_from classified_inputs classified_n classified_seed
         median_certified_robustness median_among_certified median_reference_convention
         certified certified_at_zero wrong_certificates abstained_certificates
-        data split model model_sha256 scheme units keep encoding bound certificate masks against
+        data split model model_sha256 scheme units keep encoding rule bound certificate masks against
         n0 n sampling shard chosen answers alpha seed run_alpha run_bound run_against
         precision device device_name mean_seconds mean_samples invalid_votes certified_accuracy
     """
@@ -177,6 +177,7 @@ def _classification(records: Records, info: VotesInfo, predictions: Records | No
         raise InputError(
             f"predictions {predictions.path} were given for {records.path}, which holds predictions itself"
         )
+    assert info.bound is not None
     check_predictions(records, predictions, info.bound)
     _check_lines(predictions)
     return classify(predictions, scheme, info.alpha, str(predictions.path))

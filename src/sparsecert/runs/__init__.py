@@ -60,7 +60,7 @@ def certify_dataset(
     is the file that `smoothed` was loaded from: the records name the model by its hash. `shard` restricts the run to a
     part of the inputs. With a `cluster` its workers load that file and compute; this process only writes.
     """
-    procedure = procedure_for(smoothed.scheme, procedure, n0, n)
+    procedure = procedure_for(smoothed, procedure, n0, n)
     spec = RunSpec(CERTIFY, procedure, procedure.level(alpha), seed)
     _record(spec, smoothed, model, data, out, limit, shard, cluster, on_progress)
 
@@ -84,7 +84,7 @@ def predict_dataset(
 
     `procedure`, n, alpha and seed are as in `Smoothed.predict`, the others as in `certify_dataset`.
     """
-    procedure = procedure_for(smoothed.scheme, procedure, n=n)
+    procedure = procedure_for(smoothed, procedure, n=n)
     spec = RunSpec(PREDICT, procedure, procedure.level(alpha), seed)
     _record(spec, smoothed, model, data, out, limit, shard, cluster, on_progress)
 

@@ -16,7 +16,7 @@ from sparsecert.devices import device_named
 from sparsecert.errors import InputError
 from sparsecert.plain.defenders import NEAREST_NEIGHBOUR, defender_for
 from sparsecert.plain.files import is_plain
-from sparsecert.procedures import check_settings
+from sparsecert.procedures import Exact, check_settings, procedure_for
 from sparsecert.procedures.exact import require_fixed_masks
 from sparsecert.procedures.procedure import refuse_other_masks
 from sparsecert.records import Writer
@@ -221,7 +221,9 @@ def target_of(
     smoothed = Smoothed.load(model, device=device, precision=precision, rows=rows)
     refuse_other_masks(smoothed.scheme, {name: name for name in given})
     if isinstance(smoothed.scheme, FixedMasks):
-        return AllMasksTarget(smoothed, model, rule or smoothed.scheme.rule)
+        procedure = procedure_for(smoothed, Exact(rule))
+        assert isinstance(procedure, Exact)
+        return AllMasksTarget(smoothed, model, procedure.elects_by(smoothed.scheme))
     return SmoothedTarget(smoothed, model, **sampling)
 
 

@@ -82,7 +82,7 @@ class RandomValues(Scheme):
     def sharper_theorem(self, bound: str) -> tuple[Theorem, str] | None:
         """See `certificates.random_values`: all use the likelihood ratio, of which delta is only the distance.
 
-        Pairwise, `majority` is asked of each comparison: A stays above j in more than half of the copies.
+        Pairwise, `majority` is asked of each comparison: A stays above j with probability above 1/2.
         """
         from sparsecert.certificates.random_values import lead, majority
 

@@ -22,7 +22,7 @@ from sparsecert.errors import InputError
 from sparsecert.procedures import procedure_for
 from sparsecert.service import metrics, parsing
 from sparsecert.service.batching import ShuttingDown
-from sparsecert.service.guarantees import model_guarantee
+from sparsecert.service.guarantees import answer_of, model_guarantee
 from sparsecert.service.handlers import Handlers
 from sparsecert.service.limits import Limits
 from sparsecert.service.middleware import add_middleware
@@ -269,6 +269,8 @@ def model_card(handlers: Handlers, name: str, sha256: str | None) -> ModelCard:
     """The model card."""
     smoothed = handlers.smoothed
     metadata, scheme, module = smoothed.metadata, smoothed.scheme, smoothed.model
+    procedure = procedure_for(smoothed)
+    rule = handlers.rule(procedure)
     return ModelCard(
         name=name,
         sha256=sha256,
@@ -285,10 +287,10 @@ def model_card(handlers: Handlers, name: str, sha256: str | None) -> ModelCard:
         training=metadata.get("training"),
         exact=handlers.masks is not None,
         masks=handlers.masks,
+        rule=rule,
+        answer=answer_of(rule),
         largest_radius=len(scheme.deltas) - 2,
-        guarantee=model_guarantee(
-            handlers.against(procedure_for(scheme)), handlers.masks is not None, handlers.condition
-        ),
+        guarantee=model_guarantee(handlers.against(procedure), handlers.masks is not None, rule, handlers.condition),
         limits=asdict(handlers.limits),
     )
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import torch
 
 from sparsecert.errors import InputError
-from sparsecert.procedures import Exact, Fixed, Procedure, Sequential
+from sparsecert.procedures import Exact, Fixed, Procedure, Sequential, procedure_for
 from sparsecert.procedures.exact import PATCHES, require_fixed_masks
 from sparsecert.procedures.pipelining import Steps
 from sparsecert.procedures.procedure import refuse_other_masks
@@ -74,6 +74,13 @@ class Handlers:
         patches = isinstance(procedure, Exact) and procedure.perturbs(require_fixed_masks(scheme)) == PATCHES
         return PATCHES if patches else self.units
 
+    def rule(self, procedure: Procedure) -> str:
+        """How votes elect the class that this procedure certifies or predicts."""
+        if isinstance(procedure, Fixed | Sequential):
+            return procedure.method.rule
+        assert isinstance(procedure, Exact)
+        return procedure.elects_by(require_fixed_masks(self.smoothed.scheme))
+
     @property
     def condition(self) -> str:
         """What certificates assume of protected entries, which are never ablated; empty if there are none."""
@@ -90,14 +97,15 @@ class Handlers:
         self._check_settings(settings)
         if self.masks is None:
             self._check_samples("n", settings.n)
-        procedure = Fixed(n=settings.n, bound=settings.bound) if self.masks is None else Exact(settings.rule)
+        asked = Fixed(n=settings.n, bound=settings.bound) if self.masks is None else Exact(settings.rule)
+        procedure = procedure_for(self.smoothed, asked)
         seed = self._seed(settings)
         job = self.batcher.submit(self._steps(procedure, procedure.predict, x, settings, seed))
         found = await asyncio.wrap_future(job.done)
         (label,) = found.answers
         self.metrics.count_answer("predict", label is None)
         return PredictResponse(
-            **self._common_fields(label, settings, seed), samples=found.n, invalid=int(found.invalid[0]),
+            **self._common_fields(label, settings, seed, procedure), samples=found.n, invalid=int(found.invalid[0]),
             votes=found.counts[0].tolist(),
         )  # fmt: skip
 
@@ -109,6 +117,9 @@ class Handlers:
     def _procedure(self, settings: CertifySettings) -> Procedure:
         """The procedure the settings ask for; refuses more samples than the limit."""
         self._check_settings(settings)
+        return procedure_for(self.smoothed, self._asked(settings))
+
+    def _asked(self, settings: CertifySettings) -> Procedure:
         if self.masks is not None:
             return Exact(settings.rule, settings.against)
         if settings.sampling == "sequential":
@@ -184,12 +195,12 @@ class Handlers:
         return secrets.randbits(SEED_BITS) if settings.seed is None else settings.seed
 
     def _certified(self, found: Certifications, settings: CertifySettings, seed: int | None) -> CertifyResponse:
-        certificate, exact = found[0], self.masks is not None
+        certificate, exact, procedure = found[0], self.masks is not None, found.procedure
         self.metrics.count_answer("certify", certificate.label is None)
-        against, alpha = self.against(found.procedure), None if exact else settings.alpha
+        against, alpha = self.against(procedure), None if exact else settings.alpha
         p_lower, p_upper = (None if math.isnan(p) else p for p in (float(found.p_lower[0]), float(found.p_upper[0])))
         return CertifyResponse(
-            **self._common_fields(certificate.label, settings, seed),
+            **self._common_fields(certificate.label, settings, seed, procedure),
             radius=certificate.radius,
             against=against,
             selected=int(found.selected[0]),
@@ -199,16 +210,19 @@ class Handlers:
             invalid=int(found.invalid[0]),
             p_lower=p_lower,
             p_upper=p_upper,
-            bound=None if exact else settings.bound,
+            bound=procedure.method.name if isinstance(procedure, Fixed | Sequential) else None,
             sampling="exact" if exact else settings.sampling,
-            guarantee=certificate_guarantee(certificate.radius, against, alpha, self.condition),
+            guarantee=certificate_guarantee(certificate.radius, against, alpha, self.rule(procedure), self.condition),
         )
 
-    def _common_fields(self, label: int | None, settings: Settings, seed: int | None) -> dict[str, Any]:
+    def _common_fields(
+        self, label: int | None, settings: Settings, seed: int | None, procedure: Procedure
+    ) -> dict[str, Any]:
         return {
             "label": label,
             "name": None if label is None else self.names[label],
             "abstained": label is None,
+            "rule": self.rule(procedure),
             "alpha": settings.alpha if self.masks is None else None,
             "seed": seed,
             "example": settings.example,

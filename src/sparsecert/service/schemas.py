@@ -31,12 +31,13 @@ class Settings(BaseModel):
     example: int = Field(0, ge=0, lt=1 << 32, description="Determines the masks, with the seed.")
     rule: RuleName | None = Field(
         None,
-        description="Fixed masks only: how votes elect a class (default: pairwise; run-off for blocks and bands, "
-        "plurality for a table).",
+        description="Fixed masks only: how votes elect a class (default: the model's own, else pairwise; run-off for "
+        "blocks and bands, plurality for a table).",
     )
-    bound: BoundName = Field(
-        "two-sided",
-        description="Random masks only: Corollary 2, Corollary 1, or pairwise: the class that beats every other one.",
+    bound: BoundName | None = Field(
+        None,
+        description="Random masks only: two-sided (Corollary 2) and one-sided (Corollary 1), of the class with most "
+        "votes, or pairwise, of the class that beats every other one (default: the model's own, else two-sided).",
     )
 
 
@@ -95,6 +96,10 @@ class VoteResponse(BaseModel):
     label: int | None = Field(description="The class; null: abstained.")
     name: str | None = Field(description="The name of the class.")
     abstained: bool
+    rule: str = Field(
+        description="How votes elect the class: plurality, the class with most votes; pairwise, the class that beats "
+        "every other one; run-off, the winner between the two leading classes."
+    )
     alpha: float | None = Field(description="Maximum probability of a wrong answer; null for fixed masks.")
     seed: int | None = Field(description="Reproduces this answer, with `example`; null for fixed masks.")
     example: int
@@ -201,6 +206,8 @@ class ModelCard(BaseModel):
     training: dict[str, Any] | None
     exact: bool = Field(description="Whether the masks are a fixed set, so that certificates are deterministic.")
     masks: int | None = Field(description="Number of fixed masks.")
+    rule: str = Field(description="How votes elect the class, unless a request says otherwise.")
+    answer: str = Field(description="The same in words, such as: the class with most votes.")
     largest_radius: int = Field(description="The largest radius that votes can certify.")
     guarantee: str
     limits: dict[str, int]

@@ -16,7 +16,6 @@ import numpy as np
 from sparsecert.certificates.anytime import certify_anytime
 from sparsecert.counts import Counts, Int64, Tally
 from sparsecert.procedures import Procedure, Sequential
-from sparsecert.registry import CERTIFICATES
 from sparsecert.schemes import ESTIMATION, MAX_DRAWS, SELECTION, FixedMasks, Scheme
 from sparsecert.service.batching import PassResult, VoteTask
 from sparsecert.service.confidence import anytime_bounds
@@ -49,7 +48,7 @@ class ProgressStream:
     ) -> None:
         self._scheme, self._settings = scheme, settings
         self._sequential = procedure if isinstance(procedure, Sequential) else None
-        self._by_pairs = self._sequential is not None and CERTIFICATES[settings.bound].by_pairs
+        self._by_pairs = self._sequential is not None and self._sequential.method.by_pairs
         self._most = procedure.most_votes(scheme)
         self._selection: Int64 = np.zeros(classes + 1, dtype=np.int64)
         self._votes: Int64 = np.zeros(classes + 1, dtype=np.int64)
@@ -85,8 +84,8 @@ class ProgressStream:
 
     def _certify(self, selection: Tally, votes: Tally, procedure: Sequential) -> None:
         """At the same stages as `Smoothed.certify`, so that the last radius is the one it returns."""
-        settings = self._settings
-        found = certify_anytime(selection, votes, self._scheme, settings.alpha, settings.bound, procedure.most).radius
+        alpha, bound = self._settings.alpha, procedure.method.name
+        found = certify_anytime(selection, votes, self._scheme, alpha, bound, procedure.most).radius
         if found is not None:
             self._radius = found if self._radius is None else max(found, self._radius)
 

@@ -374,8 +374,8 @@ async function predict(changed, within) {
       at("why").textContent = `Within the radius: either the certificate failed (probability at most ${100 * ALPHA}%) or the ` +
         `prediction from ${PREDICT_SAMPLES.toLocaleString("en")} votes did (again at most ${100 * ALPHA}%).`;
     } else if (answer.label === null && within) {
-      at("why").textContent = `${PREDICT_SAMPLES.toLocaleString("en")} votes cannot decide. The certificate is about the class ` +
-        "that wins over all masks, which is the same.";
+      at("why").textContent = `${PREDICT_SAMPLES.toLocaleString("en")} votes cannot decide. The certificate is about ` +
+        `${card.answer} over all masks, which is the same.`;
     }
   } catch (error) {
     showError(error);
@@ -408,7 +408,7 @@ async function begin() {
       : "Whiskers: anytime-valid bounds on the class probabilities, simultaneous at level " +
         `${100 * (1 - ALPHA)}%. Every radius shown is certified: the certificate is anytime-valid, and fails with ` +
         `probability at most ${100 * ALPHA}%.`;
-    at("fine").textContent += " A certified answer is stable, not necessarily correct.";
+    at("fine").textContent += ` The answer is ${card.answer}. A certified answer is stable, not necessarily correct.`;
     makeVotes();
     offer(digits);
     at("main").hidden = false;
