@@ -15,6 +15,7 @@ pytest.importorskip("sklearn", reason="the tables extra is not installed")
 pytest.importorskip("pandas", reason="the tables extra is not installed")
 
 import pandas
+from sklearn.ensemble import HistGradientBoostingClassifier
 
 from sparsecert import records
 from sparsecert.inputs.rows import Rows
@@ -23,6 +24,7 @@ from sparsecert.schemes import FixedMasks
 from sparsecert.service import Limits, Service, serve
 from sparsecert.service.rows import RowParser
 from sparsecert.smoothed import Smoothed
+from sparsecert.tabular import AblatedClassifier
 from sparsecert.tabular.tables import Columns
 from sparsecert.tabular.training import train_table
 from tests.service import hostile
@@ -60,7 +62,8 @@ def _served(folder: Path, columns: int, keep: int) -> Served:
     table = folder / "table.csv"
     _table(columns).to_csv(table, index=False)
     together = [["f1", "f2"]] if columns < 10 else []
-    model = train_table(table, "y", keep, folder, protected=["f3"], together=together, copies=2)
+    classifier = AblatedClassifier(HistGradientBoostingClassifier(), keep=keep, copies=2, random_state=0)
+    model = train_table(table, "y", classifier, folder, protected=["f3"], together=together)
     loaded = Smoothed.load(model, rows=64)
     parser = RowParser(Columns.from_config(loaded.metadata["table"]))
     service = serve(loaded, name="table", parser=parser, limits=Limits(body=20_000, samples=3_000))
