@@ -95,7 +95,8 @@ class PartitionedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """The class that the parts elect for each row."""
-        labels: npt.NDArray[Any] = self.classes_[np.array(self._answer("predict", X).answers, dtype=np.int64)]
+        winners = np.array(self._answer("predict", X).answers, dtype=np.int64)
+        labels: npt.NDArray[Any] = self.classes_[winners]
         return labels
 
     def votes(self, X: Any) -> Int64:
