@@ -16,6 +16,7 @@ RECIPES.register("independent-mnist")(
         rates=((1, 0.002),),
         weight_decay=0.0001,
         masks="all",
+        scheme="spread-60",
         schedule="one-cycle",
         warm_up=0.02,
         optimizer="adamw",
