@@ -150,7 +150,7 @@ def _smaller(words: list[str]) -> list[str]:
         few = ["--limit", "2", "--n0", "4", "--n", "16"]
         return ["--device", "cpu", *(["--epochs", "1"] if verb == "train" else few)]
     if verb == "train" and Path(model).is_file():
-        return ["--copies", "2"]
+        return [] if "partition" in words else ["--copies", "2"]
     if verb == "train":
         return ["--epochs", "2", "--device", "cpu"]
     if verb == "attack":

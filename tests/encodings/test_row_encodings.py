@@ -8,7 +8,11 @@ import torch
 from sparsecert.encodings import PROTECTED, Encoding, Grouped, Indicator, NotANumber, from_config
 
 UNITS = [0, 1, 1, PROTECTED, 2]
-ENCODINGS = [NotANumber(UNITS), Grouped(Indicator([0.1, 0.2, 0.3, 0.4, 0.5]), UNITS)]
+ENCODINGS = [
+    NotANumber(UNITS),
+    Grouped(Indicator([0.1, 0.2, 0.3, 0.4, 0.5]), UNITS),
+    NotANumber(UNITS, marked=True),
+]
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS, ids=repr)
@@ -27,7 +31,7 @@ def test_ablated_columns_leave_no_trace_and_the_others_get_through(encoding: Enc
     assert torch.equal(from_config(encoding.config())(rows, masks).view(torch.int64), expected.view(torch.int64))
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS, ids=repr)
+@pytest.mark.parametrize("encoding", ENCODINGS[:2], ids=repr)
 def test_a_missing_value_looks_like_null(encoding: Encoding) -> None:
     row, every = torch.rand(1, 5, dtype=torch.float64), torch.ones(1, 3, dtype=torch.bool)
     missing = row.clone()
@@ -44,3 +48,6 @@ def test_what_a_model_sees() -> None:
     values, absent = ENCODINGS[1](row, mask)[0]
     assert values.tolist() == pytest.approx([1.0, 0.2, 0.3, 4.0, 5.0])
     assert absent.tolist() == [0.0, 1.0, 1.0, 0.0, 0.0]
+    values, retained = ENCODINGS[2](torch.tensor([[1.0, 2.0, 3.0, 4.0, torch.nan]]), mask)[0]
+    assert values.isnan().tolist() == [False, True, True, False, True]
+    assert retained.tolist() == [1.0, 0.0, 0.0, 1.0, 1.0]  # the last is missing, not ablated

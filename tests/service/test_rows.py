@@ -15,6 +15,7 @@ pytest.importorskip("sklearn", reason="the tables extra is not installed")
 pytest.importorskip("pandas", reason="the tables extra is not installed")
 
 import pandas
+from sklearn.ensemble import HistGradientBoostingClassifier
 
 from sparsecert import records
 from sparsecert.inputs.rows import Rows
@@ -23,6 +24,7 @@ from sparsecert.schemes import FixedMasks
 from sparsecert.service import Limits, Service, serve
 from sparsecert.service.rows import RowParser
 from sparsecert.smoothed import Smoothed
+from sparsecert.tabular import AblatedClassifier, PartitionedClassifier
 from sparsecert.tabular.tables import Columns
 from sparsecert.tabular.training import train_table
 from tests.service import hostile
@@ -56,11 +58,14 @@ def _table(columns: int, rows: int = 160) -> Any:
     return pandas.DataFrame({**frame, "colour": colour, "y": np.array(["low", "middle", "high"])[y]})
 
 
-def _served(folder: Path, columns: int, keep: int) -> Served:
+def _served(folder: Path, columns: int, keep: int = 2, parts: int | None = None) -> Served:
     table = folder / "table.csv"
     _table(columns).to_csv(table, index=False)
     together = [["f1", "f2"]] if columns < 10 else []
-    model = train_table(table, "y", keep, folder, protected=["f3"], together=together, copies=2)
+    trees = HistGradientBoostingClassifier()
+    ablated = AblatedClassifier(trees, keep=keep, copies=2, random_state=0)
+    classifier = ablated if parts is None else PartitionedClassifier(trees, parts=parts, random_state=0)
+    model = train_table(table, "y", classifier, folder, protected=["f3"], together=together)
     loaded = Smoothed.load(model, rows=64)
     parser = RowParser(Columns.from_config(loaded.metadata["table"]))
     service = serve(loaded, name="table", parser=parser, limits=Limits(body=20_000, samples=3_000))
@@ -96,6 +101,17 @@ def test_the_certificate_is_that_of_the_command(exact: Served, tmp_path: Path) -
         assert answer["name"] == classes[line.label]
         assert answer["votes"] == list(line.votes.votes)
         assert (answer["sampling"], answer["against"], answer["alpha"]) == ("exact", "features", None)
+
+
+def test_parts_that_learnt_independently_are_served_and_the_answer_says_so(tmp_path: Path) -> None:
+    served = _served(tmp_path, 7, parts=5)
+    rows = served.rows()
+    words = "even if the training inputs are perturbed in the same places, as long as the protected f3 is unchanged"
+    for line in _lines(served, tmp_path / "parts.jsonl"):
+        answer = post(served.service, "/v1/certify", {"row": rows[line.example]}).json()
+        assert (answer["label"], answer["radius"]) == (line.label, line.radius)
+        assert words in answer["guarantee"]
+    served.service.close()
 
 
 def test_the_votes_are_those_of_the_command(sampled: Served, tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ AGAINST = ["pixels", "patches"]
 rule = name_option(
     "--rule", registry=RULES,
     help="Fixed masks: how votes elect a class (default: the model's own, else pairwise; run-off for blocks and bands, "
-    "plurality for tables).",
+    "plurality for tables with --keep).",
 )  # fmt: skip
 against = click.option(
     "--against", type=click.Choice(AGAINST),

@@ -95,7 +95,11 @@ def train(
     """Train a base classifier on ablated inputs, or a plain network on whole ones.
 
     With TABLE, a CSV or Parquet file, the inputs are rows instead of images: boosted trees (scikit-learn) are fitted on
-    rows with all but --keep features NULL. Text columns become numbers; a missing value looks like NULL.
+    rows with all but --keep features NULL. Text columns become numbers; a missing value looks like NULL. With --scheme
+    partition the columns are dealt into --parts parts, each with trees of its own, that learn independently.
+
+    Parts that learn independently (tables with --scheme partition, images with --recipe independent-mnist) have
+    certificates that also hold if the same units are perturbed in all training inputs.
 
     Rerun the same command to resume. Under torchrun, several processes (GPUs, machines) share each batch and produce
     the same weights as one.
@@ -118,10 +122,11 @@ def train(
       sparsecert train --data mnist --plain robust --out runs/mnist-robust
       torchrun --nproc-per-node 8 -m sparsecert train --data imagenet --out runs/8
       sparsecert train table.csv --target y --keep 5
+      sparsecert train table.csv --target y --scheme partition --parts 8
     """
     if table is not None:
         train_table.train(
-            table, target, scheme_settings.get("keep"), out, protected, together, dropped, share, copies, seed
+            table, target, scheme_name, scheme_settings, out, protected, together, dropped, share, copies, seed
         )
         return
     options.refuse_given(TABULAR, "is for a table; give its file: sparsecert train table.csv --target y --keep 5")

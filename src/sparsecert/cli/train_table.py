@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sparsecert.cli import options
 from sparsecert.errors import InputError
 
-TRAINS = "table", "target", "scheme_keep", "protected", "together", "dropped", "share", "copies", "out", "seed"
+if TYPE_CHECKING:
+    from sparsecert.tabular import AblatedClassifier, PartitionedClassifier
+
+SCHEMES = "uniform", "partition"
+TRAINS = "table", "target", "scheme_name", "protected", "together", "dropped", "share", "copies", "out", "seed"
 
 
 def train(
     table: str,
     target: str | None,
-    keep: int | None,
+    scheme_name: str,
+    scheme_settings: dict[str, Any],
     out: str | None,
     protected: tuple[str, ...],
     together: tuple[str, ...],
@@ -25,20 +31,44 @@ def train(
     copies: int | None,
     seed: int,
 ) -> None:
-    """Fits boosted trees on ablated rows of a table."""
-    _refuse_others(TRAINS, "is for images; leave it out for a table")
-    if target is None or keep is None:
+    """Fits boosted trees to a table: to ablated rows or, for each part of a partition, to its columns alone."""
+    if scheme_name not in SCHEMES:
+        raise InputError(f"--scheme {scheme_name} is for images; for a table use {' or '.join(SCHEMES)}")
+    own = (f"scheme_{name}" for name in scheme_settings)
+    _refuse_others((*TRAINS, *own), "is for images; leave it out for a table")
+    if target is None or scheme_settings.get("keep", 0) is None:
         raise InputError("a table needs --target, the column to predict, and --keep, the features a mask retains")
+    from sparsecert.schemes import SchemeSpec
     from sparsecert.tabular.training import train_table
 
-    folder = out or str(Path("runs") / f"{Path(table).stem}-k{keep}")
+    spec = SchemeSpec(scheme_name, **scheme_settings)
+    kind = f"k{spec.settings['keep']}" if scheme_name == "uniform" else str(spec)
+    folder = out or str(Path("runs") / f"{Path(table).stem}-{kind}")
     model = train_table(
-        table, target, keep, folder,
+        table, target, _classifier(spec.settings, copies, seed), folder,
         protected=protected, together=[[name.strip() for name in group.split(",")] for group in together],
-        dropped=dropped, share=0.25 if share is None else share, copies=8 if copies is None else copies, seed=seed,
+        dropped=dropped, share=0.25 if share is None else share, seed=seed,
     )  # fmt: skip
     click.echo(f"wrote {model}")
     click.echo(f"next: sparsecert certify {shlex.quote(folder)} --data {shlex.quote(table)}")
+
+
+def _classifier(settings: dict[str, Any], copies: int | None, seed: int) -> AblatedClassifier | PartitionedClassifier:
+    """The classifier to fit, by the settings of its scheme."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    from sparsecert.tabular import AblatedClassifier, PartitionedClassifier
+
+    trees = HistGradientBoostingClassifier()
+    if "keep" in settings:
+        return AblatedClassifier(
+            trees, keep=settings["keep"], copies=8 if copies is None else copies, random_state=seed
+        )
+    options.refuse_given(["copies"], "is for --keep: parts learn from whole rows; leave it out")
+    return PartitionedClassifier(
+        trees, parts=settings["parts"], partitions=settings["rounds"], scheme_seed=settings.get("seed", 0),
+        random_state=seed,
+    )  # fmt: skip
 
 
 def _refuse_others(known: tuple[str, ...], why: str) -> None:

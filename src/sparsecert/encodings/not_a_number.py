@@ -20,29 +20,36 @@ if TYPE_CHECKING:
 class _NaN(Encoding):
     takes_missing = True
 
+    def __init__(self, marked: bool) -> None:
+        self.marked = marked
+
     def encode(self, inputs: torch.Tensor, retained: torch.Tensor) -> torch.Tensor:
-        return torch.where(retained, inputs, torch.nan)
+        values = torch.where(retained, inputs, torch.nan)
+        return torch.cat((values, retained.to(values.dtype).expand_as(values)), dim=1) if self.marked else values
 
     def channels(self, channels: int) -> int:
-        return channels
+        return 2 * channels if self.marked else channels
 
 
 @ENCODINGS.register("nan")
 class NotANumber(Grouped):
     """Ablated entries are NaN; `units` has the unit of each column, or PROTECTED, as in `Grouped`.
 
-    A missing value is NaN too and looks like NULL. That is sound: deleting a value perturbs its unit.
+    A missing value is NaN too and looks like NULL. That is sound: deleting a value perturbs its unit. `marked` adds a
+    second channel that is 1 for retained entries, missing or not, and 0 for ablated ones: it shows the mask.
     """
 
-    def __init__(self, units: Any) -> None:
-        super().__init__(_NaN(), units)
+    def __init__(self, units: Any, marked: bool = False) -> None:
+        super().__init__(_NaN(marked), units)
+        self.marked = marked
 
     @classmethod
     def for_training(cls, data: Dataset, recipe: Recipe, scheme: Scheme | None = None, **settings: Any) -> Encoding:
         raise InputError("encoding nan is for rows of a table; sparsecert train TABLE takes it by itself")
 
     def config(self) -> dict[str, Any]:
-        return {"kind": ENCODINGS.name_of(type(self)), "units": self.groups.tolist()}
+        marked = {"marked": True} if self.marked else {}  # not in files from before there was this setting
+        return {"kind": ENCODINGS.name_of(type(self)), "units": self.groups.tolist(), **marked}
 
     def __repr__(self) -> str:
-        return f"NotANumber({self.count} units)"
+        return f"NotANumber({self.count} units{', marked' if self.marked else ''})"

@@ -22,8 +22,10 @@ class PerMask(nn.Module):
 
     Takes what `NullChannels` shows, the values in the first half of the channels, zero in all of them where a unit is
     NULL. The mask of a copy is recognised by the units that it retains: by the sum of a number for each, which differs
-    from mask to mask. Scores depend on that copy alone.
+    from mask to mask. Scores depend on that copy alone, and no weight serves two masks.
     """
+
+    separate = True  # what `training.independent` asks for
 
     places: torch.Tensor
     order: torch.Tensor

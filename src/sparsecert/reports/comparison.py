@@ -169,8 +169,12 @@ def run_numbers(summary: Summary, certifies: bool, measure: str = "robustness", 
 
 
 def remarks(summary: Summary) -> list[str]:
-    """Caveats to one run's numbers."""
+    """What else there is to know of one run's numbers."""
     found = []
+    if summary.independent:
+        found.append(
+            "parts trained independently: radii hold if the same units are perturbed in the training inputs too"
+        )
     if summary.shard is not None:
         found.append(f"shard {summary.shard} of the run")
     if summary.answers is not None and summary.sampling is not None:

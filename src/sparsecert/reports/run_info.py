@@ -92,7 +92,8 @@ class VotesInfo(RunInfo):
     otherwise these are upper limits and it holds the stopping rule.
 
     With a fixed set of `masks` masks there is no n, alpha or seed; `bound` is the election rule, `against` says whether
-    the radius is of perturbed pixels or patches, and `seconds` is the time limit of the linear programs.
+    the radius is of perturbed pixels or patches, `seconds` is the time limit of the linear programs, and `independent`
+    says that the radius holds for training values too (`training.independent`).
     """
 
     scheme: dict[str, Any]
@@ -108,6 +109,7 @@ class VotesInfo(RunInfo):
     against: str | None = None
     run_against: str | None = None
     seconds: float | None = None
+    independent: bool = False
 
     @property
     def certifies(self) -> bool:
@@ -173,6 +175,7 @@ def read_exact_run_info(records: Records, procedure: Exact) -> VotesInfo:
                 "against": procedure.against,
                 "run_against": run["against"],
                 "seconds": procedure.seconds,
+                "independent": bool(run.get("independent", False)),
             }
             if records.header.certifies
             else {}

@@ -32,7 +32,10 @@ def run_info(
     shard: Shard | None,
     settings: dict[str, Any],
 ) -> dict[str, Any]:
-    """Everything that determines the votes, except rounding, which may depend on the environment."""
+    """Everything that determines the votes, except rounding, which may depend on the environment.
+
+    `independent`, of exact certificates: they hold if the same units are perturbed in the training inputs too.
+    """
     check_classes(smoothed, data)
     part = {} if shard is None else {"shard": {**asdict(shard), "inputs": len(indices_of(data, limit, shard))}}
     return {
@@ -40,6 +43,7 @@ def run_info(
         **settings,
         **({"against": data.units.name} if settings.get("against") == PIXELS else {}),
         **image_info(smoothed, data, settings),
+        **({"independent": True} if "against" in settings and smoothed.metadata.get("independent") else {}),
         "data": data_info(data, limit),
         **selection_info(limit, len(data)),
         **part,

@@ -83,15 +83,18 @@ class Handlers:
 
     @property
     def condition(self) -> str:
-        """What certificates assume of protected entries, which are never ablated; empty if there are none."""
+        """What certificates assume of training inputs and of protected entries; empty if there is nothing to say."""
         encoding, names = self.smoothed.encoding, self.parser.names
+        independent = self.smoothed.metadata.get("independent")
+        trained = ", even if the training inputs are perturbed in the same places" if independent else ""
         if not encoding.protected:
-            return ""
+            return trained
         if names is None:
-            return f", as long as the {encoding.protected} protected entries are unchanged"
+            return f"{trained}, as long as the {encoding.protected} protected entries are unchanged"
         in_units = encoding.perturbed(torch.eye(len(names), dtype=torch.bool)).any(dim=1).tolist()
         protected = [name for name, in_unit in zip(names, in_units, strict=True) if not in_unit]
-        return f", as long as the protected {', '.join(protected)} {'are' if len(protected) > 1 else 'is'} unchanged"
+        verb = "are" if len(protected) > 1 else "is"
+        return f"{trained}, as long as the protected {', '.join(protected)} {verb} unchanged"
 
     async def predict(self, x: torch.Tensor, settings: PredictSettings) -> PredictResponse:
         self._check_settings(settings)

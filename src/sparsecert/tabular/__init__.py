@@ -5,7 +5,8 @@
     c = g.certify(X_test)
     c.names, c.radii, c.abstained
 
-Needs scikit-learn: pip install 'sparsecert[tables]'.
+`PartitionedClassifier` fits an estimator for each of several groups of columns; its certificates cover perturbed
+training values too. Needs scikit-learn: pip install 'sparsecert[tables]'.
 """
 
 from __future__ import annotations
@@ -19,6 +20,14 @@ except ImportError as error:
 
 from sparsecert.tabular.attack import GreedyResult, greedy_attack
 from sparsecert.tabular.classifier import AblatedClassifier
+from sparsecert.tabular.partitioned import PartitionedClassifier
 from sparsecert.tabular.units import PROTECTED, one_hot_groups
 
-__all__ = ["PROTECTED", "AblatedClassifier", "GreedyResult", "greedy_attack", "one_hot_groups"]
+__all__ = [
+    "PROTECTED",
+    "AblatedClassifier",
+    "GreedyResult",
+    "PartitionedClassifier",
+    "greedy_attack",
+    "one_hot_groups",
+]

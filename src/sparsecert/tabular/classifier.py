@@ -110,26 +110,18 @@ class AblatedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         A row's masks depend only on its values and `random_state`, not on its position: a duplicate row counts as one
         of twice the weight, and the order of the rows does not matter.
         """
-        rows, y = validate_data(self, X, y, dtype=np.float64, ensure_all_finite="allow-nan")
-        check_classification_targets(y)
-        self.classes_, targets = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise InputError(f"y must have at least two classes, got one class: {self.classes_[0]}")
-        weights = None if sample_weight is None else _check_sample_weight(sample_weight, rows, dtype=np.float64)
-        names = getattr(self, "feature_names_in_", None)
-        self.units_ = units_of(rows.shape[1], self.groups, self.protected, None if names is None else list(names))
+        rows, targets, weights = check_training(self, X, y, sample_weight)
         self.scheme_ = _scheme(int(self.units_.max()) + 1, self.keep, self.most_masks)
         generator = check_random_state(self.random_state)
         self.seed_ = int(generator.randint(np.iinfo(np.int32).max))
-        self.estimator_ = _seeded(clone(self.estimator), generator)
+        self.estimator_ = seeded(clone(self.estimator), generator)
         self.encoding_ = _encoding(self.null, self.units_, self.estimator_, rows, weights)
         copies = check_int("copies", self.copies, 1, 1 << 16)
         masks = self.scheme_.masks(self.seed_, _hashes(rows), range(TRAINING, TRAINING + copies))
         each = torch.from_numpy(np.repeat(rows, copies, axis=0))
         seen = self.encoding_(each, masks.flatten(0, 1)).flatten(1).numpy()
-        seen[:, np.isnan(seen).all(axis=0)] = 0.0  # nothing to learn from, and some estimators refuse it
-        given = {} if weights is None else {"sample_weight": np.repeat(weights, copies)}
-        self.estimator_.fit(seen, np.repeat(targets, copies), **given)
+        weights = None if weights is None else np.repeat(weights, copies)
+        fit_on(self.estimator_, seen, np.repeat(targets, copies), weights)
         return self
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
@@ -205,6 +197,28 @@ class AblatedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return Fraction(float(level))
 
 
+def check_training(
+    classifier: Any, X: Any, y: Any, sample_weight: Any, missing: bool = True
+) -> tuple[Float64, Int64, Float64 | None]:
+    """The rows, the numbers of their classes and their weights; sets `classes_` and `units_` of the classifier."""
+    rows, y = validate_data(classifier, X, y, dtype=np.float64, ensure_all_finite="allow-nan" if missing else True)
+    check_classification_targets(y)
+    classifier.classes_, targets = np.unique(y, return_inverse=True)
+    if len(classifier.classes_) < 2:
+        raise InputError(f"y must have at least two classes, got one class: {classifier.classes_[0]}")
+    weights = None if sample_weight is None else _check_sample_weight(sample_weight, rows, dtype=np.float64)
+    names = getattr(classifier, "feature_names_in_", None)
+    known = None if names is None else list(names)
+    classifier.units_ = units_of(rows.shape[1], classifier.groups, classifier.protected, known)
+    return rows, targets, weights
+
+
+def fit_on(estimator: Any, rows: Float64, targets: Int64, weights: Float64 | None) -> Any:
+    """The estimator, fitted; a column without a value shows 0 in all rows, since some estimators refuse it."""
+    seen = np.where(np.isnan(rows).all(axis=0), 0.0, rows)
+    return estimator.fit(seen, targets, **({} if weights is None else {"sample_weight": weights}))
+
+
 def _scheme(units: int, keep: Any, most_masks: Any) -> Scheme:
     """All masks if there are at most `most_masks`, else random masks."""
     if isinstance(keep, Real) and not isinstance(keep, Integral):
@@ -216,7 +230,7 @@ def _scheme(units: int, keep: Any, most_masks: Any) -> Scheme:
     return AllSubsets(units, uniform.keep) if few else uniform
 
 
-def _seeded(estimator: Any, generator: np.random.RandomState) -> Any:
+def seeded(estimator: Any, generator: np.random.RandomState) -> Any:
     """The estimator with every random_state that is None set, including a pipeline's steps."""
     parameters = estimator.get_params(deep=True)
     names = sorted(name for name in parameters if name.split("__")[-1] == "random_state" and parameters[name] is None)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from os import cpu_count
 from typing import Any
 
 import numpy as np
 import torch
 
-from sparsecert.counts import Float64
+from sparsecert.counts import Bool, Float64, Int64
 from sparsecert.tabular.trees import Trees
+from sparsecert.tabular.units import PROTECTED
 
 FEW = 256  # fewer copies are not worth a thread
 
@@ -53,3 +56,35 @@ class TreeModel:
             return torch.from_numpy(self.trees.scores(rows))
         with ThreadPoolExecutor(len(parts)) as threads:
             return torch.from_numpy(np.concatenate(list(threads.map(self.trees.scores, parts))))
+
+
+@dataclass(frozen=True, eq=False)
+class PerPart:
+    """A model for each mask of a fixed set. It sees the columns of the mask and the protected ones, and no others.
+
+    columns: bool[masks, columns], those that each model sees. Takes what `NotANumber` shows if it is marked: the marks
+    say of which mask a copy is, whatever its values.
+    """
+
+    models: Sequence[Callable[[torch.Tensor], Any]]
+    columns: Bool
+    classes: int
+
+    @cached_property
+    def _numbers(self) -> dict[bytes, int]:
+        return {seen.tobytes(): number for number, seen in enumerate(self.columns)}
+
+    def __call__(self, copies: torch.Tensor) -> torch.Tensor:
+        values, marks = copies[:, 0], copies[:, 1].numpy() != 0
+        masks = np.array([self._numbers[mark.tobytes()] for mark in marks])
+        scores = torch.empty(len(copies), self.classes, dtype=torch.float64)
+        for number in np.unique(masks).tolist():
+            rows = torch.from_numpy(masks == number)
+            scores[rows] = torch.as_tensor(self.models[number](values[rows][:, self.columns[number]]))
+        return scores
+
+
+def columns_of(table: Bool, units: Int64) -> Bool:
+    """bool[masks, columns]: the columns of the units that each mask retains, and the protected ones."""
+    seen: Bool = np.where(units == PROTECTED, True, table[:, units])
+    return seen

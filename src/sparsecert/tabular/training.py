@@ -9,13 +9,16 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.base import clone
 
 from sparsecert import modelfile, schemes
 from sparsecert.encodings import NotANumber
 from sparsecert.errors import InputError
+from sparsecert.procedures.exact import require_fixed_masks
 from sparsecert.smoothed import Smoothed
 from sparsecert.tabular.classifier import AblatedClassifier
-from sparsecert.tabular.estimators import TreeModel
+from sparsecert.tabular.estimators import PerPart, TreeModel, columns_of
+from sparsecert.tabular.partitioned import PartitionedClassifier
 from sparsecert.tabular.tables import Columns, check_column, held_out, read_frame, split_target
 from sparsecert.tabular.trees import FIELDS, Trees
 
@@ -23,23 +26,21 @@ from sparsecert.tabular.trees import FIELDS, Trees
 def train_table(
     path: str | Path,
     target: str,
-    keep: int,
+    classifier: AblatedClassifier | PartitionedClassifier,
     out: str | Path,
     *,
     protected: Sequence[str] = (),
     together: Sequence[Sequence[str]] = (),
     dropped: Sequence[str] = (),
     share: float = 0.25,
-    copies: int = 8,
     seed: int = 0,
 ) -> Path:
-    """Fits `HistGradientBoostingClassifier` on ablated rows, without a held-out share, and writes the model file.
+    """Fits the classifier, whose base is `HistGradientBoostingClassifier`, on a table and writes the model file.
 
-    Text columns are encoded as numbers (see `Columns`). Each list of `together` is one unit, any other column a unit of
-    its own; `dropped` columns, such as row ids, are ignored.
+    A share of the rows is held out, by their number and the seed alone. Text columns are encoded as numbers, each by
+    itself (see `Columns`). Each list of `together` is one unit, any other column a unit of its own; `dropped` columns,
+    such as row ids, are ignored.
     """
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
     features, labels = split_target(read_frame(path), target)
     features = features.drop(columns=[_known(name, list(features.columns)) for name in dropped])
     if not len(features.columns):
@@ -47,14 +48,14 @@ def train_table(
     outside = held_out(len(labels), share, seed)
     columns = Columns.of(features[~outside])
     kept = [columns.names.index(_known(name, columns.names)) for name in protected]
-    classifier = AblatedClassifier(
-        HistGradientBoostingClassifier(), keep=keep, groups=_groups(columns.names, together), protected=kept,
-        copies=copies, random_state=seed,
-    )  # fmt: skip
+    classifier = clone(classifier).set_params(groups=_groups(columns.names, together), protected=kept)
     classifier.fit(columns.encode(features[~outside]), labels[~outside])
-    trees = Trees.of(classifier.estimator_)
-    tensors = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in trees.nodes.items()}
-    tensors |= {"roots": torch.from_numpy(trees.roots.copy()), "baseline": torch.from_numpy(trees.baseline.copy())}
+    if isinstance(classifier, PartitionedClassifier):
+        parts = [_tensors(one, f"part.{number}.") for number, one in enumerate(classifier.estimators_)]
+        tensors: modelfile.Tensors = {name: tensor for part in parts for name, tensor in part.items()}
+        how: dict[str, Any] = {"independent": True}
+    else:
+        tensors, how = _tensors(classifier.estimator_), {"copies": classifier.copies}
     header = {
         "kind": modelfile.TABLE,
         "scheme": classifier.scheme_.config(),
@@ -63,13 +64,29 @@ def train_table(
         "classes": [str(label) for label in classifier.classes_],
         "target": target,
         "held_out": share,
-        "copies": copies,
+        **how,
         "seed": seed,
         "table": hashlib.sha256(Path(path).expanduser().read_bytes()).hexdigest(),
     }
     file = Path(out) / modelfile.MODEL_NAME
     modelfile.write(file, tensors, header)
     return file
+
+
+def _tensors(estimator: Any, prefix: str = "") -> modelfile.Tensors:
+    """The trees of a fitted estimator, by names that start with `prefix`."""
+    trees = Trees.of(estimator)
+    arrays = {**trees.nodes, "roots": trees.roots, "baseline": trees.baseline}
+    return {f"{prefix}{name}": torch.from_numpy(array.copy()) for name, array in arrays.items()}
+
+
+def _model(tensors: modelfile.Tensors, columns: int, classes: int, prefix: str = "") -> TreeModel:
+    """The trees that `_tensors` gave, for rows of so many columns."""
+    nodes = {name: tensors[f"{prefix}{name}"].numpy() for name in FIELDS}
+    trees = Trees(nodes, *(tensors[f"{prefix}{name}"].numpy() for name in ("roots", "baseline")))
+    if nodes["feature_idx"].max(initial=0) >= columns or len(trees.classes_) != classes:
+        raise ValueError("its trees do not fit its columns")
+    return TreeModel(trees)
 
 
 def rebuild(
@@ -89,11 +106,15 @@ def rebuild(
     if precision not in (None, "auto", "fp64"):
         raise InputError(f"the trees of a table compute in fp64, got precision {precision!r}; leave it out")
     try:
-        arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
-        trees = Trees({name: arrays[name] for name in FIELDS}, arrays["roots"], arrays["baseline"])
         classes, units = [str(name) for name in header["classes"]], np.array(header["units"], dtype=np.int64)
-        if arrays["feature_idx"].max(initial=0) >= len(units) or len(trees.classes_) != len(classes):
-            raise ValueError("its trees do not fit its columns")
+        scheme, independent = schemes.from_config(header["scheme"]), bool(header.get("independent", False))
+        trees: TreeModel | PerPart
+        if independent:
+            seen = columns_of(require_fixed_masks(scheme).table, units)
+            each = [_model(tensors, n, len(classes), f"part.{i}.") for i, n in enumerate(seen.sum(axis=1).tolist())]
+            trees = PerPart(each, seen, len(classes))
+        else:
+            trees = _model(tensors, len(units), len(classes))
         metadata = {
             "class_names": classes,
             "shape": [len(units)],
@@ -103,10 +124,10 @@ def rebuild(
                 **{name: header[name] for name in ("target", "held_out", "seed")},
                 "sha256": header["table"],
             },
+            **({"independent": True} if independent else {}),
         }
-        scheme = schemes.from_config(header["scheme"])
         return Smoothed(
-            TreeModel(trees), scheme, NotANumber(units),
+            trees, scheme, NotANumber(units, marked=independent),
             classes=len(classes), precision="fp64", rows=rows, metadata=metadata,
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, AttributeError) as error:

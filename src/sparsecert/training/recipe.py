@@ -22,7 +22,9 @@ LATER = (
     "scheme",
     "optimizer",
     "vote",
+    "independent",
 )  # settings that recipes in the first model files lack
+ALONE = {"masks": "all", "augment": "none", "normalise": False, "consistency": 0.0, "vote": None}  # with `independent`
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,8 @@ class Recipe:
     copies of an input the same probabilities (`training.objective`). scheme: "uniform" retains `keep` units at random;
     otherwise the name of a fixed set of masks (`schemes.SchemeSpec`), one of which is drawn for each copy; the set
     decides how much is retained. vote: how the last epochs are trained for the vote; each part of the run has a cycle
-    of the learning rate of its own.
+    of the learning rate of its own. independent: every mask's network learns from the values of its own units alone, so
+    that certificates cover perturbed training values too (`training.independent`); refuses whatever mixes them.
     """
 
     name: str
@@ -81,6 +84,7 @@ class Recipe:
     scheme: str = "uniform"
     optimizer: str = "sgd"
     vote: VoteObjective | None = None
+    independent: bool = False
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch", "keep", "copies"):
@@ -104,6 +108,9 @@ class Recipe:
                 raise InputError("vote needs several copies of each input; set copies, or masks to all")
         if self.consistency < 0 or (self.consistency and self.copies == 1):
             raise InputError(f"consistency {self.consistency} must be 0, or positive with at least 2 copies")
+        for name, value in ALONE.items():
+            if self.independent and (found := getattr(self, name)) != value:
+                raise InputError(f"independent training needs {name} = {value}, else the parts mix, got {found}")
 
     def rate(self, epoch: int, share: float = 0.0) -> float:
         """The learning rate in an epoch (counted from 1) after this share of it."""

@@ -26,6 +26,7 @@ from sparsecert.schemes import TRAINING, Scheme
 from sparsecert.smoothed import Smoothed
 from sparsecert.training.batches import Batches
 from sparsecert.training.distributed import ProcessGroup
+from sparsecert.training.independent import check_independent
 from sparsecert.training.objective import Scorer, objective
 from sparsecert.training.optimizers import load_state_tensors, optimizer_of, state_tensors
 from sparsecert.training.prefetch import Prefetcher
@@ -65,6 +66,8 @@ class TrainingRun(Run):
         channels = self.encoding.channels(self.data.images.shape[0])
         cuda = self.device.type == "cuda"
         self.model = models.build(self.recipe.model, channels, len(self.data.classes), self.seed, self.scheme)
+        if self.recipe.independent:
+            check_independent(self.model, self.encoding)
         self.model = self.model.to(self.device)
         if cuda:
             self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -299,6 +302,7 @@ class TrainingRun(Run):
             "shape": list(self.data.images.shape),
             "class_names": list(self.data.classes),
             "training": {"settings": self.settings(), "last_epoch": last},
+            **({"independent": True} if self.recipe.independent else {}),
         }
         smoothed = Smoothed(self.model, self.scheme, self.encoding, classes=len(self.data.classes), metadata=metadata)
         self._write_log(out)  # first: a finished model is never resumed, so the log could not be completed
