@@ -72,7 +72,8 @@ class Mine(Attack):
 
 
 def test_attacks_by_name() -> None:
-    assert {*ATTACKS} == {"pointwise", "sparse-rs", "saliency", "jsma", "carlini-wagner", "noise"}
+    black_box, by_gradients = {"pointwise", "sparse-rs", "noise"}, {"saliency", "jsma", "carlini-wagner", "sigma-zero"}
+    assert {*ATTACKS} == black_box | by_gradients | {"sparse-pgd", "sparse-autoattack", "ensemble"}
     assert named("pointwise", restarts=3) == Pointwise(restarts=3)
     assert named("sparse-rs", restarts=None, steps=7) == SparseRS(steps=7)
     assert config_of(named("noise")) == {"name": "noise", "restarts": 10}

@@ -42,9 +42,8 @@ def margins(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     return own - scores.scatter(1, labels[:, None], -torch.inf).amax(dim=1)
 
 
-def margin_of(labels: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
-    """`margins` of these labels, as a function of the scores."""
-    return lambda scores: margins(scores, labels)
+class NoGradients(InputError):
+    """Raised by a gradient attack on a defender that has none."""
 
 
 class Defender(ABC):
@@ -65,7 +64,7 @@ class Defender(ABC):
 
     def scores(self, images: torch.Tensor) -> torch.Tensor:
         """float[b, classes] that gradients flow through, for attacks that need them."""
-        raise InputError(f"{type(self).__name__} has no gradients; use a black-box attack")
+        raise NoGradients(f"{type(self).__name__} has no gradients; use a black-box attack")
 
     @property
     def evaluations_of_scores(self) -> int:

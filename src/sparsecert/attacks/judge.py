@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from sparsecert.attacks.defenders import Answers, Defender
+from sparsecert.attacks.defenders import Answers, Defender, NoGradients, margins
 from sparsecert.errors import InputError
 
 NOT_FOUND = -1  # the distance where no adversarial image was found
+NOT_FINITE = "the gradients of the model's scores are not finite near the image; use a black-box attack"
 
 
 def changed_pixels(images: torch.Tensor, originals: torch.Tensor) -> torch.Tensor:
@@ -94,6 +95,11 @@ class Judge:
         return torch.tensor([found[-1].distance if found else NOT_FOUND for found in self.candidates])
 
     @property
+    def most(self) -> torch.Tensor:
+        """int64[b]: the most pixels that a better attempt may change, by the budget and what was found so far."""
+        return self._below - 1
+
+    @property
     def best(self) -> torch.Tensor:
         """The nearest adversarial images; the original where there is none."""
         pairs = zip(self.candidates, self.images, strict=True)
@@ -147,11 +153,21 @@ class Judge:
         with torch.enable_grad():
             value = goal(self.defender.scores(attempts.clone())).sum()
         if not value.requires_grad:
-            raise InputError("the model's scores have no gradients; use a black-box attack")
+            raise NoGradients("the model's scores have no gradients; use a black-box attack")
         (gradients,) = torch.autograd.grad(value, attempts)
+        if not gradients.isfinite().all():
+            raise ValueError(NOT_FINITE)
         self.queries.index_add_(0, which, torch.ones_like(which))
         self.evaluations.index_add_(0, which, torch.full_like(which, self.defender.evaluations_of_scores))
         return gradients
+
+    def margins(self, scores: torch.Tensor, which: torch.Tensor) -> torch.Tensor:
+        """float[m]: how far scores of the images `which` are from what the attack wants; negative beyond it."""
+        return margins(scores, self.labels[which])
+
+    def margin_slopes(self, attempts: torch.Tensor, which: torch.Tensor) -> torch.Tensor:
+        """The gradient of `margins` at each attempt."""
+        return self.gradients(attempts, which, lambda scores: self.margins(scores, which))
 
     def confirm(self) -> None:
         """Keeps, of each image's candidates, the nearest found to fool `final`, twice in a row.
