@@ -370,7 +370,7 @@ GOOD = AttackRecord(0, 1, 2, None, 7, 9, 0.5, (1, 4), ((0.1, 1.0), (0.0, 0.25)))
         ({"distance": None}, "2 changed pixels at distance None"),
         ({"pixels": (4, 1)}, "increasing indices"),
         ({"pixels": (1, 6)}, "within the image"),
-        ({"values": ((0.1, 1.0), (0.0, 1.25))}, "2 values each from 0.0 to 1.0"),
+        ({"values": ((0.1, 1.0), (0.0, 1.25))}, "2 changed pixels with values for 1 from 0.0 to 1.0"),
         ({"values": ((0.1, 1.0), (0.0,))}, "2 values each"),
         ({"values": ((0.1, 1.0),)}, "2 values each"),
         ({"answer": 3}, "said 3"),

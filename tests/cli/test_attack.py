@@ -75,6 +75,7 @@ def test_options_reach_the_header(run: Path, tmp_path: Path) -> None:
         ("pointwise", ["--restarts", 1, "--rounds", 0], {"restarts": 1, "rounds": 0}),
         ("pointwise", ["--restarts", 1], {"restarts": 1, "rounds": 20}),
         ("sparse-rs", ["--queries", 7], {"steps": 7, "start": 0.3}),
+        ("ensemble", ["--queries", 7, "--steps", 3], {"steps": 3, "queries": 7, "rounds": 20}),
     ],
 )
 def test_settings_of_the_attack_reach_the_header(
@@ -92,7 +93,7 @@ def test_plain_models_are_attacked_too(tmp_path: Path, capsys: pytest.CaptureFix
     cnn, neighbour = tmp_path / "cnn", tmp_path / "neighbour.jsonl"
     train, test = datasets.load("digits", "train"), datasets.load("digits", "test")
     train_plain(train, test, replace(plain_recipe("digits", "cnn"), epochs=1), cnn)
-    settings = ["--data", "digits", "--limit", 6, "--restarts", 2, "--device", "cpu"]
+    settings = ["--data", "digits", "--limit", 6, "--attack", "pointwise", "--restarts", 2, "--device", "cpu"]
     assert exit_code("attack", cnn, *settings) == 0
     assert exit_code("attack", "nearest-neighbour", *settings, "--out", neighbour) == 0
     for model in (cnn, "nearest-neighbour"):
@@ -152,14 +153,17 @@ def test_an_unsound_certificate_is_told_loudly(run: Path, tmp_path: Path) -> Non
 
 MISTAKES = {
     "restarts": (["--attack", "saliency", "--restarts", "3"], "--restarts is for --attack noise or --attack pointwise"),
-    "restarts 0": (["--restarts", "0"], "restarts must be a whole number between 1"),
-    "rounds": (["--attack", "noise", "--rounds", "0"], "--rounds is for --attack pointwise; add that"),
+    "restarts 0": (["--attack", "noise", "--restarts", "0"], "restarts must be a whole number between 1"),
+    "rounds": (["--attack", "noise", "--rounds", "0"], "--rounds is for --attack ensemble or --attack pointwise; add"),
     "rounds -1": (["--rounds", "-1"], "rounds must be a whole number between 0 and"),
-    "steps": (["--steps", "9"], "--steps is for --attack carlini-wagner"),
+    "steps": (["--attack", "noise", "--steps", "9"], "--steps is for --attack carlini-wagner or --attack ensemble or"),
+    "queries": (["--attack", "jsma", "--queries", "9"], "--queries is for --attack ensemble or --attack sparse-auto"),
+    "projected": (["--projected"], "--projected is for --attack sparse-pgd; add that, or leave it out"),
     "steps 0": (["--attack", "sparse-rs", "--queries", "0"], "steps must be a whole number between 1 and"),
     "attack": (
         ["--attack", "none"],
-        "attack must be one of carlini-wagner, jsma, noise, pointwise, saliency, sparse-rs, got 'none'",
+        "attack must be one of carlini-wagner, ensemble, jsma, noise, pointwise, saliency, sigma-zero, "
+        "sparse-autoattack, sparse-pgd, sparse-rs, got 'none'",
     ),
     "budget": (["--budget", "65"], "budget must be a whole number between 1 and the 64 pixels of an image, got 65"),
     "group": (["--group", "0"], "group must be a whole number between 1"),

@@ -197,6 +197,18 @@ def load_inputs(
     return Rows.read(name, smoothed.metadata)
 
 
+def load_attacked(model: str, name: str, split: str, data_dir: str | None, skip_bad: bool, limit: int | None) -> Inputs:
+    """The rows of a table for a model of one, else a split of a data set, for any model under attack."""
+    from sparsecert import modelfile
+    from sparsecert.plain.defenders import NEAREST_NEIGHBOUR
+
+    if model == NEAREST_NEIGHBOUR or modelfile.read_header(model).get("kind") != modelfile.TABLE:
+        return load_data(name, split, data_dir, skip_bad, limit)
+    from sparsecert.smoothed import Smoothed
+
+    return load_inputs(Smoothed.load(model), name, split, data_dir, skip_bad, limit)
+
+
 def report_non_images(data: Dataset) -> None:
     """Reports the files of an image folder that are not images, if any."""
     if data.non_images:

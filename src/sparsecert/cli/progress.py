@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from sparsecert.progress import OnProgress
+    from sparsecert.records import AttackRecord
 
 
 def _bar(*middle: str) -> Progress:
@@ -56,6 +58,25 @@ def mean_samples(done: int, copies: int) -> str:
 def evaluations(done: int, copies: int) -> str:
     """Images are attacked in groups; the number of evaluations shows progress within one."""
     return f", {copies:,} evaluations"
+
+
+class FoundSoFar:
+    """The note of an attack: how many of the inputs attacked in this run were fooled, and the median found."""
+
+    def __init__(self, units: str) -> None:
+        self.units, self.distances, self.attacked = units, list[int](), 0
+
+    def add(self, records: Sequence[AttackRecord]) -> None:
+        """Takes records as they are made; inputs that are misclassified as they are do not count."""
+        self.attacked += sum(record.distance != 0 for record in records)
+        self.distances += [record.distance for record in records if record.distance]
+
+    def __call__(self, done: int, copies: int) -> str:
+        text = evaluations(done, copies)
+        if not self.attacked:
+            return text
+        middle = f", median {median(self.distances):g} {self.units}" if self.distances else ""
+        return f"{text}, {len(self.distances)} of {self.attacked} fooled{middle}"
 
 
 @contextmanager
