@@ -8,6 +8,7 @@ import signal
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -84,6 +85,31 @@ def test_settings_of_the_attack_reach_the_header(
     arguments = [*SMALL, "--limit", 2, "--samples", 5, "--attack", name, *options]  # 5 votes abstain: no search
     assert exit_code("attack", run, *arguments, "--out", tmp_path / "a.jsonl") == 0
     assert read_attack(tmp_path / "a.jsonl").header.run["attack"] == {"name": name, **settings}
+
+
+def test_a_search_for_misclassifications_is_a_run_of_its_own(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The goal is in the header, the name of the file and the report; what is found is never an abstention."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "model.safetensors").write_bytes((run / "model.safetensors").read_bytes())
+    few = ["--steps", 10, "--queries", 20, "--rounds", 1]
+    assert exit_code("attack", tmp_path / "run", *SMALL, *few, "--goal", "misclassify") == 0
+    found = read_attack(tmp_path / "run" / "attack-ensemble-misclassify.jsonl")
+    middle = median([line.distance for line in found.lines if line.distance])
+    assert f"6 of 6 images, median {middle:g} pixels 0:" in capsys.readouterr().err
+    assert found.header.run["goal"] == "misclassify"
+    assert all(line.answer is not None for line in found.lines if line.distance)
+    assert any(line.distance for line in found.lines)
+    assert "goal" not in read_attack(run / "attack-noise.jsonl").header.run
+    assert exit_code("report", run / "certify.jsonl", found.path) == 0
+    said = capsys.readouterr().out
+    assert "pixels at least" in said
+    line = next(line for line in found.lines if line.distance)
+    with Writer(tmp_path / "a.jsonl", found.header) as writer:
+        writer.append([replace(line, answer=None)])
+    assert exit_code("report", tmp_path / "a.jsonl") == 2
+    assert "an abstention in a run whose goal is to misclassify" in capsys.readouterr().err
 
 
 def test_plain_models_are_attacked_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -166,6 +192,7 @@ MISTAKES = {
         "sparse-autoattack, sparse-pgd, sparse-rs, got 'none'",
     ),
     "budget": (["--budget", "65"], "budget must be a whole number between 1 and the 64 pixels of an image, got 65"),
+    "goal": (["--goal", "abstain"], "'abstain' is not one of 'any', 'misclassify'"),
     "group": (["--group", "0"], "group must be a whole number between 1"),
     "samples": (["--samples", "0"], "n must be a whole number between 1"),
     "alpha": (["--alpha", "1"], "alpha must be between 0 and 1"),

@@ -29,12 +29,15 @@ from sparsecert.attacks.sparse_autoattack import SparseAutoAttack
 from sparsecert.attacks.sparse_pgd import SparsePGD
 from sparsecert.attacks.sparse_rs import SparseRS
 from sparsecert.attacks.surrogate import SurrogateDefender
+from sparsecert.records.attack_records import ANY, MISCLASSIFY
 from sparsecert.registry import ATTACKS
 
 __all__ = [
     "ABSTAINS",
+    "ANY",
     "ATTACKS",
     "JSMA",
+    "MISCLASSIFY",
     "NOT_FOUND",
     "AllMasks",
     "Answers",

@@ -42,6 +42,15 @@ def margins(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     return own - scores.scatter(1, labels[:, None], -torch.inf).amax(dim=1)
 
 
+def leads(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """float[b]: the largest score of a class other than the label, minus the largest of all the other classes.
+
+    Positive where such a class wins. Where the label has the largest score, it is the negative of `margins`.
+    """
+    rivals = scores.scatter(1, labels[:, None], -torch.inf).argmax(dim=1)
+    return margins(scores, rivals)
+
+
 class NoGradients(InputError):
     """Raised by a gradient attack on a defender that has none."""
 

@@ -17,7 +17,7 @@ from sparsecert.attacks.carlini_wagner import STEPS
 from sparsecert.attacks.defenders import NoGradients
 from sparsecert.attacks.judge import NOT_FOUND, Judge
 from sparsecert.attacks.pointwise import ROUNDS, add_and_revert
-from sparsecert.attacks.sigma_zero import SigmaZero
+from sparsecert.attacks.sparse_pgd import SparsePGD
 from sparsecert.attacks.sparse_rs import QUERIES, SparseRS
 from sparsecert.registry import ATTACKS, Option
 
@@ -25,7 +25,7 @@ from sparsecert.registry import ATTACKS, Option
 @ATTACKS.register("ensemble")
 @dataclass(frozen=True)
 class Ensemble(Attack):
-    """Sigma-zero with few steps, where the defender has gradients; Sparse-RS from what that found, or from noise; then
+    """Sparse-PGD with few steps, where the defender has gradients; Sparse-RS from what that found, or from noise; then
     rounds of the Pointwise attack on the best of both.
     """
 
@@ -37,7 +37,7 @@ class Ensemble(Attack):
 
     def run(self, judge: Judge, which: torch.Tensor, generator: torch.Generator) -> None:
         with suppress(NoGradients):
-            SigmaZero(self.steps).run(judge, which, generator)
+            SparsePGD(self.steps).run(judge, which, generator)
         SparseRS(self.queries).run(judge, which, generator)
         found = which[judge.distances[which] != NOT_FOUND]
         current, slots = judge.best[found], torch.arange(len(found))

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from sparsecert.attacks.defenders import Answers, Defender, NoGradients, margins
+from sparsecert.attacks.defenders import ABSTAINS, Answers, Defender, NoGradients, leads, margins
 from sparsecert.errors import InputError
+from sparsecert.records.attack_records import ANY, MISCLASSIFY
 
 NOT_FOUND = -1  # the distance where no adversarial image was found
 NOT_FINITE = "the gradients of the model's scores are not finite near the image; use a black-box attack"
@@ -56,10 +57,11 @@ def _by_pixel(image: torch.Tensor) -> torch.Tensor:
 class Judge:
     """An attack's only access to the defender.
 
-    An attempt succeeds when the defender answers another label than the true one, or abstains. Of each image the
-    successful attempt within the budget with the fewest changed pixels is kept; with a `final`, its predecessors too.
-    An attempt that changes nothing never counts: the first query decides about the original. Attempts outside the
-    bounds are refused as a bug of the attack.
+    An attempt succeeds when the defender answers another label than the true one, or abstains; with the goal to
+    misclassify, an abstention is a failure. An original must be answered by its true label, whatever the goal. Of each
+    image the successful attempt within the budget with the fewest changed pixels is kept; with a `final`, its
+    predecessors too. An attempt that changes nothing never counts: the first query decides about the original. Attempts
+    outside the bounds are refused as a bug of the attack.
 
     `final`, where given, decides about the originals and about what was found: of each image the nearest candidate that
     fools it is the result.
@@ -73,9 +75,10 @@ class Judge:
         bounds: tuple[float, float],
         budget: int | None,
         final: Defender | None = None,
+        goal: str = ANY,
     ) -> None:
         self.defender, self.images, self.labels = defender, images, labels
-        self.bounds, self.budget, self.final = bounds, budget, final
+        self.bounds, self.budget, self.final, self.goal = bounds, budget, final, goal
         self.candidates: list[list[Perturbation]] = [[] for _ in images]  # of each image, nearest last
         self.wrong: set[int] = set()  # images that are misclassified as they are
         self.classes = 0  # known from the first query
@@ -162,7 +165,12 @@ class Judge:
         return gradients
 
     def margins(self, scores: torch.Tensor, which: torch.Tensor) -> torch.Tensor:
-        """float[m]: how far scores of the images `which` are from what the attack wants; negative beyond it."""
+        """float[m]: how far scores of the images `which` are from what the attack wants; negative beyond it.
+
+        To misclassify, one other class must lead all others, not only the true one.
+        """
+        if self.goal == MISCLASSIFY:
+            return -leads(scores, self.labels[which])
         return margins(scores, self.labels[which])
 
     def margin_slopes(self, attempts: torch.Tensor, which: torch.Tensor) -> torch.Tensor:
@@ -201,7 +209,8 @@ class Judge:
         answers = self._answers(final, attempts, torch.tensor(list(places))).labels.tolist()
         for (image, place), label in zip(places.items(), answers, strict=True):
             self.candidates[image][place] = replace(self.candidates[image][place], answer=label)
-        return {image for image, label in zip(places, answers, strict=True) if label != int(self.labels[image])}
+        asked = torch.tensor(list(places))
+        return set(asked[self._succeeded(torch.tensor(answers), asked)].tolist())
 
     def _query(
         self, attempts: torch.Tensor, which: torch.Tensor, slots: torch.Tensor | None, against: torch.Tensor | None
@@ -210,9 +219,14 @@ class Judge:
         if not ((attempts >= low) & (attempts <= high)).all():
             raise ValueError(f"an attempt has values outside {low} to {high}")
         answers = self._answers(self.defender, attempts, which, slots, against)
-        fooled = answers.labels != self.labels[which]
+        fooled = self._succeeded(answers.labels, which)
         self._keep(attempts, which, fooled, answers.labels)
         return fooled, answers
+
+    def _succeeded(self, answered: torch.Tensor, which: torch.Tensor) -> torch.Tensor:
+        """Bool[m]: whether these answers to perturbed images are what the attack wants."""
+        wrong = answered != self.labels[which]
+        return wrong & (answered != ABSTAINS) if self.goal == MISCLASSIFY else wrong
 
     def _answers(
         self,

@@ -20,6 +20,10 @@ from sparsecert.registry import ATTACKS
         help="The attack; `sparsecert attack --attack pointwise --help` shows its options.",
     ),
     click.option("--budget", type=int, metavar="PIXELS", help="Maximum perturbed pixels (default: any)."),
+    click.option(
+        "--goal", type=click.Choice(["any", "misclassify"]), default="any", show_default=True,
+        help="What is a success: another class or an abstention, or another class only.",
+    ),
     options.out_file,
     options.split,
     options.limit,
@@ -51,6 +55,7 @@ def attack(
     name: str,
     attack_settings: dict[str, Any],
     budget: int | None,
+    goal: str,
     out: str | None,
     split: str,
     limit: int | None,
@@ -72,7 +77,8 @@ def attack(
 
     MODEL is the model file or run folder of a smoothed classifier or a plain network, a shipped model (mnist-k45,
     mnist-k30, mnist-lattice-28), or nearest-neighbour. An attack succeeds if the model answers another class or
-    abstains. The records hold the perturbed pixels. Rerun the same command to resume.
+    abstains; with --goal misclassify, only another class counts, which is what certificates rule out. The records hold
+    the perturbed pixels. Rerun the same command to resume.
 
     The default is an ensemble of a gradient attack, a random search and a clean-up; the best is kept.
 
@@ -88,7 +94,7 @@ def attack(
     Examples:
       sparsecert attack mnist-k45 --data mnist --limit 20
       sparsecert attack mnist-k45 --data mnist --attack pointwise --limit 275 --random
-      sparsecert attack mnist-k45 --data mnist --attack sigma-zero --budget 20
+      sparsecert attack mnist-k45 --data mnist --attack sigma-zero --goal misclassify
       sparsecert attack runs/table-k5 --data table.csv
       sparsecert report runs/mnist-k45-mnist-*.jsonl
     """
@@ -101,18 +107,21 @@ def attack(
 
     chosen = attack_named(name, **attack_settings)
     which = options.chosen(limit, drawn, seed)
-    out = options.records_file(out, model, f"attack-{name}", data_name)
+    verb = f"attack-{name}" if goal == "any" else f"attack-{name}-{goal}"
+    out = options.records_file(out, model, verb, data_name)
     data = options.load_attacked(model, data_name, split, data_dir, skip_bad, limit)
     target = target_of(
         model, data, device, data_dir,
         precision=precision, rows=rows, n=samples, alpha=alpha, error=error, full=full, rule=rule,
     ).with_recorded_precision(out)  # fmt: skip
-    verb, images = options.computing("attacking", target), len(indices_of(data, which))
-    found = FoundSoFar(data.units.name)
-    with inputs_bar(verb, images, None, "images" if len(data.shape) > 1 else "rows", found) as on_progress:
+    found, inputs = FoundSoFar(data.units.name), len(indices_of(data, which))
+    with inputs_bar(
+        f"attacking on {target.device}", inputs, None, "images" if len(data.shape) > 1 else "rows", found
+    ) as on_progress:
         attack_dataset(
             target, chosen, data, out,
-            budget=budget, seed=seed, limit=which, group=group, on_progress=on_progress, on_records=found.add,
+            budget=budget, goal=goal, seed=seed, limit=which, group=group,
+            on_progress=on_progress, on_records=found.add,
         )  # fmt: skip
     click.echo(attack_report([], [summarise_attack(records.read_attack(out))], [], "terminal"))
     click.echo(f"wrote {out}")

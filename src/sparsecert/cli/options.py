@@ -16,7 +16,7 @@ from sparsecert.registry import CERTIFICATES, DATASETS, RULES
 if TYPE_CHECKING:
     from sparsecert.datasets import Dataset
     from sparsecert.inputs import Inputs
-    from sparsecert.runs import Cluster, Limit, Shard, Target
+    from sparsecert.runs import Cluster, Limit, Shard
     from sparsecert.smoothed import Smoothed
 
 Command = Callable[..., Any]
@@ -243,6 +243,6 @@ def cluster(
     return Cluster(address, workers, 1 if cpus is None else cpus, gpus, device)
 
 
-def computing(verb: str, model: Smoothed | Target, cluster: Cluster | None = None) -> str:
+def computing(verb: str, model: Smoothed, cluster: Cluster | None = None) -> str:
     """The label of a progress bar: verb, precision and device; workers of a cluster choose their own."""
     return verb if cluster is not None else f"{verb} in {model.precision} on {model.device}"

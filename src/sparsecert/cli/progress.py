@@ -61,22 +61,20 @@ def evaluations(done: int, copies: int) -> str:
 
 
 class FoundSoFar:
-    """The note of an attack: how many of the inputs attacked in this run were fooled, and the median found."""
+    """The note of an attack: the median of what it found in this run; evaluations, until something is recorded."""
 
     def __init__(self, units: str) -> None:
-        self.units, self.distances, self.attacked = units, list[int](), 0
+        self.units, self.recorded, self.distances = units, 0, list[int]()
 
     def add(self, records: Sequence[AttackRecord]) -> None:
         """Takes records as they are made; inputs that are misclassified as they are do not count."""
-        self.attacked += sum(record.distance != 0 for record in records)
+        self.recorded += len(records)
         self.distances += [record.distance for record in records if record.distance]
 
     def __call__(self, done: int, copies: int) -> str:
-        text = evaluations(done, copies)
-        if not self.attacked:
-            return text
-        middle = f", median {median(self.distances):g} {self.units}" if self.distances else ""
-        return f"{text}, {len(self.distances)} of {self.attacked} fooled{middle}"
+        if not self.recorded:
+            return evaluations(done, copies)
+        return f", median {median(self.distances):g} {self.units}" if self.distances else ", none fooled"
 
 
 @contextmanager

@@ -7,6 +7,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+GOALS = ANY, MISCLASSIFY = "any", "misclassify"  # of an attack: whether making the defender abstain is a success
+
 
 def check_attack_run(run: dict[str, Any]) -> None:
     """Raises ValueError, KeyError or TypeError unless the header has what attack records are checked against."""
@@ -15,6 +17,8 @@ def check_attack_run(run: dict[str, Any]) -> None:
     counts += [run["masks"]] if "rule" in run else []
     counts += [run["scheme"]["units"]] if len(shape) == 1 else []
     if not all(type(count) is int and count > 0 for count in counts) or (bounds is None) != (len(shape) == 1):
+        raise ValueError
+    if run.get("goal", ANY) not in GOALS:
         raise ValueError
     low, high = (0, 1) if bounds is None else bounds  # rows of a table have none
     if not low < high:
@@ -84,6 +88,8 @@ class AttackRecord:
             raise ValueError(f"said {self.answer!r}")
         if self.distance is not None and self.answer == self.true:
             raise ValueError(f"the adversarial image gets the true label {self.true}")
+        if self.distance and self.answer is None and run.get("goal") == MISCLASSIFY:
+            raise ValueError("an abstention in a run whose goal is to misclassify")
         self._check_pixels(run)
 
     def _check_pixels(self, run: dict[str, Any]) -> None:

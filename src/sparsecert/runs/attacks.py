@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from sparsecert.attacks import ABSTAINS, Attack, Defender, Outcome
+from sparsecert.attacks import ABSTAINS, ANY, Attack, Defender, Outcome
 from sparsecert.attacks.attack import FATAL, config_of, reason
 from sparsecert.attacks.counting import CountingDefender
 from sparsecert.attacks.defenders import check_unprotected
@@ -53,6 +53,7 @@ class GroupAttack:
     target: Target
     budget: int | None
     seed: int
+    goal: str = ANY
     table: TableRows | None = None  # where rows are attacked
     on_progress: OnProgress = ignore
 
@@ -83,7 +84,7 @@ class GroupAttack:
         return True
 
     def _attack(self, group: Group, seed: int) -> list[AttackRecord]:
-        defender, final = self.target.defenders(seed)
+        defender, final = self.target.defenders(seed, self.goal)
         outcome = self.attack(
             self._shown(defender),
             group.inputs if self.table is None else self.table.encode(group.inputs),
@@ -92,6 +93,7 @@ class GroupAttack:
             budget=self.budget,
             seed=seed,
             final=None if final is None else self._shown(final),
+            goal=self.goal,
         )
         return [_checked(record, self.target) for record in records_of(outcome, group, self.table)]
 
@@ -108,6 +110,7 @@ def attack_dataset(
     out: str | Path,
     *,
     budget: int | None = None,
+    goal: str = ANY,
     seed: int = 0,
     limit: Limit = None,
     group: int | None = None,
@@ -116,7 +119,8 @@ def attack_dataset(
 ) -> None:
     """Attacks `limit` evenly spaced inputs (all by default) and records each group as it is done; resumes a killed run.
 
-    `budget`: the most pixels that may be changed. `limit` may be `RandomSample(400, seed)`. `group`: images attacked at
+    `budget`: the most pixels that may be changed. `goal`: see `Attack`; making the model abstain is a success by
+    default, and not with "misclassify". `limit` may be `RandomSample(400, seed)`. `group`: images attacked at
     once; the default keeps memory bounded. `on_progress(images, evaluations)` gets what was done since its last call,
     `on_records` each group's records.
 
@@ -138,19 +142,20 @@ def attack_dataset(
         "attack": config,
         "bounds": list(BOUNDS) if table is None else None,
         "budget": budget,
+        **({} if goal == ANY else {"goal": goal}),
         "seed": int(seed),
         "group": size,
         "data": {**data_info(data, limit), "shape": list(shape)},
         **selection_info(limit, len(data)),
     }
     rows = target.rows(data)
-    target.defenders(group_seed(seed, 0))  # refuses invalid settings before a file is written
+    target.defenders(group_seed(seed, 0), goal)  # refuses invalid settings before a file is written
     made_by = {**environment(target.device, target.model, rows), "attack_version": attack.version}
     with Writer(out, Header(ATTACK, run, made_by)) as writer:
         check_inputs(writer, indices)
         if len(writer.done) < len(indices):
             _check_version(writer, config["name"], attack.version)
-        each = GroupAttack(attack, target.with_recorded_rows(writer), budget, seed, table, on_progress)
+        each = GroupAttack(attack, target.with_recorded_rows(writer), budget, seed, goal, table, on_progress)
         on_progress(len(writer.done), 0)
         for number, examples in enumerate(groups(indices, size)):
             if writer.done.issuperset(examples):

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 import torch
 
 from sparsecert import datasets, modelfile
-from sparsecert.attacks import AllMasks, Defender, SmoothedDefender, SurrogateDefender
+from sparsecert.attacks import ANY, AllMasks, Defender, SmoothedDefender, SurrogateDefender
 from sparsecert.datasets import Dataset
 from sparsecert.devices import device_named
 from sparsecert.errors import InputError
@@ -64,7 +64,7 @@ class Target(Protocol):
     def with_recorded_rows(self, writer: Writer) -> Target:
         """The same with the rows of the run's header, since rounding may depend on them."""
 
-    def defenders(self, seed: int) -> tuple[Defender, Defender | None]:
+    def defenders(self, seed: int, goal: str = ANY) -> tuple[Defender, Defender | None]:
         """The defender to search with, and the `final` one where that differs; refuses invalid settings."""
 
 
@@ -121,13 +121,13 @@ class SmoothedTarget(AblatedTarget):
         samples = {"n": int(self.n), "alpha": float(self.alpha)}
         return {**model_info(self.smoothed, self.model, data), **samples, **search}
 
-    def defenders(self, seed: int) -> tuple[Defender, Defender | None]:
+    def defenders(self, seed: int, goal: str = ANY) -> tuple[Defender, Defender | None]:
         """Fresh defenders, whose masks depend on the seed alone."""
         check_settings(self.smoothed.scheme, seed, self.alpha, n=self.n)
         whole = SmoothedDefender(self.smoothed, self.n, self.alpha, seed)
         if self.full:
             return whole, whole
-        return SurrogateDefender(self.smoothed, self.n, self.alpha, seed, error=self.error), whole
+        return SurrogateDefender(self.smoothed, self.n, self.alpha, seed, error=self.error, goal=goal), whole
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class AllMasksTarget(AblatedTarget):
         check_classes(self.smoothed, data)
         return {**model_info(self.smoothed, self.model, data), "rule": self.rule, "masks": self.copies}
 
-    def defenders(self, seed: int) -> tuple[Defender, Defender | None]:
+    def defenders(self, seed: int, goal: str = ANY) -> tuple[Defender, Defender | None]:
         return AllMasks(self.smoothed, self.rule), None
 
 
@@ -184,7 +184,7 @@ class PlainTarget:
     def with_recorded_rows(self, writer: Writer) -> PlainTarget:
         return self
 
-    def defenders(self, seed: int) -> tuple[Defender, Defender | None]:
+    def defenders(self, seed: int, goal: str = ANY) -> tuple[Defender, Defender | None]:
         return self.defender, None
 
 
