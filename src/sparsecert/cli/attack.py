@@ -93,8 +93,8 @@ def attack(
     \b
     Examples:
       sparsecert attack mnist-k45 --data mnist --limit 20
-      sparsecert attack mnist-k45 --data mnist --attack pointwise --limit 275 --random
-      sparsecert attack mnist-k45 --data mnist --attack sigma-zero --goal misclassify
+      sparsecert attack mnist-k45 --data mnist --limit 20 --goal misclassify
+      sparsecert attack mnist-k45 --data mnist --attack pointwise --limit 275
       sparsecert attack runs/table-k5 --data table.csv
       sparsecert report runs/mnist-k45-mnist-*.jsonl
     """
