@@ -155,7 +155,9 @@ def _smaller(words: list[str]) -> list[str]:
         return ["--epochs", "2", "--device", "cpu"]
     if verb == "attack":
         few = ["--limit", "3", "--n", "100", "--device", "cpu"]
-        return [*few, "--rounds", "1", "--restarts", "1"] if "pointwise" in words else few
+        if "pointwise" in words:
+            return [*few, "--rounds", "1", "--restarts", "1"]
+        return few if "--attack" in words else [*few, "--steps", "3", "--queries", "5", "--rounds", "1"]
     if verb not in ("certify", "predict"):
         return []
     of_a_table = modelfile.read_header(model).get("kind") == "table"

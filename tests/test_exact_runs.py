@@ -392,7 +392,7 @@ def test_linear_programs_only_enlarge_and_are_told(folders: dict[str, Path], tmp
 def attacked(folders: dict[str, Path]) -> dict[str, Path]:
     """Attacks on the lattice and the bands by the command line, on images that are certified too."""
     common = ("--data", "digits", "--limit", LIMIT, "--rows", ROWS, "--device", "cpu", "--restarts", 1)
-    for name, settings in (("lattice", ["--rounds", 1]), ("bands", ["--attack", "noise"])):
+    for name, settings in (("lattice", ["--attack", "pointwise", "--rounds", 1]), ("bands", ["--attack", "noise"])):
         assert exit_code("attack", folders[name], *common, *settings) == 0
     return {
         "lattice": folders["lattice"] / "attack-pointwise.jsonl",
@@ -424,7 +424,8 @@ def test_an_attack_goes_on_to_the_same_findings(
 ) -> None:
     whole, out = attacked["lattice"].read_bytes(), tmp_path / "attack.jsonl"
     out.write_bytes(b"".join(whole.splitlines(keepends=True)[:30]))
-    common = ("--data", "digits", "--limit", LIMIT, "--device", "cpu", "--restarts", 1, "--rounds", 1)
+    common = ("--data", "digits", "--limit", LIMIT, "--device", "cpu", "--attack", "pointwise", "--restarts", 1)
+    common = (*common, "--rounds", 1)
     assert exit_code("attack", folders["lattice"], *common, "--rule", "pairwise", "--out", out) == 0
     first, again = records.read_attack(attacked["lattice"]), records.read_attack(out)
     assert [replace(line, seconds=0.0) for line in first.lines] == [replace(line, seconds=0.0) for line in again.lines]

@@ -184,7 +184,8 @@ def test_evaluations_are_counted_to_the_last(digits: Digits) -> None:
 def test_every_attack_finds_what_is_final(name: str, digits: Digits) -> None:
     """Sets of restarts side by side; nothing is asked again at the end, and the certificate's vote is fooled by it."""
     few = {"pointwise": {"restarts": 2, "rounds": 1}, "noise": {"restarts": 2}}
-    steps = {"sparse-rs": {"steps": 30}, "carlini-wagner": {"steps": 10}}
+    steps = {name: {"steps": 10} for name in ("carlini-wagner", "sigma-zero", "sparse-pgd", "sparse-rs")}
+    steps |= {name: {"steps": 5, "queries": 10} for name in ("sparse-autoattack", "ensemble")}
     smoothed, images = _means(Lattice(8, 8, 8)), digits[0][:3]
     labels = torch.from_numpy(smoothed.certify(images, Exact()).labels)
     found = attack_named(name, **few.get(name, steps.get(name, {})))(AllMasks(smoothed), images, labels)

@@ -16,9 +16,14 @@ from sparsecert.attacks import (
     Attack,
     CarliniWagnerL0,
     Defender,
+    Ensemble,
     Network,
+    NoGradients,
     Pointwise,
     Saliency,
+    SigmaZero,
+    SparseAutoAttack,
+    SparsePGD,
     SparseRS,
     UniformNoise,
     pointwise,
@@ -34,16 +39,27 @@ ATTACKS = [
     JSMA(),
     CarliniWagnerL0(steps=10, rate=0.3),
     UniformNoise(restarts=3),
+    SigmaZero(steps=30),
+    SparsePGD(steps=40),
+    SparsePGD(steps=40, projected=True),
+    SparseAutoAttack(steps=20, queries=20),
+    Ensemble(steps=10, queries=20, rounds=1),
 ]
 BARS = [
     (Saliency(), 1.0),
     (JSMA(), 1.25),
     (Pointwise(restarts=10), 1.25),
     (Pointwise(restarts=10, rounds=0), 1.75),  # as published, it takes pixels back in random order once
+    (SigmaZero(steps=100), 1.1),
+    (SparsePGD(steps=100), 1.1),
+    (Ensemble(), 1.0),
+    pytest.param(SparsePGD(steps=300, projected=True), 1.25, marks=pytest.mark.check),
+    pytest.param(SparseAutoAttack(), 1.0, marks=pytest.mark.check),
     pytest.param(SparseRS(steps=3_000), 1.25, marks=pytest.mark.check),
     pytest.param(CarliniWagnerL0(), 1.25, marks=pytest.mark.check),
 ]
-ASKED_ONLY = Pointwise, SparseRS, UniformNoise  # need no gradients
+ASKED_ONLY = Pointwise, SparseRS, UniformNoise, Ensemble  # need no gradients
+BY_CHANCE = *ASKED_ONLY, SparsePGD, SparseAutoAttack
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -151,7 +167,7 @@ def test_the_seed_decides(attack: Attack) -> None:
     runs = [attack(Network(model), images, labels, seed=seed) for seed in (0, 0, 1)]
     assert torch.equal(runs[0].adversarial, runs[1].adversarial)
     assert torch.equal(runs[0].queries, runs[1].queries)
-    if isinstance(attack, ASKED_ONLY):
+    if isinstance(attack, BY_CHANCE):
         assert not torch.equal(runs[0].adversarial, runs[2].adversarial)
 
 
@@ -168,7 +184,7 @@ def test_attacks_that_need_gradients_say_so(attack: Attack) -> None:
     if isinstance(attack, ASKED_ONLY):
         assert attack(Closed(), images, labels).succeeded.any()
     else:
-        with pytest.raises(InputError, match="Closed has no gradients; use a black-box attack"):
+        with pytest.raises(NoGradients, match="Closed has no gradients; use a black-box attack"):
             attack(Closed(), images, labels)
 
 

@@ -72,7 +72,8 @@ class Mine(Attack):
 
 
 def test_attacks_by_name() -> None:
-    assert {*ATTACKS} == {"pointwise", "sparse-rs", "saliency", "jsma", "carlini-wagner", "noise"}
+    black_box, by_gradients = {"pointwise", "sparse-rs", "noise"}, {"saliency", "jsma", "carlini-wagner", "sigma-zero"}
+    assert {*ATTACKS} == black_box | by_gradients | {"sparse-pgd", "sparse-autoattack", "ensemble"}
     assert named("pointwise", restarts=3) == Pointwise(restarts=3)
     assert named("sparse-rs", restarts=None, steps=7) == SparseRS(steps=7)
     assert config_of(named("noise")) == {"name": "noise", "restarts": 10}
@@ -371,7 +372,7 @@ GOOD = AttackRecord(0, 1, 2, None, 7, 9, 0.5, (1, 4), ((0.1, 1.0), (0.0, 0.25)))
         ({"pixels": (1, 6)}, "within the image"),
         ({"values": ((0.1, 1.0), (0.0, 1.25))}, "2 values each from 0.0 to 1.0"),
         ({"values": ((0.1, 1.0), (0.0,))}, "2 values each"),
-        ({"values": ((0.1, 1.0),)}, "2 values each"),
+        ({"values": ((0.1, 1.0),)}, "2 changed pixels with values for 1"),
         ({"answer": 3}, "said 3"),
         ({"answer": 1}, "gets the true label 1"),
         ({"queries": 0}, "queries 0"),

@@ -8,6 +8,7 @@ import signal
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -75,6 +76,7 @@ def test_options_reach_the_header(run: Path, tmp_path: Path) -> None:
         ("pointwise", ["--restarts", 1, "--rounds", 0], {"restarts": 1, "rounds": 0}),
         ("pointwise", ["--restarts", 1], {"restarts": 1, "rounds": 20}),
         ("sparse-rs", ["--queries", 7], {"steps": 7, "start": 0.3}),
+        ("ensemble", ["--queries", 7, "--steps", 3], {"steps": 3, "queries": 7, "rounds": 20}),
     ],
 )
 def test_settings_of_the_attack_reach_the_header(
@@ -85,6 +87,31 @@ def test_settings_of_the_attack_reach_the_header(
     assert read_attack(tmp_path / "a.jsonl").header.run["attack"] == {"name": name, **settings}
 
 
+def test_a_search_for_misclassifications_is_a_run_of_its_own(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The goal is in the header, the name of the file and the report; what is found is never an abstention."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "model.safetensors").write_bytes((run / "model.safetensors").read_bytes())
+    few = ["--steps", 10, "--queries", 20, "--rounds", 1]
+    assert exit_code("attack", tmp_path / "run", *SMALL, *few, "--goal", "misclassify") == 0
+    found = read_attack(tmp_path / "run" / "attack-ensemble-misclassify.jsonl")
+    middle = median([line.distance for line in found.lines if line.distance])
+    assert f"6 of 6 images, median {middle:g} pixels 0:" in capsys.readouterr().err
+    assert found.header.run["goal"] == "misclassify"
+    assert all(line.answer is not None for line in found.lines if line.distance)
+    assert any(line.distance for line in found.lines)
+    assert "goal" not in read_attack(run / "attack-noise.jsonl").header.run
+    assert exit_code("report", run / "certify.jsonl", found.path) == 0
+    said = capsys.readouterr().out
+    assert "pixels at least" in said
+    line = next(line for line in found.lines if line.distance)
+    with Writer(tmp_path / "a.jsonl", found.header) as writer:
+        writer.append([replace(line, answer=None)])
+    assert exit_code("report", tmp_path / "a.jsonl") == 2
+    assert "an abstention in a run whose goal is to misclassify" in capsys.readouterr().err
+
+
 def test_plain_models_are_attacked_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A network of `train --plain` and the nearest neighbour, reported side by side."""
     from sparsecert.plain import plain_recipe, train_plain
@@ -92,7 +119,7 @@ def test_plain_models_are_attacked_too(tmp_path: Path, capsys: pytest.CaptureFix
     cnn, neighbour = tmp_path / "cnn", tmp_path / "neighbour.jsonl"
     train, test = datasets.load("digits", "train"), datasets.load("digits", "test")
     train_plain(train, test, replace(plain_recipe("digits", "cnn"), epochs=1), cnn)
-    settings = ["--data", "digits", "--limit", 6, "--restarts", 2, "--device", "cpu"]
+    settings = ["--data", "digits", "--limit", 6, "--attack", "pointwise", "--restarts", 2, "--device", "cpu"]
     assert exit_code("attack", cnn, *settings) == 0
     assert exit_code("attack", "nearest-neighbour", *settings, "--out", neighbour) == 0
     for model in (cnn, "nearest-neighbour"):
@@ -152,16 +179,20 @@ def test_an_unsound_certificate_is_told_loudly(run: Path, tmp_path: Path) -> Non
 
 MISTAKES = {
     "restarts": (["--attack", "saliency", "--restarts", "3"], "--restarts is for --attack noise or --attack pointwise"),
-    "restarts 0": (["--restarts", "0"], "restarts must be a whole number between 1"),
-    "rounds": (["--attack", "noise", "--rounds", "0"], "--rounds is for --attack pointwise; add that"),
+    "restarts 0": (["--attack", "noise", "--restarts", "0"], "restarts must be a whole number between 1"),
+    "rounds": (["--attack", "noise", "--rounds", "0"], "--rounds is for --attack ensemble or --attack pointwise; add"),
     "rounds -1": (["--rounds", "-1"], "rounds must be a whole number between 0 and"),
-    "steps": (["--steps", "9"], "--steps is for --attack carlini-wagner"),
+    "steps": (["--attack", "noise", "--steps", "9"], "--steps is for --attack carlini-wagner or --attack ensemble or"),
+    "queries": (["--attack", "jsma", "--queries", "9"], "--queries is for --attack ensemble or --attack sparse-auto"),
+    "projected": (["--projected"], "--projected is for --attack sparse-pgd; add that, or leave it out"),
     "steps 0": (["--attack", "sparse-rs", "--queries", "0"], "steps must be a whole number between 1 and"),
     "attack": (
         ["--attack", "none"],
-        "attack must be one of carlini-wagner, jsma, noise, pointwise, saliency, sparse-rs, got 'none'",
+        "attack must be one of carlini-wagner, ensemble, jsma, noise, pointwise, saliency, sigma-zero, "
+        "sparse-autoattack, sparse-pgd, sparse-rs, got 'none'",
     ),
     "budget": (["--budget", "65"], "budget must be a whole number between 1 and the 64 pixels of an image, got 65"),
+    "goal": (["--goal", "abstain"], "'abstain' is not one of 'any', 'misclassify'"),
     "group": (["--group", "0"], "group must be a whole number between 1"),
     "samples": (["--samples", "0"], "n must be a whole number between 1"),
     "alpha": (["--alpha", "1"], "alpha must be between 0 and 1"),

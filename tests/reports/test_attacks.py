@@ -124,6 +124,31 @@ def test_certificates_against_an_attack_that_breaks_none() -> None:
     assert "NOT SOUND" not in text
 
 
+def test_how_far_beyond_the_radius_the_nearest_misclassification_is() -> None:
+    """Of certified images only, and not where the classifier abstains."""
+    records = certified([AT_4, *VOTES[1:]])
+    found = made([(6, 3), (9, 1), (13, None), (20, 2), (2, 1)], goal="misclassify")
+    gap = compute_gap(records, found, summarise(records))
+    assert gap.beyond == (2, 3, 14)  # 6 - 4, 9 - 6, 20 - 6
+    values = gap.to_dict()
+    names = "misclassifications", "least_pixels_beyond_radius", "median_pixels_beyond_radius"
+    assert [values[name] for name in names] == [3, 2, 3]
+    said = "certified images misclassified, and how far beyond the radius: 3, by 2 pixels at least, 3 at median"
+    summary = summarise_attack(made([(6, 3)], goal="misclassify"))
+    text = attack_report([summarise(records)], [summary], [gap], "terminal")
+    assert said in text.splitlines()
+    assert "goal " in text
+    assert "abstentions not counting as fooled" in " ".join(text.split())
+    assert summary.to_dict()["goal"] == "misclassify"
+    both = attack_report([], [summary, summarise_attack(made(FOUND))], [], "terminal")
+    assert "abstentions counting as fooled unless the goal is to misclassify" in " ".join(both.split())
+    none = compute_gap(records, made([(5, None)]), summarise(records))
+    assert none.beyond == ()
+    assert none.to_dict()["least_pixels_beyond_radius"] is None
+    assert "how far beyond the radius: none" in attack_report([summarise(records)], [summary], [none], "terminal")
+    assert "3, by 2 pixels at least" in attack_report([summarise(records)], [summary], [gap], "markdown")
+
+
 @pytest.mark.parametrize(
     ("found", "broken", "abstained"),
     [

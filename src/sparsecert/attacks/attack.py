@@ -14,6 +14,7 @@ import torch
 from sparsecert.attacks.defenders import Defender
 from sparsecert.attacks.judge import NOT_FOUND, Judge, changed_pixels
 from sparsecert.errors import InputError, check_int
+from sparsecert.records.attack_records import ANY, GOALS
 from sparsecert.registry import ATTACKS, Option, check_known, check_settings
 from sparsecert.schemes.philox import WHOLE
 
@@ -69,22 +70,26 @@ class Attack(ABC):
         budget: int | None = None,
         seed: int = 0,
         final: Defender | None = None,
+        goal: str = ANY,
     ) -> Outcome:
         """Attacks each image, given its true label; the outcome is on the CPU.
 
         `budget`: the most pixels that may be changed. `final`: the real target where the defender is a cheaper
         surrogate of it, such as `SurrogateDefender`; whatever is returned fooled it twice in a row. A random defender
-        is its own `final`: in a long search it may have been fooled once by chance.
+        is its own `final`: in a long search it may have been fooled once by chance. `goal`: "any", or "misclassify",
+        for which making the defender abstain is no success; a `SurrogateDefender` must have the same goal.
 
         If the defender raises an error, the images are attacked one by one, and those it fails on have `failed` set. If
         it fails on all of them, the error is raised.
         """
         images, labels = images.detach().cpu(), torch.as_tensor(labels).cpu()
         check(images, labels, bounds, budget)
+        if goal not in GOALS:
+            raise InputError(f"goal must be one of {', '.join(GOALS)}, got {goal!r}")
         final = defender if final is None and defender.is_random else final
 
         def attack(rows: slice) -> Outcome:
-            return self._attack(Judge(defender, images[rows], labels[rows].long(), bounds, budget, final), seed)
+            return self._attack(Judge(defender, images[rows], labels[rows].long(), bounds, budget, final, goal), seed)
 
         try:
             return attack(slice(None))

@@ -42,9 +42,17 @@ def margins(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     return own - scores.scatter(1, labels[:, None], -torch.inf).amax(dim=1)
 
 
-def margin_of(labels: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
-    """`margins` of these labels, as a function of the scores."""
-    return lambda scores: margins(scores, labels)
+def leads(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """float[b]: the largest score of a class other than the label, minus the largest of all the other classes.
+
+    Positive where such a class wins. Where the label has the largest score, it is the negative of `margins`.
+    """
+    rivals = scores.scatter(1, labels[:, None], -torch.inf).argmax(dim=1)
+    return margins(scores, rivals)
+
+
+class NoGradients(InputError):
+    """Raised by a gradient attack on a defender that has none."""
 
 
 class Defender(ABC):
@@ -65,7 +73,7 @@ class Defender(ABC):
 
     def scores(self, images: torch.Tensor) -> torch.Tensor:
         """float[b, classes] that gradients flow through, for attacks that need them."""
-        raise InputError(f"{type(self).__name__} has no gradients; use a black-box attack")
+        raise NoGradients(f"{type(self).__name__} has no gradients; use a black-box attack")
 
     @property
     def evaluations_of_scores(self) -> int:

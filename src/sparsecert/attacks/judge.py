@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from sparsecert.attacks.defenders import Answers, Defender
+from sparsecert.attacks.defenders import ABSTAINS, Answers, Defender, NoGradients, leads, margins
 from sparsecert.errors import InputError
+from sparsecert.records.attack_records import ANY, MISCLASSIFY
 
 NOT_FOUND = -1  # the distance where no adversarial image was found
+NOT_FINITE = "the gradients of the model's scores are not finite near the image; use a black-box attack"
 
 
 def changed_pixels(images: torch.Tensor, originals: torch.Tensor) -> torch.Tensor:
@@ -55,10 +57,11 @@ def _by_pixel(image: torch.Tensor) -> torch.Tensor:
 class Judge:
     """An attack's only access to the defender.
 
-    An attempt succeeds when the defender answers another label than the true one, or abstains. Of each image the
-    successful attempt within the budget with the fewest changed pixels is kept; with a `final`, its predecessors too.
-    An attempt that changes nothing never counts: the first query decides about the original. Attempts outside the
-    bounds are refused as a bug of the attack.
+    An attempt succeeds when the defender answers another label than the true one, or abstains; with the goal to
+    misclassify, an abstention is a failure. An original must be answered by its true label, whatever the goal. Of each
+    image the successful attempt within the budget with the fewest changed pixels is kept; with a `final`, its
+    predecessors too. An attempt that changes nothing never counts: the first query decides about the original. Attempts
+    outside the bounds are refused as a bug of the attack.
 
     `final`, where given, decides about the originals and about what was found: of each image the nearest candidate that
     fools it is the result.
@@ -72,9 +75,10 @@ class Judge:
         bounds: tuple[float, float],
         budget: int | None,
         final: Defender | None = None,
+        goal: str = ANY,
     ) -> None:
         self.defender, self.images, self.labels = defender, images, labels
-        self.bounds, self.budget, self.final = bounds, budget, final
+        self.bounds, self.budget, self.final, self.goal = bounds, budget, final, goal
         self.candidates: list[list[Perturbation]] = [[] for _ in images]  # of each image, nearest last
         self.wrong: set[int] = set()  # images that are misclassified as they are
         self.classes = 0  # known from the first query
@@ -92,6 +96,11 @@ class Judge:
     def distances(self) -> torch.Tensor:
         """int64[b]: changed pixels of the nearest adversarial images; NOT_FOUND where there is none."""
         return torch.tensor([found[-1].distance if found else NOT_FOUND for found in self.candidates])
+
+    @property
+    def most(self) -> torch.Tensor:
+        """int64[b]: the most pixels that a better attempt may change, by the budget and what was found so far."""
+        return self._below - 1
 
     @property
     def best(self) -> torch.Tensor:
@@ -147,11 +156,26 @@ class Judge:
         with torch.enable_grad():
             value = goal(self.defender.scores(attempts.clone())).sum()
         if not value.requires_grad:
-            raise InputError("the model's scores have no gradients; use a black-box attack")
+            raise NoGradients("the model's scores have no gradients; use a black-box attack")
         (gradients,) = torch.autograd.grad(value, attempts)
+        if not gradients.isfinite().all():
+            raise ValueError(NOT_FINITE)
         self.queries.index_add_(0, which, torch.ones_like(which))
         self.evaluations.index_add_(0, which, torch.full_like(which, self.defender.evaluations_of_scores))
         return gradients
+
+    def margins(self, scores: torch.Tensor, which: torch.Tensor) -> torch.Tensor:
+        """float[m]: how far scores of the images `which` are from what the attack wants; negative beyond it.
+
+        To misclassify, one other class must lead all others, not only the true one.
+        """
+        if self.goal == MISCLASSIFY:
+            return -leads(scores, self.labels[which])
+        return margins(scores, self.labels[which])
+
+    def margin_slopes(self, attempts: torch.Tensor, which: torch.Tensor) -> torch.Tensor:
+        """The gradient of `margins` at each attempt."""
+        return self.gradients(attempts, which, lambda scores: self.margins(scores, which))
 
     def confirm(self) -> None:
         """Keeps, of each image's candidates, the nearest found to fool `final`, twice in a row.
@@ -185,7 +209,8 @@ class Judge:
         answers = self._answers(final, attempts, torch.tensor(list(places))).labels.tolist()
         for (image, place), label in zip(places.items(), answers, strict=True):
             self.candidates[image][place] = replace(self.candidates[image][place], answer=label)
-        return {image for image, label in zip(places, answers, strict=True) if label != int(self.labels[image])}
+        asked = torch.tensor(list(places))
+        return set(asked[self._succeeded(torch.tensor(answers), asked)].tolist())
 
     def _query(
         self, attempts: torch.Tensor, which: torch.Tensor, slots: torch.Tensor | None, against: torch.Tensor | None
@@ -194,9 +219,14 @@ class Judge:
         if not ((attempts >= low) & (attempts <= high)).all():
             raise ValueError(f"an attempt has values outside {low} to {high}")
         answers = self._answers(self.defender, attempts, which, slots, against)
-        fooled = answers.labels != self.labels[which]
+        fooled = self._succeeded(answers.labels, which)
         self._keep(attempts, which, fooled, answers.labels)
         return fooled, answers
+
+    def _succeeded(self, answered: torch.Tensor, which: torch.Tensor) -> torch.Tensor:
+        """Bool[m]: whether these answers to perturbed images are what the attack wants."""
+        wrong = answered != self.labels[which]
+        return wrong & (answered != ABSTAINS) if self.goal == MISCLASSIFY else wrong
 
     def _answers(
         self,

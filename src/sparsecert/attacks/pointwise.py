@@ -11,7 +11,7 @@ from typing import ClassVar
 import torch
 
 from sparsecert.attacks.attack import RESTARTS, Attack
-from sparsecert.attacks.judge import Judge, changed_pixels
+from sparsecert.attacks.judge import NOT_FOUND, Judge, changed_pixels
 from sparsecert.registry import ATTACKS, Option
 
 LEVELS, FEW_LEVELS = 100, 20  # noise levels tried
@@ -86,9 +86,17 @@ def random_extremes(judge: Judge, images: torch.Tensor, generator: torch.Generat
 
 def replace_pixels(images: torch.Tensor, others: torch.Tensor, pixels: torch.Tensor) -> torch.Tensor:
     """`images` with the pixels (Bool[b, pixels]) of `others`."""
-    places = images.shape[2:] if images.ndim > 2 else images.shape[1:]
-    chosen = pixels.view(len(images), *([1] if images.ndim > 2 else []), *places)
-    return torch.where(chosen, others, images)
+    return torch.where(over_channels(pixels, images), others, images)
+
+
+def over_channels(values: torch.Tensor, images: torch.Tensor) -> torch.Tensor:
+    """[b, pixels] in the shape of the images with one channel."""
+    return values.view(len(images), *([1] if images.ndim > 2 else []), *images.shape[min(2, images.ndim - 1) :])
+
+
+def by_pixel(images: torch.Tensor) -> torch.Tensor:
+    """[b, channels, pixels]; features are pixels of one channel."""
+    return images.unsqueeze(1) if images.ndim == 2 else images.flatten(2)
 
 
 def revert_pixels(
@@ -109,6 +117,12 @@ def revert_pixels(
     while len(going):
         kept = _one_pass(judge, current, which, going, slots, last[going], generator)
         going = going[kept]
+
+
+def revert_found(judge: Judge, which: torch.Tensor, generator: torch.Generator) -> None:
+    """Reverts pixels of the nearest adversarial images found so far."""
+    found = which[judge.distances[which] != NOT_FOUND]
+    revert_pixels(judge, judge.best[found], found, generator)
 
 
 def add_and_revert(

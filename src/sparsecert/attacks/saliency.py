@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import torch
 
 from sparsecert.attacks.attack import Attack
-from sparsecert.attacks.defenders import margin_of
 from sparsecert.attacks.judge import Judge, changed_pixels
 from sparsecert.attacks.pointwise import replace_pixels, revert_pixels
 from sparsecert.registry import ATTACKS
@@ -39,7 +38,7 @@ class Saliency(Attack):
             left = (~done).nonzero()[:, 0]
             if not len(left):
                 break
-            slopes = judge.gradients(current[left], which[left], margin_of(judge.labels[which[left]]))
+            slopes = judge.margin_slopes(current[left], which[left])
             ends, falls = best_extremes(slopes, current[left], judge.bounds)
             falls[changed_pixels(current[left], images[left])] = -torch.inf
             best = torch.zeros_like(falls, dtype=torch.bool)

@@ -12,8 +12,7 @@ from typing import ClassVar
 import torch
 
 from sparsecert.attacks.attack import Attack
-from sparsecert.attacks.defenders import margins
-from sparsecert.attacks.judge import Judge, changed_pixels
+from sparsecert.attacks.judge import NOT_FOUND, Judge, changed_pixels
 from sparsecert.attacks.pointwise import random_extremes, replace_pixels, revert_pixels, salt_and_pepper
 from sparsecert.registry import ATTACKS, Option
 
@@ -29,7 +28,8 @@ class SparseRS(Attack):
 
     The published attack is for a given number of pixels and stops on success. To minimise it, this one starts from
     salt-and-pepper noise reverted as in the Pointwise attack, and after each success drops a random pixel. The schedule
-    of shares is this package's. At most `steps` queries per image after the start.
+    of shares is this package's. At most `steps` queries per image after the start. In an ensemble it starts from what
+    was found before.
     """
 
     options: ClassVar[tuple[Option, ...]] = (QUERIES,)
@@ -38,7 +38,10 @@ class SparseRS(Attack):
     start: float = 0.3
 
     def run(self, judge: Judge, which: torch.Tensor, generator: torch.Generator) -> None:
-        starts, found = salt_and_pepper(judge, which, generator)
+        known = judge.distances[which] != NOT_FOUND  # by another attack, before
+        starts, found = judge.best[which], known.clone()
+        if not known.all():
+            starts[~known], found[~known] = salt_and_pepper(judge, which[~known], generator)
         which = which[found]
         if not len(which):
             return
@@ -88,7 +91,7 @@ class _Search:
         if not len(live):
             return
         fooled, answers = self.judge.query(attempts[live], self.which[live], self.slots[live])
-        left = margins(answers.scores, self.judge.labels[self.which[live]])
+        left = self.judge.margins(answers.scores, self.which[live])
         lower = left <= self.margins[live]
         self.judge.defender.accept(lower.nonzero()[:, 0])
         better = live[lower]

@@ -11,6 +11,7 @@ from sparsecert.attacks.early_stopping import early_decision, votes_needed
 from sparsecert.bounds import corrected_alpha
 from sparsecert.counts import Bool, Int64
 from sparsecert.errors import InputError, check_int
+from sparsecert.records.attack_records import ANY, MISCLASSIFY
 from sparsecert.schemes import ATTACK
 from sparsecert.smoothed import Smoothed
 from sparsecert.votes.voter import Voter
@@ -33,6 +34,9 @@ class SurrogateDefender(SmoothedDefender):
     What an attack finds is tuned to these masks and must be confirmed by a `SmoothedDefender`, which draws fresh ones.
     To succeed there, an attack aims further: with `tie`, within a search or about one label, a class is answered if it
     leads at all.
+
+    With the goal to misclassify, `against` asks whether any other class is answered. A search then aims at the whole
+    lead that an answer takes: `tie` does not apply.
     """
 
     def __init__(
@@ -44,6 +48,7 @@ class SurrogateDefender(SmoothedDefender):
         error: float = 0.05,
         tie: bool = True,
         copies: int = 128,
+        goal: str = ANY,
     ) -> None:
         n = check_int("n", n, 1, MOST_COPIES, f"{MOST_COPIES} where all queries have the same masks")
         super().__init__(smoothed, n, alpha, seed, copies)
@@ -51,7 +56,8 @@ class SurrogateDefender(SmoothedDefender):
             raise InputError(f"error must be from 0 (all copies, always) to below 0.5, got {error!r}")
         self.error = error
         self.needs = votes_needed(n, corrected_alpha(alpha, smoothed.scheme, n))
-        self.search_needs = np.arange(n + 1) // 2 + 1 if tie else self.needs
+        self.misclassify = goal == MISCLASSIFY
+        self.search_needs = np.arange(n + 1) // 2 + 1 if tie and not self.misclassify else self.needs
         self.masks = smoothed.scheme.masks(seed, [0], range(ATTACK, ATTACK + n), smoothed.device)[0]
         self.stages = [-(-n // part) for part in (STAGE_DIVISORS if error else (1,))]
         self._affected = AffectedMasks(smoothed.encoding, self.masks)
@@ -72,12 +78,13 @@ class SurrogateDefender(SmoothedDefender):
             rows = torch.from_numpy(left).to(inputs.device)
             self._classify(voter, query, rows, stage)
             table = count_votes(query.results[rows, :stage], voter.classes)
-            own = _leaders(table) if against is None else against.numpy()[left]
+            own = self._decisive(table, None if against is None else against.numpy()[left])
             done, answered = self._decide(table, own, stage, self.search_needs if search else self.needs)
-            done &= answered | (stage * FOOLED_DIVISOR >= self.n)
+            done &= (answered != self.misclassify) | (stage * FOOLED_DIVISOR >= self.n)
             places = left[done]
             others = np.where(_leaders(table) == own, ABSTAINS, _leaders(table))
-            labels[places] = np.where(answered, own, ABSTAINS if against is None else others)[done]
+            unknown = against is None or self.misclassify
+            labels[places] = np.where(answered, own, ABSTAINS if unknown else others)[done]
             tables[places] = table[done, :-1] / stage
             left = left[~done]
         if slots is not None:
@@ -119,6 +126,14 @@ class SurrogateDefender(SmoothedDefender):
         found = voter.labels(query.images, which, torch.zeros_like(mask), mask + ATTACK, self.seed)
         query.results[which, mask] = found.to(torch.int16)
         query.known[which, mask] = True
+
+    def _decisive(self, table: Int64, against: Int64 | None) -> Int64:
+        """The classes of which it matters whether they are answered: `against`, or its strongest rivals."""
+        if against is None or not self.misclassify:
+            return _leaders(table) if against is None else against
+        others = table.copy()
+        others[np.arange(len(table)), against] = -1
+        return _leaders(others)
 
     def _decide(self, table: Int64, own: Int64, stage: int, needs: Int64) -> tuple[Bool, Bool]:
         rows = np.arange(len(table))

@@ -16,10 +16,14 @@ from sparsecert.registry import ATTACKS
 @options.together(
     options.data,
     name_option(
-        "--attack", "name", default="pointwise", show_default=True, registry=ATTACKS, with_options=True,
+        "--attack", "name", default="ensemble", show_default=True, registry=ATTACKS, with_options=True,
         help="The attack; `sparsecert attack --attack pointwise --help` shows its options.",
     ),
     click.option("--budget", type=int, metavar="PIXELS", help="Maximum perturbed pixels (default: any)."),
+    click.option(
+        "--goal", type=click.Choice(["any", "misclassify"]), default="any", show_default=True,
+        help="What is a success: another class or an abstention, or another class only.",
+    ),
     options.out_file,
     options.split,
     options.limit,
@@ -51,6 +55,7 @@ def attack(
     name: str,
     attack_settings: dict[str, Any],
     budget: int | None,
+    goal: str,
     out: str | None,
     split: str,
     limit: int | None,
@@ -72,38 +77,51 @@ def attack(
 
     MODEL is the model file or run folder of a smoothed classifier or a plain network, a shipped model (mnist-k45,
     mnist-k30, mnist-lattice-28), or nearest-neighbour. An attack succeeds if the model answers another class or
-    abstains. The records hold the perturbed pixels. Rerun the same command to resume.
+    abstains; with --goal misclassify, only another class counts, which is what certificates rule out. The records hold
+    the perturbed pixels. Rerun the same command to resume.
+
+    The default is an ensemble of a gradient attack, a random search and a clean-up; the best is kept.
+
+    For a model of a table (`train table.csv`), --data is a table file: the attack perturbs columns, to values that
+    they have in some row of it, or to missing ones.
 
     With a fixed set of masks (`train --scheme lattice`, ...), the attack is on the vote of all masks, as certified:
     nothing is sampled, and the model never abstains.
 
-    Saliency, jsma and carlini-wagner use gradients; the others are black-box.
+    Pointwise, sparse-rs and noise are black-box, and the ensemble needs no gradients; the others do.
 
     \b
     Examples:
-      sparsecert attack mnist-k45 --data mnist --restarts 10 --limit 275 --random
-      sparsecert attack mnist-k45 --data mnist --attack saliency --budget 20
+      sparsecert attack mnist-k45 --data mnist --limit 20
+      sparsecert attack mnist-k45 --data mnist --limit 20 --goal misclassify
+      sparsecert attack mnist-k45 --data mnist --attack pointwise --limit 275
+      sparsecert attack runs/table-k5 --data table.csv
       sparsecert report runs/mnist-k45-mnist-*.jsonl
     """
     from sparsecert import records
     from sparsecert.attacks import attack_named
-    from sparsecert.cli.progress import evaluations, inputs_bar
+    from sparsecert.cli.progress import FoundSoFar, inputs_bar
     from sparsecert.reports import attack_report, summarise_attack
     from sparsecert.runs import attack_dataset, target_of
     from sparsecert.runs.groups import indices_of
 
     chosen = attack_named(name, **attack_settings)
     which = options.chosen(limit, drawn, seed)
-    out = options.records_file(out, model, f"attack-{name}", data_name)
-    data = options.load_data(data_name, split, data_dir, skip_bad, limit)
+    verb = f"attack-{name}" if goal == "any" else f"attack-{name}-{goal}"
+    out = options.records_file(out, model, verb, data_name)
+    data = options.load_attacked(model, data_name, split, data_dir, skip_bad, limit)
     target = target_of(
         model, data, device, data_dir,
         precision=precision, rows=rows, n=samples, alpha=alpha, error=error, full=full, rule=rule,
     ).with_recorded_precision(out)  # fmt: skip
-    verb, images = options.computing("attacking", target), len(indices_of(data, which))
-    with inputs_bar(verb, images, None, "images", evaluations) as on_progress:
+    found, inputs = FoundSoFar(data.units.name), len(indices_of(data, which))
+    with inputs_bar(
+        f"attacking on {target.device}", inputs, None, "images" if len(data.shape) > 1 else "rows", found
+    ) as on_progress:
         attack_dataset(
-            target, chosen, data, out, budget=budget, seed=seed, limit=which, group=group, on_progress=on_progress
-        )
+            target, chosen, data, out,
+            budget=budget, goal=goal, seed=seed, limit=which, group=group,
+            on_progress=on_progress, on_records=found.add,
+        )  # fmt: skip
     click.echo(attack_report([], [summarise_attack(records.read_attack(out))], [], "terminal"))
     click.echo(f"wrote {out}")

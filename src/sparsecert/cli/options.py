@@ -16,7 +16,7 @@ from sparsecert.registry import CERTIFICATES, DATASETS, RULES
 if TYPE_CHECKING:
     from sparsecert.datasets import Dataset
     from sparsecert.inputs import Inputs
-    from sparsecert.runs import Cluster, Limit, Shard, Target
+    from sparsecert.runs import Cluster, Limit, Shard
     from sparsecert.smoothed import Smoothed
 
 Command = Callable[..., Any]
@@ -197,6 +197,18 @@ def load_inputs(
     return Rows.read(name, smoothed.metadata)
 
 
+def load_attacked(model: str, name: str, split: str, data_dir: str | None, skip_bad: bool, limit: int | None) -> Inputs:
+    """The rows of a table for a model of one, else a split of a data set, for any model under attack."""
+    from sparsecert import modelfile
+    from sparsecert.plain.defenders import NEAREST_NEIGHBOUR
+
+    if model == NEAREST_NEIGHBOUR or modelfile.read_header(model).get("kind") != modelfile.TABLE:
+        return load_data(name, split, data_dir, skip_bad, limit)
+    from sparsecert.smoothed import Smoothed
+
+    return load_inputs(Smoothed.load(model), name, split, data_dir, skip_bad, limit)
+
+
 def report_non_images(data: Dataset) -> None:
     """Reports the files of an image folder that are not images, if any."""
     if data.non_images:
@@ -231,6 +243,6 @@ def cluster(
     return Cluster(address, workers, 1 if cpus is None else cpus, gpus, device)
 
 
-def computing(verb: str, model: Smoothed | Target, cluster: Cluster | None = None) -> str:
+def computing(verb: str, model: Smoothed, cluster: Cluster | None = None) -> str:
     """The label of a progress bar: verb, precision and device; workers of a cluster choose their own."""
     return verb if cluster is not None else f"{verb} in {model.precision} on {model.device}"

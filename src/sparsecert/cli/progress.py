@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from sparsecert.progress import OnProgress
+    from sparsecert.records import AttackRecord
 
 
 def _bar(*middle: str) -> Progress:
@@ -56,6 +58,23 @@ def mean_samples(done: int, copies: int) -> str:
 def evaluations(done: int, copies: int) -> str:
     """Images are attacked in groups; the number of evaluations shows progress within one."""
     return f", {copies:,} evaluations"
+
+
+class FoundSoFar:
+    """The note of an attack: the median of what it found in this run; evaluations, until something is recorded."""
+
+    def __init__(self, units: str) -> None:
+        self.units, self.recorded, self.distances = units, 0, list[int]()
+
+    def add(self, records: Sequence[AttackRecord]) -> None:
+        """Takes records as they are made; inputs that are misclassified as they are do not count."""
+        self.recorded += len(records)
+        self.distances += [record.distance for record in records if record.distance]
+
+    def __call__(self, done: int, copies: int) -> str:
+        if not self.recorded:
+            return evaluations(done, copies)
+        return f", median {median(self.distances):g} {self.units}" if self.distances else ", none fooled"
 
 
 @contextmanager

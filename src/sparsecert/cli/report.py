@@ -17,12 +17,23 @@ if TYPE_CHECKING:
     from sparsecert.reports import AttackSummary, Gap, Summary
     from sparsecert.reports.other_claims import Claim
 
-FORMAT_NAMES = ["terminal", "markdown", "latex", "csv", "json"]
+LEADERBOARDS = ["sok", "robustbench"]
+FORMAT_NAMES = ["terminal", "markdown", "latex", "csv", "json", *LEADERBOARDS]
+PAPER = {
+    "title": "of the paper",
+    "authors": "of the paper",
+    "venue": "such as NeurIPS 2026",
+    "link": "to the paper",
+    "architecture": "of the network",
+}
 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path())
-@click.option("--format", "form", default="terminal", show_default=True, type=click.Choice(FORMAT_NAMES))
+@click.option(
+    "--format", "form", default="terminal", show_default=True, type=click.Choice(FORMAT_NAMES),
+    help="sok, robustbench: as these leaderboards take it.",
+)  # fmt: skip
 @click.option("--alpha", type=float, help="Recertify the recorded votes at this alpha.")
 @name_option("--bound", registry=CERTIFICATES, help="Recertify the recorded votes by this bound.")
 @name_option(
@@ -57,11 +68,18 @@ FORMAT_NAMES = ["terminal", "markdown", "latex", "csv", "json"]
 @options.data_dir
 @click.option(
     "--rho", "rhos", type=click.IntRange(min=0), multiple=True, metavar="PIXELS",
-    help="Attacks: show success at this many perturbed pixels; repeatable.",
+    help="Attacks and leaderboards: show results at this many perturbed pixels; repeatable.",
 )  # fmt: skip
+@options.together(
+    *(
+        click.option(f"--{name}", metavar="TEXT", help=f"For leaderboards: {name}, {what}.")
+        for name, what in PAPER.items()
+    )
+)
 @click.pass_context
 def report(
     context: click.Context,
+    /,
     files: tuple[str, ...],
     form: str,
     alpha: float | None,
@@ -77,6 +95,7 @@ def report(
     html: str | None,
     data_dir: str | None,
     rhos: tuple[int, ...],
+    **paper: str | None,
 ) -> None:
     """Tables and curves from records; needs no model.
 
@@ -91,12 +110,15 @@ def report(
       sparsecert report certify.jsonl --rule pairwise --rule run-off --format csv
       sparsecert report runs/mnist-k45/certify.jsonl --html report.html
       sparsecert report certify.jsonl --top 3 --averts 8 --flags 1 --threshold 0.2
+      sparsecert report certify.jsonl --format sok --rho 8 --title "My paper"
     """
     claims = _claims(top, averts, flags, threshold)
     if claims:
         options.refuse_given(NOT_WITH_CLAIMS, "does not go with --top, --averts and --flags; leave it out")
         _answer(files, claims, alpha, form)
         return
+    if form not in LEADERBOARDS:
+        options.refuse_given(PAPER, f"is for {' and '.join(LEADERBOARDS)}; add --format, or leave it out")
     if html is None:
         options.refuse_given(["data_dir"], "is where --html looks for the inputs it shows; add --html, or leave it out")
     from sparsecert import records
@@ -105,7 +127,7 @@ def report(
     kinds = {file: records.kind_of(file) for file in files}
     voted = [records.read(file) for file in files if kinds[file] != records.ATTACK]
     found = [records.read_attack(file) for file in files if kinds[file] == records.ATTACK]
-    if rhos and not found:
+    if rhos and not found and form not in LEADERBOARDS:
         raise InputError("--rho is for attack records; certified accuracy is shown at every radius")
     for option, given in (("--alpha", alpha), ("--bound", bound), ("--predictions", predictions)):
         if given is not None and not voted:
@@ -122,7 +144,10 @@ def report(
     summaries = [summary for _, summary in runs]
     attacks = [summarise_attack(findings) for findings in found]
     gaps = compute_gaps([(votes, one) for votes, one in runs if one.certifies], found)
-    text = attack_report(summaries, attacks, gaps, form, rhos) if attacks else FORMATS[form](summaries)
+    if form in LEADERBOARDS:
+        text = _entry(form, summaries, attacks, rhos, paper)
+    else:
+        text = attack_report(summaries, attacks, gaps, form, rhos) if attacks else FORMATS[form](summaries)
     drawn = _plot(summaries, attacks, gaps, plot) if plot else []
     if html is not None:
         from sparsecert.reports.page import ReportedRun, write_page
@@ -140,7 +165,24 @@ def report(
     context.exit(int(bool(alarms)))
 
 
-NOT_WITH_CLAIMS = "bound", "rules", "against", "predictions", "plot", "html", "data_dir", "rhos"
+NOT_WITH_CLAIMS = "bound", "rules", "against", "predictions", "plot", "html", "data_dir", "rhos", *PAPER
+
+
+def _entry(
+    form: str,
+    summaries: list[Summary],
+    attacks: list[AttackSummary],
+    rhos: tuple[int, ...],
+    paper: dict[str, str | None],
+) -> str:
+    """The entry of a leaderboard; what it lacks is said on stderr."""
+    from sparsecert.reports.leaderboards import Paper, robustbench, sok
+
+    known = Paper(**{name: text for name, text in paper.items() if text is not None})
+    text, lacks = sok(summaries, rhos, known) if form == "sok" else robustbench(summaries, attacks, rhos, known)
+    for line in lacks:
+        click.echo(line, err=True)
+    return text
 
 
 def _claims(top: int | None, averts: int | None, flags: int | None, threshold: float | None) -> list[Claim]:
@@ -159,6 +201,8 @@ def _answer(files: tuple[str, ...], claims: list[Claim], alpha: float | None, fo
     from sparsecert.reports.other_claims import claims_table
     from sparsecert.reports.tables import table_text
 
+    if form in LEADERBOARDS:
+        raise InputError(f"--format {form} is for certified accuracy, not for --top, --averts and --flags")
     if any(records.kind_of(file) == records.ATTACK for file in files):
         raise InputError("--top, --averts and --flags are for records of certify, and these are attack records")
     every = form in ("csv", "json")

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from sparsecert import datasets
-from sparsecert.attacks.defenders import Network
+from sparsecert.attacks.defenders import Network, NoGradients
 from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
 from sparsecert.plain.files import load
@@ -30,7 +30,7 @@ class PlainNetwork(Network):
 
     def scores(self, images: torch.Tensor) -> torch.Tensor:
         if self.binarized:
-            raise InputError("a binarized network has zero gradients; use a black-box attack")
+            raise NoGradients("a binarized network has zero gradients; use a black-box attack")
         return super().scores(images)
 
 

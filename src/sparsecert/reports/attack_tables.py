@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from statistics import median
 
 from sparsecert.errors import InputError
+from sparsecert.records.attack_records import ANY
 from sparsecert.reports.attacks import AttackSummary
 from sparsecert.reports.comparison import (
     NOT_APPLICABLE,
@@ -26,6 +28,7 @@ from sparsecert.reports.summary import Summary
 from sparsecert.reports.tables import FORMATS, csv_text, list_text, plain_values, table_text
 
 BROKEN_LABEL = "attacks that succeed within the certified radius"
+BEYOND_LABEL = "certified images misclassified, and how far beyond the radius"
 
 
 def attack_settings(summary: AttackSummary) -> dict[str, str]:
@@ -37,6 +40,7 @@ def attack_settings(summary: AttackSummary) -> dict[str, str]:
         "k": shown(summary.keep),
         "attack": " ".join([str(name[1]), *(f"{key}={value}" for key, value in settings)]),
         "budget": "no budget" if summary.budget is None else f"at most {summary.budget} pixels",
+        "goal": NOT_APPLICABLE if summary.goal == ANY else summary.goal,
         "n": shown(summary.n),
         "alpha": shown(summary.alpha),
         "search": _search(summary),
@@ -116,8 +120,11 @@ def rho_table(summaries: Sequence[AttackSummary], rhos: Sequence[int]) -> Table:
         summaries,
         lambda one, rho: f"{format_percent(one.accuracy_at(rho))} ({format_percent(one.success_at(rho))})",
     )
+    goals = {summary.goal for summary in summaries}
+    counting = "abstentions counting as fooled" if ANY in goals else "abstentions not counting as fooled"
+    counting += " unless the goal is to misclassify" if len(goals) > 1 else ""
     caption = (
-        "accuracy under attacks on up to rho pixels, abstentions counting as fooled "
+        f"accuracy under attacks on up to rho pixels, {counting} "
         "(in brackets: the success rate on images classified correctly without the attack)"
     )
     return Table(("rho", *headers), rows, caption, notes)
@@ -134,13 +141,22 @@ def gap_table(gaps: Sequence[Gap]) -> Table:
             format_magnitude(gap.median_attacked),
             f"{len(gap.broken)} of {gap.certified}",
             str(gap.abstained_within),
+            _beyond(gap),
         )
         for gap in gaps
     ]
     medians = "median certified robustness", "median adversarial attack magnitude"
-    headers = "certificates", "attack", "images of both", *medians, BROKEN_LABEL, "abstentions within it"
+    within = BROKEN_LABEL, "abstentions within it"
+    headers = "certificates", "attack", "images of both", *medians, *within, BEYOND_LABEL
     caption = "a certificate rules out other answers within its radius, not abstentions"
     return Table(headers, tuple(rows), caption, tuple(filter(None, map(alarm, gaps))))
+
+
+def _beyond(gap: Gap) -> str:
+    """How many certified images were misclassified, and how many pixels beyond their radius at least and at median."""
+    if not gap.beyond:
+        return "none"
+    return f"{len(gap.beyond)}, by {min(gap.beyond)} pixels at least, {median(gap.beyond):g} at median"
 
 
 def alarm(gap: Gap) -> str | None:
@@ -200,6 +216,7 @@ def _gap_lines(gap: Gap) -> str:
     ]
     if gap.abstained_within:
         lines.append(f"abstentions within it, which a certificate does not rule out: {gap.abstained_within}")
+    lines.append(f"{BEYOND_LABEL}: {_beyond(gap)}")
     return "\n".join([*lines, *filter(None, [alarm(gap)]), ""])
 
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from sparsecert.errors import InputError
 from sparsecert.records import AttackRecords
+from sparsecert.records.attack_records import ANY
 from sparsecert.reports.run_info import RunInfo, common_settings, damaged_header_refused
 
 
@@ -23,13 +24,15 @@ class AttackSummary(RunInfo):
     share of images with a magnitude above rho, for rho from 0 to the largest one found. `failed` images, to which the
     model gives no answer, are in none of the shares. scheme, n, alpha, masks and error are None for an undefended
     model; error is also None if every query drew fresh masks. For a fixed set, `masks` is its size (all of them vote)
-    and `rule` how they elect the answer; n, alpha and error are None.
+    and `rule` how they elect the answer; n, alpha and error are None. With the goal "misclassify", an abstention is no
+    success of the attack.
     """
 
     attack: dict[str, Any]
     error: float | None
     rule: str | None
     budget: int | None
+    goal: str
     group: int
     failed: int
     accuracy_under_attack: tuple[float, ...]
@@ -44,7 +47,7 @@ class AttackSummary(RunInfo):
     json_names: ClassVar[str] = """
         records kind inputs expected_inputs failed clean_accuracy median_adversarial_attack_magnitude
         successes abstentions_among_successes mean_queries mean_evaluations mean_seconds
-        attack budget data split chosen model model_sha256 scheme n alpha masks error rule seed group
+        attack budget goal data split chosen model model_sha256 scheme n alpha masks error rule seed group
         precision device device_name accuracy_under_attack
     """
     json_attributes: ClassVar[dict[str, str]] = {
@@ -127,6 +130,7 @@ def _settings(records: AttackRecords) -> dict[str, Any]:
         return {
             **common_settings(records),
             "attack": dict(run["attack"]),
+            "goal": run.get("goal", ANY),
             **{name: run.get(name) for name in ("n", "alpha", "masks", "error", "rule")},
             **{name: run[name] for name in ("budget", "seed", "group")},
         }

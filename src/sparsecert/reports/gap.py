@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -66,8 +67,8 @@ class Gap:
     """Certificates compared with an attack, on the images of both runs.
 
     At each rho, the accuracy under the worst perturbation of rho pixels lies between `certified_accuracy` and
-    `accuracy_under_attack`, where abstentions count as successes of the attack. `exact`: the certificates are
-    deterministic, so a single broken one is an error.
+    `accuracy_under_attack`, where abstentions count as successes of the attack, unless its goal was to misclassify.
+    `exact`: the certificates are deterministic, so a single broken one is an error.
     """
 
     certificates: Path
@@ -106,6 +107,14 @@ class Gap:
         """The number of images on which the attack forced an abstention within the radius."""
         return sum(pair.within and pair.abstained for pair in self.pairs)
 
+    @property
+    def beyond(self) -> tuple[int, ...]:
+        """For each image certified for its true class and then misclassified, how many more pixels that took than its
+        radius. Never below 1, or the certificate is broken.
+        """
+        wrong = [(pair.distance, pair.radius) for pair in self.pairs if not pair.abstained]
+        return tuple(distance - radius for distance, radius in wrong if distance is not None and radius is not None)
+
     def to_dict(self) -> dict[str, Any]:
         """JSON values; an infinite median is null."""
         attacked = self.median_attacked
@@ -118,6 +127,9 @@ class Gap:
             "attacks_within_certified_radius": len(self.broken),
             "broken_certificates": list(self.broken),
             "abstentions_within_certified_radius": self.abstained_within,
+            "misclassifications": len(self.beyond),
+            "least_pixels_beyond_radius": min(self.beyond, default=None),
+            "median_pixels_beyond_radius": median(self.beyond) if self.beyond else None,
             "median_certified_robustness": self.median_certified,
             "median_adversarial_attack_magnitude": None if attacked == float("inf") else attacked,
             "certified_accuracy": list(self.certified_accuracy),
@@ -149,13 +161,13 @@ def compute_gap(records: Records, attack: AttackRecords, summary: Summary) -> Ga
 
 def units_per_pixel(run: dict[str, Any], scheme: Scheme) -> int:
     """The most units that one perturbed pixel changes: several if its channels are separate units, as `RandomValues`
-    and `Grouped` allow.
+    and `Grouped` allow. Of a row, attacks perturb units.
     """
     groups = np.asarray((run.get("encoding") or {}).get("groups", 0))
     if groups.ndim == 3:
         return max(len(np.unique(groups[:, y, x])) for y, x in np.ndindex(*groups.shape[1:]))
-    pixels: int = prod(run["data"]["shape"][1:])
-    return max(1, scheme.units // pixels)
+    shape = run["data"]["shape"]
+    return 1 if len(shape) == 1 else max(1, scheme.units // prod(shape[1:]))
 
 
 def _mismatch(records: Records, attack: AttackRecords, summary: Summary) -> str | None:

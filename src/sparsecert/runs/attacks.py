@@ -11,26 +11,31 @@ from __future__ import annotations
 import hashlib
 import math
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import torch
 
-from sparsecert.attacks import ABSTAINS, Attack, Outcome
+from sparsecert.attacks import ABSTAINS, ANY, Attack, Defender, Outcome
 from sparsecert.attacks.attack import FATAL, config_of, reason
 from sparsecert.attacks.counting import CountingDefender
+from sparsecert.attacks.defenders import check_unprotected
 from sparsecert.attacks.judge import NOT_FOUND, changed_pixels
-from sparsecert.datasets import Dataset
+from sparsecert.attacks.table_rows import RowsDefender, TableRows
+from sparsecert.encodings import Grouped
 from sparsecert.errors import InputError, check_int
+from sparsecert.inputs import Inputs
 from sparsecert.progress import OnProgress, ignore
 from sparsecert.records import ATTACK, AttackRecord, AttackRecords, Header, Writer
 from sparsecert.runs.groups import Limit, groups, indices_of, load_batch, load_group, selection_info
 from sparsecert.runs.header import check_inputs, data_info, environment
 from sparsecert.runs.run_spec import Group
-from sparsecert.runs.targets import Target
+from sparsecert.runs.targets import AblatedTarget, Target
 from sparsecert.schemes.philox import key_of
 
-BOUNDS = (0.0, 1.0)  # of every data set's values
+BOUNDS = (0.0, 1.0)  # of the values of images, and of rows as an attack sees them
 MOST_GROUP = 1 << 16
 MOST_BYTES = 1 << 30  # of a group's cached votes, about
 BYTES_PER_COPY, BYTES_PER_VALUE = 48, 256
@@ -48,6 +53,8 @@ class GroupAttack:
     target: Target
     budget: int | None
     seed: int
+    goal: str = ANY
+    table: TableRows | None = None  # where rows are attacked
     on_progress: OnProgress = ignore
 
     def run(self, group: Group, number: int) -> list[AttackRecord]:
@@ -69,7 +76,7 @@ class GroupAttack:
             raise
 
     def _answers_black(self, group: Group) -> bool:
-        """Whether the model answers at all, on a black image."""
+        """Whether the model answers at all, on a black image or a row of zeros."""
         try:
             self.target.defenders(self.seed)[0].answers(torch.zeros_like(group.inputs))
         except Exception:
@@ -77,41 +84,55 @@ class GroupAttack:
         return True
 
     def _attack(self, group: Group, seed: int) -> list[AttackRecord]:
-        defender, final = self.target.defenders(seed)
+        defender, final = self.target.defenders(seed, self.goal)
         outcome = self.attack(
-            CountingDefender(defender, self.on_progress),
-            group.inputs,
+            self._shown(defender),
+            group.inputs if self.table is None else self.table.encode(group.inputs),
             torch.tensor(group.labels),
             bounds=BOUNDS,
             budget=self.budget,
             seed=seed,
-            final=None if final is None else CountingDefender(final, self.on_progress),
+            final=None if final is None else self._shown(final),
+            goal=self.goal,
         )
-        return [_checked(record, self.target) for record in records_of(outcome, group)]
+        return [_checked(record, self.target) for record in records_of(outcome, group, self.table)]
+
+    def _shown(self, defender: Defender) -> Defender:
+        """The defender as the attack sees it."""
+        seen = defender if self.table is None else RowsDefender(defender, self.table)
+        return CountingDefender(seen, self.on_progress)
 
 
 def attack_dataset(
     target: Target,
     attack: Attack,
-    data: Dataset,
+    data: Inputs,
     out: str | Path,
     *,
     budget: int | None = None,
+    goal: str = ANY,
     seed: int = 0,
     limit: Limit = None,
     group: int | None = None,
     on_progress: OnProgress = ignore,
+    on_records: Callable[[Sequence[AttackRecord]], None] | None = None,
 ) -> None:
     """Attacks `limit` evenly spaced inputs (all by default) and records each group as it is done; resumes a killed run.
 
-    `budget`: the most pixels that may be changed. `limit` may be `RandomSample(400, seed)`. `group`: images attacked at
-    once; the default keeps memory bounded. `on_progress(images, evaluations)` gets what was done since its last call.
+    `budget`: the most pixels that may be changed. `goal`: see `Attack`; making the model abstain is a success by
+    default, and not with "misclassify". `limit` may be `RandomSample(400, seed)`. `group`: images attacked at
+    once; the default keeps memory bounded. `on_progress(images, evaluations)` gets what was done since its last call,
+    `on_records` each group's records.
+
+    Of rows of a table (`inputs.rows.Rows`), units take values that they have in some row, or none: see `TableRows`.
     """
     key_of(seed)
     target = target.with_recorded_precision(out)
-    shape, config = data.images.shape, config_of(attack)
+    shape, config = data.shape, config_of(attack)
+    table = table_rows(target, data)
     if budget is not None:
-        budget = check_int("budget", budget, 1, math.prod(shape[1:]), f"the {math.prod(shape[1:])} pixels of an image")
+        most, noun = (math.prod(shape[1:]), "pixels of an image") if table is None else (table.units, "units of a row")
+        budget = check_int("budget", budget, 1, most, f"the {most} {noun}")
     size = check_int(
         "group", group_size(target, config.get("restarts", 1), shape) if group is None else group, 1, MOST_GROUP
     )
@@ -119,21 +140,22 @@ def attack_dataset(
     run = {
         **target.run_info(data),
         "attack": config,
-        "bounds": list(BOUNDS),
+        "bounds": list(BOUNDS) if table is None else None,
         "budget": budget,
+        **({} if goal == ANY else {"goal": goal}),
         "seed": int(seed),
         "group": size,
         "data": {**data_info(data, limit), "shape": list(shape)},
         **selection_info(limit, len(data)),
     }
     rows = target.rows(data)
-    target.defenders(group_seed(seed, 0))  # refuses invalid settings before a file is written
+    target.defenders(group_seed(seed, 0), goal)  # refuses invalid settings before a file is written
     made_by = {**environment(target.device, target.model, rows), "attack_version": attack.version}
     with Writer(out, Header(ATTACK, run, made_by)) as writer:
         check_inputs(writer, indices)
         if len(writer.done) < len(indices):
             _check_version(writer, config["name"], attack.version)
-        each = GroupAttack(attack, target.with_recorded_rows(writer), budget, seed, on_progress)
+        each = GroupAttack(attack, target.with_recorded_rows(writer), budget, seed, goal, table, on_progress)
         on_progress(len(writer.done), 0)
         for number, examples in enumerate(groups(indices, size)):
             if writer.done.issuperset(examples):
@@ -143,6 +165,8 @@ def attack_dataset(
             seconds = (time.perf_counter() - before) / len(found)
             fresh = [replace(one, seconds=seconds) for one in found if one.example not in writer.done]
             writer.append(fresh)
+            if on_records is not None:
+                on_records(fresh)
             on_progress(len(fresh), 0)
 
 
@@ -177,31 +201,52 @@ def group_size(target: Target, restarts: int, shape: tuple[int, ...]) -> int:
     return 1 << (fitting.bit_length() - 1)
 
 
-def records_of(outcome: Outcome, group: Group) -> list[AttackRecord]:
+def table_rows(target: Target, data: Inputs) -> TableRows | None:
+    """What an attack on rows of a table may set their units to; None for images."""
+    if len(data.shape) > 1:
+        return None
+    if not isinstance(target, AblatedTarget):
+        raise InputError(f"{target.model} is no model of a table, and {data.name} is one; use images")
+    encoding = target.smoothed.encoding
+    check_unprotected(target.smoothed)
+    units = encoding.groups if isinstance(encoding, Grouped) else np.arange(data.shape[0])
+    return TableRows(data.batch(range(len(data))), units)
+
+
+def records_of(outcome: Outcome, group: Group, table: TableRows | None = None) -> list[AttackRecord]:
     """An outcome as records, without the seconds."""
-    differs = changed_pixels(outcome.adversarial, group.inputs)
-    found = []
+    if table is None:
+        adversarial, differs = outcome.adversarial, changed_pixels(outcome.adversarial, group.inputs)
+    else:
+        adversarial = table.decode(outcome.adversarial)
+        differs = table.changed(adversarial, group.inputs)  # two numbers may stand for the same values
+    records = []
     for row, (example, true) in enumerate(zip(group.examples, group.labels, strict=True)):
         why = outcome.failed[row]
         if why is not None:
-            found.append(_failed(example, true, why))
+            records.append(_failed(example, true, why))
             continue
-        places = differs[row].nonzero()[:, 0]
-        distance, answer = int(outcome.distances[row]), int(outcome.answers[row])
-        found.append(
+        places, answer = differs[row].nonzero()[:, 0].tolist(), int(outcome.answers[row])
+        records.append(
             AttackRecord(
                 example=example,
                 true=true,
-                distance=None if distance == NOT_FOUND else distance,
+                distance=None if outcome.distances[row] == NOT_FOUND else len(places),
                 answer=None if answer == ABSTAINS else answer,
                 queries=int(outcome.queries[row]),
                 evaluations=int(outcome.evaluations[row]),
                 seconds=0.0,
-                pixels=tuple(places.tolist()),
-                values=tuple(map(tuple, outcome.adversarial[row].flatten(1)[:, places].T.tolist())),
+                pixels=tuple(places),
+                values=tuple(_values(adversarial[row], place, table) for place in places),
             )
         )
-    return found
+    return records
+
+
+def _values(found: torch.Tensor, place: int, table: TableRows | None) -> tuple[float | None, ...]:
+    """The channels of a pixel, or the columns of a unit; None for a missing value."""
+    entries = found.flatten(1)[:, place] if table is None else found[table.columns[place]]
+    return tuple(None if math.isnan(value) else value for value in entries.tolist())
 
 
 def _failed(example: int, true: int, why: str) -> AttackRecord:
@@ -215,15 +260,20 @@ def _checked(record: AttackRecord, target: Target) -> AttackRecord:
     return record
 
 
-def adversarial_images(found: AttackRecords, data: Dataset) -> torch.Tensor:
+def adversarial_images(found: AttackRecords, data: Inputs) -> torch.Tensor:
     """Float[records, c, h, w]: the adversarial images, bit for bit; the original where none was found.
 
-    `data` must be the data set that was attacked.
+    `data` must be the data set that was attacked. Of a table, Float[records, columns].
     """
     if found.header.run["data"]["fingerprint"] != data.fingerprint():
         raise InputError(f"{found.path} is of other data than {data.name} {data.split}; load what was attacked")
     images = load_batch(data, [line.example for line in found.lines])
+    units = np.asarray((found.header.run.get("encoding") or {}).get("units", range(data.shape[0])))
     for image, line in zip(images, found.lines, strict=True):
-        if line.pixels:
-            image.view(len(image), -1)[:, list(line.pixels)] = torch.tensor(line.values).T
+        for pixel, values in zip(line.pixels, line.values, strict=True):
+            entries = torch.tensor([math.nan if value is None else value for value in values], dtype=image.dtype)
+            if image.ndim == 1:
+                image[units == pixel] = entries
+            else:
+                image.view(len(image), -1)[:, pixel] = entries
     return images

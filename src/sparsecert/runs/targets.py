@@ -10,10 +10,11 @@ from typing import Any, Protocol, TypeVar
 import torch
 
 from sparsecert import datasets, modelfile
-from sparsecert.attacks import AllMasks, Defender, SmoothedDefender, SurrogateDefender
+from sparsecert.attacks import ANY, AllMasks, Defender, SmoothedDefender, SurrogateDefender
 from sparsecert.datasets import Dataset
 from sparsecert.devices import device_named
 from sparsecert.errors import InputError
+from sparsecert.inputs import Inputs
 from sparsecert.plain.defenders import NEAREST_NEIGHBOUR, defender_for
 from sparsecert.plain.files import is_plain
 from sparsecert.procedures import Exact, check_settings, procedure_for
@@ -26,7 +27,7 @@ from sparsecert.schemes import FixedMasks
 from sparsecert.smoothed import Smoothed
 
 SAMPLES, ALPHA, ERROR = 10_000, 0.05, 0.05
-AnyAblated = TypeVar("AnyAblated", bound="_Ablated")
+AnyAblated = TypeVar("AnyAblated", bound="AblatedTarget")
 
 
 class Target(Protocol):
@@ -51,10 +52,10 @@ class Target(Protocol):
     def abstains(self) -> bool:
         """Whether it may abstain; otherwise no answer is a failure of the model."""
 
-    def run_info(self, data: Dataset) -> dict[str, Any]:
+    def run_info(self, data: Inputs) -> dict[str, Any]:
         """The classifier and how it answers, for the header; refuses data of other classes."""
 
-    def rows(self, data: Dataset) -> int | None:
+    def rows(self, data: Inputs) -> int | None:
         """Ablated copies per forward pass, None without ablation; refuses a model that does not fit the data."""
 
     def with_recorded_precision(self, out: str | Path) -> Target:
@@ -63,12 +64,12 @@ class Target(Protocol):
     def with_recorded_rows(self, writer: Writer) -> Target:
         """The same with the rows of the run's header, since rounding may depend on them."""
 
-    def defenders(self, seed: int) -> tuple[Defender, Defender | None]:
+    def defenders(self, seed: int, goal: str = ANY) -> tuple[Defender, Defender | None]:
         """The defender to search with, and the `final` one where that differs; refuses invalid settings."""
 
 
 @dataclass(frozen=True)
-class _Ablated:
+class AblatedTarget:
     """The base of targets that classify ablated copies."""
 
     smoothed: Smoothed
@@ -82,7 +83,7 @@ class _Ablated:
     def precision(self) -> str:
         return self.smoothed.precision
 
-    def rows(self, data: Dataset) -> int:
+    def rows(self, data: Inputs) -> int:
         return self.smoothed.voter(load_batch(data, [0]), len(data.classes)).rows
 
     def with_recorded_precision(self: AnyAblated, out: str | Path) -> AnyAblated:
@@ -95,7 +96,7 @@ class _Ablated:
 
 
 @dataclass(frozen=True)
-class SmoothedTarget(_Ablated):
+class SmoothedTarget(AblatedTarget):
     """A smoothed classifier that answers from `n` votes and abstains at `alpha`.
 
     The search queries a `SurrogateDefender`, whose masks are the same for all queries and which decides early with
@@ -113,24 +114,24 @@ class SmoothedTarget(_Ablated):
     def copies(self) -> int:
         return self.n
 
-    def run_info(self, data: Dataset) -> dict[str, Any]:
+    def run_info(self, data: Inputs) -> dict[str, Any]:
         """Also n, alpha and how the search queries: error is None with `full`."""
         check_classes(self.smoothed, data)
         search = {"masks": "fresh", "error": None} if self.full else {"masks": "common", "error": float(self.error)}
         samples = {"n": int(self.n), "alpha": float(self.alpha)}
         return {**model_info(self.smoothed, self.model, data), **samples, **search}
 
-    def defenders(self, seed: int) -> tuple[Defender, Defender | None]:
+    def defenders(self, seed: int, goal: str = ANY) -> tuple[Defender, Defender | None]:
         """Fresh defenders, whose masks depend on the seed alone."""
         check_settings(self.smoothed.scheme, seed, self.alpha, n=self.n)
         whole = SmoothedDefender(self.smoothed, self.n, self.alpha, seed)
         if self.full:
             return whole, whole
-        return SurrogateDefender(self.smoothed, self.n, self.alpha, seed, error=self.error), whole
+        return SurrogateDefender(self.smoothed, self.n, self.alpha, seed, error=self.error, goal=goal), whole
 
 
 @dataclass(frozen=True)
-class AllMasksTarget(_Ablated):
+class AllMasksTarget(AblatedTarget):
     """A smoothed classifier with a fixed set of masks, all of which vote; `rule` elects its answer.
 
     It is the classifier that exact certificates are about, and deterministic.
@@ -143,11 +144,11 @@ class AllMasksTarget(_Ablated):
     def copies(self) -> int:
         return len(require_fixed_masks(self.smoothed.scheme).table)
 
-    def run_info(self, data: Dataset) -> dict[str, Any]:
+    def run_info(self, data: Inputs) -> dict[str, Any]:
         check_classes(self.smoothed, data)
         return {**model_info(self.smoothed, self.model, data), "rule": self.rule, "masks": self.copies}
 
-    def defenders(self, seed: int) -> tuple[Defender, Defender | None]:
+    def defenders(self, seed: int, goal: str = ANY) -> tuple[Defender, Defender | None]:
         return AllMasks(self.smoothed, self.rule), None
 
 
@@ -163,7 +164,7 @@ class PlainTarget:
     copies = 1
     abstains = False
 
-    def run_info(self, data: Dataset) -> dict[str, Any]:
+    def run_info(self, data: Inputs) -> dict[str, Any]:
         return {
             "model": {"sha256": self.sha256},
             "classes": len(data.classes),
@@ -171,7 +172,7 @@ class PlainTarget:
             "device": self.device.type,
         }
 
-    def rows(self, data: Dataset) -> None:
+    def rows(self, data: Inputs) -> None:
         """None; refuses a model of other classes."""
         classes = self.defender.answers(load_batch(data, [0])).scores.shape[1]
         if classes != len(data.classes):
@@ -183,13 +184,13 @@ class PlainTarget:
     def with_recorded_rows(self, writer: Writer) -> PlainTarget:
         return self
 
-    def defenders(self, seed: int) -> tuple[Defender, Defender | None]:
+    def defenders(self, seed: int, goal: str = ANY) -> tuple[Defender, Defender | None]:
         return self.defender, None
 
 
 def target_of(
     model: str,
-    data: Dataset,
+    data: Inputs,
     device: str = "auto",
     data_dir: str | None = None,
     *,
@@ -201,7 +202,7 @@ def target_of(
     full: bool = False,
     rule: str | None = None,
 ) -> Target:
-    """The target to attack with the images of `data`; settings that are None keep their default.
+    """The target to attack with the images or rows of `data`; settings that are None keep their default.
 
     `model` is the file or run folder of a smoothed classifier or of a plain network, the name of a model that ships
     with the package, or `nearest-neighbour`, whose training images are loaded from `data_dir`. Settings of smoothed
@@ -215,6 +216,8 @@ def target_of(
     if model == NEAREST_NEIGHBOUR or is_plain(model):
         if given:
             raise InputError(f"{given[0]} is a setting of smoothed classifiers, {model} is not one; leave it out")
+        if not isinstance(data, Dataset):
+            raise InputError(f"{model} is a model of images, and {data.name} is a table; use images")
         return _plain(model, data, torch.device(device_named(device)), data_dir)
     if full and error is not None:
         raise InputError("error is for queries decided early; with full every query takes all copies; leave one out")

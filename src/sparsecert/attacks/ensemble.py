@@ -1,0 +1,45 @@
+"""The default: a fast gradient attack, a random search from what it finds, and a clean-up; the best is kept.
+
+The recipe is AutoAttack's: Croce & Hein, "Reliable evaluation of adversarial robustness with an ensemble of diverse
+parameter-free attacks" (ICML 2020).
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import torch
+
+from sparsecert.attacks.attack import Attack
+from sparsecert.attacks.carlini_wagner import STEPS
+from sparsecert.attacks.defenders import NoGradients
+from sparsecert.attacks.judge import NOT_FOUND, Judge
+from sparsecert.attacks.pointwise import ROUNDS, add_and_revert
+from sparsecert.attacks.sparse_pgd import SparsePGD
+from sparsecert.attacks.sparse_rs import QUERIES, SparseRS
+from sparsecert.registry import ATTACKS, Option
+
+
+@ATTACKS.register("ensemble")
+@dataclass(frozen=True)
+class Ensemble(Attack):
+    """Sparse-PGD with few steps, where the defender has gradients; Sparse-RS from what that found, or from noise; then
+    rounds of the Pointwise attack on the best of both.
+    """
+
+    options: ClassVar[tuple[Option, ...]] = (STEPS, replace(QUERIES, setting="queries"), ROUNDS)
+
+    steps: int = 100
+    queries: int = 1_000
+    rounds: int = 20
+
+    def run(self, judge: Judge, which: torch.Tensor, generator: torch.Generator) -> None:
+        with suppress(NoGradients):
+            SparsePGD(self.steps).run(judge, which, generator)
+        SparseRS(self.queries).run(judge, which, generator)
+        found = which[judge.distances[which] != NOT_FOUND]
+        current, slots = judge.best[found], torch.arange(len(found))
+        for _ in range(self.rounds if len(found) else 0):
+            add_and_revert(judge, current, found, generator, slots)
