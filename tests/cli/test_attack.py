@@ -104,7 +104,7 @@ def test_a_search_for_misclassifications_is_a_run_of_its_own(
     assert "goal" not in read_attack(run / "attack-noise.jsonl").header.run
     assert exit_code("report", run / "certify.jsonl", found.path) == 0
     said = capsys.readouterr().out
-    assert "pixels at least" in said
+    assert " at least, " in said
     line = next(line for line in found.lines if line.distance)
     with Writer(tmp_path / "a.jsonl", found.header) as writer:
         writer.append([replace(line, answer=None)])

@@ -133,7 +133,7 @@ def test_how_far_beyond_the_radius_the_nearest_misclassification_is() -> None:
     values = gap.to_dict()
     names = "misclassifications", "least_pixels_beyond_radius", "median_pixels_beyond_radius"
     assert [values[name] for name in names] == [3, 2, 3]
-    said = "certified images misclassified, and how far beyond the radius: 3, by 2 pixels at least, 3 at median"
+    said = "certified images misclassified, and how far beyond the radius: 3, by 2 at least, 3 at median"
     summary = summarise_attack(made([(6, 3)], goal="misclassify"))
     text = attack_report([summarise(records)], [summary], [gap], "terminal")
     assert said in text.splitlines()
@@ -146,7 +146,7 @@ def test_how_far_beyond_the_radius_the_nearest_misclassification_is() -> None:
     assert none.beyond == ()
     assert none.to_dict()["least_pixels_beyond_radius"] is None
     assert "how far beyond the radius: none" in attack_report([summarise(records)], [summary], [none], "terminal")
-    assert "3, by 2 pixels at least" in attack_report([summarise(records)], [summary], [gap], "markdown")
+    assert "3, by 2 at least" in attack_report([summarise(records)], [summary], [gap], "markdown")
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return where
 
 
-def test_what_is_found_changes_the_vote_beyond_the_certified_radius(folder: Path) -> None:
+def test_what_is_found_changes_the_vote_beyond_the_certified_radius(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     g = Smoothed.load(folder)
     rows = Rows.read(folder / "table.csv", g.metadata)
     found, sure = read_attack(folder / "attack-ensemble.jsonl"), {}
@@ -86,7 +88,9 @@ def test_what_is_found_changes_the_vote_beyond_the_certified_radius(folder: Path
             assert line.distance == len(line.pixels)
         if line.distance:
             assert line.distance > sure[line.example].radius
+    capsys.readouterr()
     assert exit_code("report", folder / "certify.jsonl", folder / "attack-ensemble.jsonl") == 0
+    assert "accuracy under attacks on up to rho features" in capsys.readouterr().out
 
 
 def test_every_single_unit_that_changes_the_vote_is_found(folder: Path) -> None:

@@ -39,7 +39,7 @@ def attack_settings(summary: AttackSummary) -> dict[str, str]:
         "model": summary.model_file,
         "k": shown(summary.keep),
         "attack": " ".join([str(name[1]), *(f"{key}={value}" for key, value in settings)]),
-        "budget": "no budget" if summary.budget is None else f"at most {summary.budget} pixels",
+        "budget": "no budget" if summary.budget is None else f"at most {summary.budget} {summary.unit}",
         "goal": NOT_APPLICABLE if summary.goal == ANY else summary.goal,
         "n": shown(summary.n),
         "alpha": shown(summary.alpha),
@@ -124,7 +124,7 @@ def rho_table(summaries: Sequence[AttackSummary], rhos: Sequence[int]) -> Table:
     counting = "abstentions counting as fooled" if ANY in goals else "abstentions not counting as fooled"
     counting += " unless the goal is to misclassify" if len(goals) > 1 else ""
     caption = (
-        f"accuracy under attacks on up to rho pixels, {counting} "
+        f"accuracy under attacks on up to rho {summaries[0].unit}, {counting} "
         "(in brackets: the success rate on images classified correctly without the attack)"
     )
     return Table(("rho", *headers), rows, caption, notes)
@@ -153,10 +153,10 @@ def gap_table(gaps: Sequence[Gap]) -> Table:
 
 
 def _beyond(gap: Gap) -> str:
-    """How many certified images were misclassified, and how many pixels beyond their radius at least and at median."""
+    """How many certified images were misclassified, and how far beyond their radius, at least and at median."""
     if not gap.beyond:
         return "none"
-    return f"{len(gap.beyond)}, by {min(gap.beyond)} pixels at least, {median(gap.beyond):g} at median"
+    return f"{len(gap.beyond)}, by {min(gap.beyond)} at least, {median(gap.beyond):g} at median"
 
 
 def alarm(gap: Gap) -> str | None:

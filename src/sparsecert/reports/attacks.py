@@ -25,7 +25,7 @@ class AttackSummary(RunInfo):
     model gives no answer, are in none of the shares. scheme, n, alpha, masks and error are None for an undefended
     model; error is also None if every query drew fresh masks. For a fixed set, `masks` is its size (all of them vote)
     and `rule` how they elect the answer; n, alpha and error are None. With the goal "misclassify", an abstention is no
-    success of the attack.
+    success of the attack. `unit`: what of an input is perturbed, "pixels" of images.
     """
 
     attack: dict[str, Any]
@@ -33,6 +33,7 @@ class AttackSummary(RunInfo):
     rule: str | None
     budget: int | None
     goal: str
+    unit: str
     group: int
     failed: int
     accuracy_under_attack: tuple[float, ...]
@@ -131,6 +132,7 @@ def _settings(records: AttackRecords) -> dict[str, Any]:
             **common_settings(records),
             "attack": dict(run["attack"]),
             "goal": run.get("goal", ANY),
+            "unit": run["data"].get("unit", "pixels"),
             **{name: run.get(name) for name in ("n", "alpha", "masks", "error", "rule")},
             **{name: run[name] for name in ("budget", "seed", "group")},
         }
