@@ -3,21 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
 
 from sparsecert import datasets
-from sparsecert.attacks.defenders import Network
+from sparsecert.attacks.defenders import Answers, Network
 from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
+from sparsecert.plain.autoencoders import Autoencoders
 from sparsecert.plain.files import load
 from sparsecert.plain.neighbours import NearestNeighbour
 from sparsecert.plain.networks import Binarized
+from sparsecert.plain.synthesis import AnalysisBySynthesis
 from sparsecert.votes.batches import few_batch_sizes
 
 NEAREST_NEIGHBOUR = "nearest-neighbour"
 ROWS = 4096
+NO_GRADIENTS = "a binarized network has zero gradients; use a black-box attack"
+
+
+class SynthesisDefender(Network):
+    """Analysis by synthesis. A query about one label compares its class with its nearest rivals alone.
+
+    That only proposes: what an attack finds is confirmed by the whole inference of all classes.
+    """
+
+    model: AnalysisBySynthesis
+
+    def answers(
+        self, images: torch.Tensor, slots: torch.Tensor | None = None, against: torch.Tensor | None = None
+    ) -> Answers:
+        if against is None:
+            return super().answers(images)
+        return Network(partial(self.model, against=against), self.device).answers(images)
+
+    def scores(self, images: torch.Tensor) -> torch.Tensor:
+        if self.model.binarized:
+            raise InputError(NO_GRADIENTS)
+        return super().scores(images)
+
+    @property
+    def is_random(self) -> bool:
+        """Not by chance, but a query about one label may be answered differently from one without."""
+        return True
 
 
 class PlainNetwork(Network):
@@ -30,7 +60,7 @@ class PlainNetwork(Network):
 
     def scores(self, images: torch.Tensor) -> torch.Tensor:
         if self.binarized:
-            raise InputError("a binarized network has zero gradients; use a black-box attack")
+            raise InputError(NO_GRADIENTS)
         return super().scores(images)
 
 
@@ -65,4 +95,6 @@ def defender_for(
     ):
         if found != wanted:
             raise InputError(f"{model} was trained on other {name} than {data.name} has: {found}, not {wanted}")
+    if isinstance(network, Autoencoders):
+        return SynthesisDefender(AnalysisBySynthesis(network, device), device)
     return PlainNetwork(network, device)
