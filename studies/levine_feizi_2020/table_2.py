@@ -33,6 +33,7 @@ MEDIAN_NOTE = (
     "median: of the pixels that the nearest image found changes, over all attacked images; 0 where the model is wrong "
     "or abstains as they are, infinite where nothing was found; an abstention counts as a success, as in the paper"
 )
+NOT_MEASURED_NOTE = "-: analysis by synthesis (Schott et al. 2019) takes a GPU to train and to attack"
 NOT_FOUND_NOTE = "images for which nothing was found, infinite in the median"
 CONFIRMED_NOTE = (
     "on our model the search asks the same masks throughout and stops early where a test settles a query; what it "
@@ -134,6 +135,7 @@ def _table(attacked: AttackStudy, rows: Sequence[AttackedRow], more: Sequence[st
     texts = tuple(_texts(printed, by_printed.get(printed.printed)) for printed in known.rows)
     notes = (
         "accuracy measured: " + _on_how_many(rows),
+        *([NOT_MEASURED_NOTE] if len(rows) < len(known.rows) else []),
         MEDIAN_NOTE,
         *_without_findings(rows),
         *_settings(attacked, rows),

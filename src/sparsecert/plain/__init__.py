@@ -12,14 +12,13 @@ from sparsecert.plain.defenders import NEAREST_NEIGHBOUR, PlainNetwork, Synthesi
 from sparsecert.plain.files import is_plain, load, save
 from sparsecert.plain.neighbours import NearestNeighbour
 from sparsecert.plain.projected_gradient import projected_gradient
-from sparsecert.plain.recipes import KINDS, PLAIN_RECIPES, AutoencoderRecipe, PlainRecipe, plain_recipe
+from sparsecert.plain.recipes import PLAIN_RECIPES, AutoencoderRecipe, PlainRecipe, plain_recipe
 from sparsecert.plain.run import PlainRun
 from sparsecert.plain.synthesis import AnalysisBySynthesis
 from sparsecert.plain.training import train_plain
 
 __all__ = [
     "BINARIZED_NAME",
-    "KINDS",
     "NEAREST_NEIGHBOUR",
     "PLAIN_RECIPES",
     "AnalysisBySynthesis",

@@ -23,9 +23,7 @@ class Decoders:
         for layer, after in pairwise(parts):
             if not isinstance(layer, torch.nn.ConvTranspose2d):
                 continue
-            weight = layer.weight.detach().view(
-                groups, -1, *layer.weight.shape[1:]
-            )  # [classes, in, out, kernel, kernel]
+            weight = layer.weight.detach().view(groups, -1, *layer.weight.shape[1:])  # by class, in, out, kernel
             if isinstance(after, torch.nn.BatchNorm2d):
                 scale, bias = _affine(after)
                 weight = weight * scale.view(groups, 1, -1, 1, 1)

@@ -9,8 +9,6 @@ from sparsecert.errors import InputError
 from sparsecert.plain.networks import AUTOENCODERS
 from sparsecert.training.recipe import PRECISIONS, one_cycle
 
-KINDS = "cnn", "binarized", "robust", "abs"
-
 
 @dataclass(frozen=True)
 class PlainRecipe:
