@@ -19,6 +19,7 @@ from sparsecert.plain import AnalysisBySynthesis, Autoencoders, SynthesisDefende
 from sparsecert.plain.decoders import Decoders, Descents, project, value
 from sparsecert.plain.lanes import Lanes
 from sparsecert.plain.synthesis import BINARIZED_FACTORS
+from sparsecert.votes.batches import pad_batch
 
 CPU = torch.device("cpu")
 
@@ -198,12 +199,21 @@ def test_latents_are_projected_to_norm_5() -> None:
     assert torch.equal(project(latents), torch.tensor([[3.0, 4.0], [3.0, 4.0], [0.0, 0.0], [0.3, -0.4]]))
 
 
+def _shapes_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lanes that a GPU gets, here."""
+    monkeypatch.setattr(lanes, "is_gpu", lambda _device: True)
+    monkeypatch.setattr(lanes, "pad_batch", lambda rows, most, _device: pad_batch(rows, most, torch.device("cuda")))
+
+
 @pytest.mark.parametrize("counts", [[1], [5, 0, 2], [300, 0, 7, 90], [0, 0, 1000], []])
-@pytest.mark.parametrize("most", [4, 128])
+@pytest.mark.parametrize("most", [8, 128])
+@pytest.mark.parametrize("gpu", [False, True])
 def test_every_item_has_one_place_in_a_lane_of_its_network(
-    counts: list[int], most: int, monkeypatch: pytest.MonkeyPatch
+    counts: list[int], most: int, gpu: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lanes, "MOST_ROWS", most)
+    if gpu:
+        _shapes_of_a_gpu(monkeypatch)
     networks = torch.cat([torch.tensor([], dtype=torch.int64), *(torch.full((n,), i) for i, n in enumerate(counts))])
     networks = networks[torch.randperm(len(networks), generator=torch.Generator().manual_seed(0))]
     seen = []
@@ -211,16 +221,24 @@ def test_every_item_has_one_place_in_a_lane_of_its_network(
         rows, width = batch.items.shape
         assert batch.real.shape == (rows, width)
         assert rows <= most
-        assert width <= lanes.LANES
+        assert width == lanes.LANES if gpu else width <= lanes.LANES
+        assert rows in (8, 10, 12, 14, 16, 20, 24, 28, 32) or not gpu
         own = networks[batch.items]
         assert torch.equal(own[batch.real], batch.networks.expand(rows, width)[batch.real])
         seen += batch.items[batch.real].tolist()
     assert sorted(seen) == list(range(len(networks)))
 
 
-def test_a_batch_is_answered_as_its_images_one_by_one(autoencoders: Autoencoders, images: torch.Tensor) -> None:
+def test_a_batch_is_answered_as_its_images_one_by_one(
+    autoencoders: Autoencoders, images: torch.Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And so in the lanes and the memory format of a GPU."""
     synthesis = AnalysisBySynthesis(autoencoders)
-    torch.testing.assert_close(synthesis(images), torch.cat([synthesis(image[None]) for image in images]))
+    expected = synthesis(images)
+    torch.testing.assert_close(torch.cat([synthesis(image[None]) for image in images[:2]]), expected[:2])
+    synthesis.decoders.memory_format = torch.channels_last
+    _shapes_of_a_gpu(monkeypatch)
+    torch.testing.assert_close(synthesis(images), expected)
     assert synthesis(images[:0]).shape == (0, 10)
     with pytest.raises(InputError, match=r"images must be of shape \(1, 28, 28\), got \(1, 8, 8\)"):
         synthesis(torch.zeros(1, 1, 8, 8))

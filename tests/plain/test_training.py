@@ -51,6 +51,11 @@ def runs(data: Dataset, unseen: Dataset, tmp_path_factory: pytest.TempPathFactor
     return folders
 
 
+def test_the_command_line_offers_every_kind() -> None:
+    (option,) = (option for option in cli.commands["train"].params if option.name == "plain_kind")
+    assert option.type.choices == tuple(plain.PLAIN_RECIPES["mnist"])  # type: ignore[attr-defined]
+
+
 def test_the_recipe_of_the_robust_network_is_that_of_madry() -> None:
     recipe = plain_recipe("mnist", "robust")
     assert (recipe.eps, recipe.ascent_step, recipe.ascent_steps) == (0.3, 0.01, 40)

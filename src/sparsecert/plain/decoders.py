@@ -17,6 +17,8 @@ MOMENTS, EPS = (0.9, 0.999), 1e-8  # of Adam
 class Decoders:
     """The decoders of `Autoencoders` in eval mode, batch norm folded into their convolutions."""
 
+    memory_format: torch.memory_format = torch.contiguous_format
+
     def __init__(self, autoencoders: Autoencoders, device: torch.device) -> None:
         groups, parts = autoencoders.classes, list(autoencoders.decoder)
         self.layers: list[tuple[torch.Tensor, torch.Tensor, tuple[int, ...]]] = []  # weights and bias by class, stride
@@ -38,9 +40,10 @@ class Decoders:
         values = latents.reshape(rows, -1, 1, 1)
         for number, (weight, bias, stride) in enumerate(self.layers):
             values = elu(values) if number else values
-            weights, biases = weight[classes].flatten(0, 1), bias[classes].flatten()
+            weights = weight[classes].flatten(0, 1).contiguous(memory_format=self.memory_format)
+            biases = bias[classes].flatten()
             values = conv_transpose2d(values, weights, biases, stride, groups=lanes)
-        return values.sigmoid().view(rows, lanes, -1)
+        return values.sigmoid().reshape(rows, lanes, -1)
 
 
 def _affine(norm: torch.nn.BatchNorm2d) -> tuple[torch.Tensor, torch.Tensor]:

@@ -12,6 +12,11 @@ from sparsecert.votes.batches import pad_batch
 LANES, FEW_ROWS, MOST_ROWS = 64, 8, 128
 
 
+def is_gpu(device: torch.device) -> bool:
+    """Whether each new shape costs the device a preparation."""
+    return device.type == "cuda"
+
+
 @dataclass(frozen=True)
 class Lanes:
     """A batch of items, each for one network, in lanes of equal length, each for one network.
@@ -40,11 +45,11 @@ class Lanes:
     @classmethod
     def _batch(cls, items: torch.Tensor, networks: torch.Tensor, lanes: int) -> Lanes:
         """Items sorted by network, in the fewest rows for which `lanes` lanes suffice."""
-        counts, gpu = torch.bincount(networks), items.device.type == "cuda"
-        rows = FEW_ROWS if gpu else 1
+        counts, few_shapes = torch.bincount(networks), is_gpu(items.device)
+        rows = FEW_ROWS if few_shapes else 1
         while int((lanes_of := -(-counts // rows)).sum()) > lanes:
             rows = pad_batch(rows + 1, MOST_ROWS, items.device)
-        lanes = lanes if gpu else int(lanes_of.sum())
+        lanes = lanes if few_shapes else int(lanes_of.sum())
         place = torch.arange(len(items), device=items.device) - (counts.cumsum(0) - counts)[networks]
         row, lane = place % rows, (lanes_of.cumsum(0) - lanes_of)[networks] + place // rows
         table = items[0].expand(rows, lanes).clone()
