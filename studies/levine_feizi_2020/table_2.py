@@ -19,7 +19,7 @@ from sparsecert.reports.comparison import (
     shared_items,
 )
 from sparsecert.schemes import from_config
-from studies.levine_feizi_2020.attacked import ATTACKS, FRESH, PUBLISHED, AttackStudy
+from studies.levine_feizi_2020.attacked import ATTACKS, FRESH, NEED_GPU, PUBLISHED, AttackStudy
 from studies.levine_feizi_2020.output import Output
 from studies.levine_feizi_2020.plain_classifiers import plain_info
 from studies.levine_feizi_2020.published import PublishedAttackedRow
@@ -39,6 +39,10 @@ NOT_FOUND_NOTE = "images for which nothing was found, infinite in the median"
 CONFIRMED_NOTE = (
     "on our model the search asks the same masks throughout and stops early where a test settles a query; what it "
     "finds is kept only where all copies of fresh masks confirm it"
+)
+RIVALS_NOTE = (
+    "on analysis by synthesis the search compares the true class with its two nearest rivals; what it finds is kept "
+    "only where the whole inference of all classes confirms it"
 )
 
 
@@ -142,6 +146,7 @@ def _table(attacked: AttackStudy, rows: Sequence[AttackedRow], more: Sequence[st
         *_without_findings(rows),
         *_settings(attacked, rows),
         CONFIRMED_NOTE,
+        *([RIVALS_NOTE] if set(NEED_GPU) & set(attacked.rows) else []),
         *more,
         f"published: {known.source}: {known.about}",
         *known.remarks,

@@ -324,6 +324,10 @@ def test_analysis_by_synthesis_is_measured_on_a_gpu_or_from_its_records(
     assert not any("-" in row["accuracy measured"] for row in table["rows"])
     assert not any("takes a GPU" in note for note in table["notes"])
     assert any("takes a GPU" in note for note in made[1]["notes"])
+    assert [any("two nearest rivals" in note for note in notes) for notes in (table["notes"], made[1]["notes"])] == [
+        True,
+        False,
+    ]
 
 
 def test_both_kinds_of_analysis_by_synthesis_come_from_one_training(
