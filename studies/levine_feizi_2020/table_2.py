@@ -41,7 +41,7 @@ CONFIRMED_NOTE = (
     "finds is kept only where all copies of fresh masks confirm it"
 )
 RIVALS_NOTE = (
-    "on analysis by synthesis the search compares the true class with its two nearest rivals; what it finds is kept "
+    "on analysis by synthesis the search compares the true class with up to three rivals; what it finds is kept "
     "only where the whole inference of all classes confirms it"
 )
 

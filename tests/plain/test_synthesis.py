@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -279,13 +280,51 @@ def test_a_query_about_a_label_compares_it_with_its_rivals(
         scores = synthesis(images, against)
         assert (scores >= searched - 1e-6).all()
         assert (scores <= whole + 1e-6).all()
-        assert ((scores - searched).abs() > 1e-6).sum(dim=1).max() <= 3  # the label and two rivals take steps
+        assert ((scores - searched).abs() > 1e-6).sum(dim=1).max() <= 4  # the label and three rivals take steps
         beaten = scores.argmax(dim=1) != label
         if clear:
             torch.testing.assert_close(scores[:, label], whole[:, label])
             assert not (beaten & (whole.argmax(dim=1) == label)).any()
         agreed += int((beaten == (whole.argmax(dim=1) != label)).sum())
     assert agreed >= 48  # of 50
+
+
+def test_the_rival_that_won_is_compared_first(
+    autoencoders: Autoencoders, images: torch.Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With one rival alone: whichever is named takes steps, and the label; by default the nearest by the candidates."""
+    monkeypatch.setattr("sparsecert.plain.synthesis.RIVALS", 1)
+    synthesis, against = AnalysisBySynthesis(autoencoders), torch.tensor([0, 1, 2, 3, 4])
+    searched = -synthesis.search(images.flatten(1))[0]
+    nearest = searched.scatter(1, against[:, None], -torch.inf).argmax(dim=1)
+    for first, expected in ((None, nearest), (against, nearest), ((against + 3) % 10, (against + 3) % 10)):
+        moved = (synthesis(images, against, first) - searched) > 1e-6
+        for row in range(5):
+            assert set(moved[row].nonzero()[:, 0].tolist()) <= {int(against[row]), int(expected[row])}
+            assert moved[row, expected[row]]
+
+
+def test_a_search_remembers_its_last_winner_until_a_whole_query() -> None:
+    """By a stand-in for the model, which answers the class that an image is filled with."""
+    asked: list[list[int] | None] = []
+
+    def model(images: torch.Tensor, against: torch.Tensor, first: torch.Tensor | None = None) -> torch.Tensor:
+        asked.append(None if first is None else first.tolist())
+        return (torch.arange(10) == images.flatten(1)[:, :1]).float()
+
+    defender = SynthesisDefender(partial(model, against=torch.zeros(0)))  # type: ignore[arg-type]
+    labels, slots = torch.tensor([1, 1, 1]), torch.tensor([7, 2, 4])
+
+    def ask(*answers: int, slots: torch.Tensor | None = slots) -> list[int] | None:
+        defender.answers(torch.tensor(answers)[:, None, None, None].float(), slots, labels)
+        return asked[-1]
+
+    assert ask(5, 1, 6) == [1, 1, 1]  # none has won: the label stands for none
+    assert ask(1, 8, 6) == [5, 1, 6]
+    assert ask(1, 1, 1, slots=None) == [1, 1, 1]
+    assert ask(1, 1, 1, slots=slots.flip(0)) == [6, 8, 5]
+    defender.answers(torch.zeros(2, 1, 1, 1))
+    assert ask(1, 1, 1) == [1, 1, 1]
 
 
 @dataclass(frozen=True)

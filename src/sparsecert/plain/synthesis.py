@@ -13,7 +13,7 @@ from sparsecert.plain.decoders import Decoders, Descents, value
 from sparsecert.plain.networks import THRESHOLD
 
 BINARIZED_FACTORS = 1.0, 0.96, 1.001, 1.06, 0.98, 0.96, 1.03, 1.0, 1.0, 1.0
-RIVALS = 2  # classes that a query about one label compares it with, at most
+RIVALS = 3  # classes that a query about one label compares it with, at most
 CLEAR = 5e-4  # l, half of what a pixel can change: less of a lead after half of the steps is not clear
 DECODED_AT_ONCE, SEARCHED_AT_ONCE = 64, 512  # candidates; images, whose distances to all candidates are held at once
 
@@ -46,11 +46,14 @@ class AnalysisBySynthesis:
         prior = BETA / 2 * self.candidates.square().sum(dim=1, keepdim=True)
         self._worth, self._images = (images.square().sum(dim=2) + prior).flatten(), images.flatten(0, 1).T.contiguous()
 
-    def __call__(self, images: torch.Tensor, against: torch.Tensor | None = None) -> torch.Tensor:
+    def __call__(
+        self, images: torch.Tensor, against: torch.Tensor | None = None, first: torch.Tensor | None = None
+    ) -> torch.Tensor:
         """Scores [b, classes] of images [b, 1, 28, 28].
 
-        `against`, one label per image: only whether that is the answer matters, and only the label's class and its
-        nearest rivals take steps (see `_compare`); the others count with their best candidate.
+        `against`, one label per image: only whether that is the answer matters, and only the label's class and few
+        rivals take steps (see `_compare`); the others count with their best candidate. `first`: the rival to compare
+        it with first, where one is expected to win; the label where none is.
         """
         if images.shape[1:] != (1, SIDE, SIDE):
             raise InputError(f"images must be of shape (1, {SIDE}, {SIDE}), got {tuple(images.shape[1:])}")
@@ -62,7 +65,8 @@ class AnalysisBySynthesis:
                 every = torch.arange(len(rows), device=self.device).repeat_interleave(len(self.classes))
                 descents.advance(every, self.classes.repeat(len(rows)), 0, self.steps)
             else:
-                self._compare(descents, against.to(self.device))
+                against = against.to(self.device)
+                self._compare(descents, against, against if first is None else first.to(self.device))
         if torch.is_grad_enabled() and rows.requires_grad:
             found = self.decoders(descents.best, self.classes)
             return -value(rows[:, None], found, descents.best) * self.factors
@@ -78,14 +82,15 @@ class AnalysisBySynthesis:
             least[part], places[part] = apart.view(len(apart), -1, len(self.classes)).min(dim=1)
         return (least + rows.square().sum(dim=1, keepdim=True)) / rows.shape[1], self.candidates[places]
 
-    def _compare(self, descents: Descents, against: torch.Tensor) -> None:
-        """Takes the steps of the labels and of their rivals, the nearest by the candidates first, until one wins.
+    def _compare(self, descents: Descents, against: torch.Tensor, first: torch.Tensor) -> None:
+        """Takes the steps of the labels and of their rivals, `first` and then the nearest candidates', until one wins.
 
         l only falls with more candidates and steps. So where a rival beats a label that has taken all its steps, the
         whole inference does not answer the label either. Where the lead is clear after half of the steps, the other
         half is saved: there, and where the label beats its rivals, the answer is an estimate.
         """
-        order = (descents.least * self.factors).scatter(1, against[:, None], torch.inf).argsort(dim=1)
+        order = (descents.least * self.factors).scatter(1, first[:, None], -torch.inf)
+        order = order.scatter(1, against[:, None], torch.inf).argsort(dim=1)
         half = (self.steps + 1) // 2
         left = torch.arange(len(against), device=self.device)
         ended = torch.zeros_like(left, dtype=torch.bool)  # labels that have taken all steps
