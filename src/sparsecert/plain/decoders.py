@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import torch
@@ -9,6 +10,8 @@ from torch.nn.functional import conv_transpose2d, elu
 
 from sparsecert.plain.autoencoders import BETA, Autoencoders
 from sparsecert.plain.lanes import Lanes
+
+Decode = Callable[[torch.Tensor], torch.Tensor]
 
 RATE, LARGEST_NORM = 0.05, 5.0
 MOMENTS, EPS = (0.9, 0.999), 1e-8  # of Adam
@@ -36,14 +39,27 @@ class Decoders:
 
     def __call__(self, latents: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
         """Float[rows, lanes, 784]: the images of latents [rows, lanes, 8], of lane j by the decoder of classes[j]."""
-        rows, lanes, _ = latents.shape
-        values = latents.reshape(rows, -1, 1, 1)
-        for number, (weight, bias, stride) in enumerate(self.layers):
-            values = elu(values) if number else values
-            weights = weight[classes].flatten(0, 1).contiguous(memory_format=self.memory_format)
-            biases = bias[classes].flatten()
-            values = conv_transpose2d(values, weights, biases, stride, groups=lanes)
-        return values.sigmoid().reshape(rows, lanes, -1)
+        return self.of(classes)(latents)
+
+    def of(self, classes: torch.Tensor) -> Decode:
+        """The decoders of these classes, lane by lane, as a function of the latents."""
+        layers = [
+            (
+                weight[classes].flatten(0, 1).contiguous(memory_format=self.memory_format),
+                bias[classes].flatten(),
+                stride,
+            )
+            for weight, bias, stride in self.layers
+        ]
+
+        def decode(latents: torch.Tensor) -> torch.Tensor:
+            values = latents.reshape(len(latents), -1, 1, 1)
+            for number, (weight, bias, stride) in enumerate(layers):
+                values = elu(values) if number else values
+                values = conv_transpose2d(values, weight, bias, stride, groups=len(classes))
+            return values.sigmoid().reshape(*latents.shape[:2], -1)
+
+        return decode
 
 
 def _affine(norm: torch.nn.BatchNorm2d) -> tuple[torch.Tensor, torch.Tensor]:
@@ -83,31 +99,32 @@ class Descents:
         tables = self.least, self.best, self._latents, self._mean, self._square
         for lanes in Lanes.of(classes):
             image, own = images[lanes.items], classes[lanes.items]
-            states = self._steps(self.rows[image], lanes.networks, [one[image, own] for one in tables], first, last)
+            states = [table[image, own] for table in tables]
+            states = _steps(self.decoders.of(lanes.networks), self.rows[image], states, first, last)
             for table, state in zip(tables, states, strict=True):
                 table[image[lanes.real], own[lanes.real]] = state[lanes.real]
 
-    def _steps(
-        self, targets: torch.Tensor, classes: torch.Tensor, states: list[torch.Tensor], first: int, last: int
-    ) -> tuple[torch.Tensor, ...]:
-        """The states [rows, lanes, ...] after the steps; the l of the latents reached counts too."""
-        least, best, latents, mean, square = states
-        for step in range(first + 1, last + 1):
-            now, gradient = self._gradient(targets, latents, classes)
-            least, best = torch.minimum(now, least), torch.where((now < least)[..., None], latents, best)
-            mean = torch.lerp(gradient, mean, MOMENTS[0])
-            square = torch.lerp(gradient.square(), square, MOMENTS[1])
-            size = (square / (1 - MOMENTS[1] ** step)).sqrt() + EPS
-            latents = project(latents - RATE * mean / (1 - MOMENTS[0] ** step) / size)
-        now = value(targets, self.decoders(latents, classes), latents)
-        least, best = torch.minimum(now, least), torch.where((now < least)[..., None], latents, best)
-        return least, best, latents, mean, square
 
-    def _gradient(
-        self, targets: torch.Tensor, latents: torch.Tensor, classes: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """l and its gradient with respect to the latents."""
-        latents = latents.detach().requires_grad_()
-        with torch.enable_grad():
-            now = value(targets, self.decoders(latents, classes), latents)
-            return now.detach(), torch.autograd.grad(now.sum(), latents)[0]
+def _steps(
+    decode: Decode, targets: torch.Tensor, states: list[torch.Tensor], first: int, last: int
+) -> list[torch.Tensor]:
+    """The states [rows, lanes, ...] after the steps; the l of the latents reached counts too."""
+    least, best, latents, mean, square = states
+    for step in range(first + 1, last + 1):
+        now, gradient = _gradient(decode, targets, latents)
+        least, best = torch.minimum(now, least), torch.where((now < least)[..., None], latents, best)
+        mean = torch.lerp(gradient, mean, MOMENTS[0])
+        square = torch.lerp(gradient.square(), square, MOMENTS[1])
+        size = (square / (1 - MOMENTS[1] ** step)).sqrt() + EPS
+        latents = project(latents - RATE * mean / (1 - MOMENTS[0] ** step) / size)
+    now = value(targets, decode(latents), latents)
+    least, best = torch.minimum(now, least), torch.where((now < least)[..., None], latents, best)
+    return [least, best, latents, mean, square]
+
+
+def _gradient(decode: Decode, targets: torch.Tensor, latents: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """l and its gradient with respect to the latents."""
+    latents = latents.detach().requires_grad_()
+    with torch.enable_grad():
+        now = value(targets, decode(latents), latents)
+        return now.detach(), torch.autograd.grad(now.sum(), latents)[0]

@@ -10,11 +10,13 @@ import torch
 from sparsecert.errors import InputError
 from sparsecert.plain.autoencoders import BETA, SIDE, Autoencoders
 from sparsecert.plain.decoders import Decoders, Descents, value
+from sparsecert.plain.lanes import is_gpu
 from sparsecert.plain.networks import THRESHOLD
 
 BINARIZED_FACTORS = 1.0, 0.96, 1.001, 1.06, 0.98, 0.96, 1.03, 1.0, 1.0, 1.0
 RIVALS = 3  # classes that a query about one label compares it with, at most
 CLEAR = 5e-4  # l, half of what a pixel can change: less of a lead after half of the steps is not clear
+FEW = 1024  # images, too few to fill a GPU
 DECODED_AT_ONCE, SEARCHED_AT_ONCE = 64, 512  # candidates; images, whose distances to all candidates are held at once
 
 
@@ -87,22 +89,26 @@ class AnalysisBySynthesis:
 
         l only falls with more candidates and steps. So where a rival beats a label that has taken all its steps, the
         whole inference does not answer the label either. Where the lead is clear after half of the steps, the other
-        half is saved: there, and where the label beats its rivals, the answer is an estimate.
+        half is saved: there, and where the label beats its rivals, the answer is an estimate. A few images on a GPU take
+        all steps of all rivals at once: launching kernels costs more than they do.
         """
         order = (descents.least * self.factors).scatter(1, first[:, None], -torch.inf)
-        order = order.scatter(1, against[:, None], torch.inf).argsort(dim=1)
-        half = (self.steps + 1) // 2
-        left = torch.arange(len(against), device=self.device)
+        order = order.scatter(1, against[:, None], torch.inf).argsort(dim=1)[:, : min(RIVALS, len(self.classes) - 1)]
+        left, half = torch.arange(len(against), device=self.device), (self.steps + 1) // 2
+        if len(left) <= (FEW if is_gpu(self.device) else 0):
+            kinds = torch.cat((against[:, None], order), dim=1)
+            descents.advance(left.repeat_interleave(kinds.shape[1]), kinds.flatten(), 0, self.steps)
+            return
         ended = torch.zeros_like(left, dtype=torch.bool)  # labels that have taken all steps
         descents.advance(left, against, 0, half)
-        for rank in range(min(RIVALS, len(self.classes) - 1)):
+        for rank in range(order.shape[1]):
             label, rival = against[left], order[left, rank]
             descents.advance(left, rival, 0, half)
             worth = descents.least[left] * self.factors
             lead = worth.gather(1, rival[:, None]) - worth.gather(1, label[:, None])
             close = (lead.abs() < CLEAR)[:, 0]
             fresh = close & ~ended[left]
-            descents.advance(left[close], rival[close], half, self.steps)
-            descents.advance(left[fresh], label[fresh], half, self.steps)
+            more, kinds = torch.cat((left[close], left[fresh])), torch.cat((rival[close], label[fresh]))
+            descents.advance(more, kinds, half, self.steps)
             ended[left[fresh]] = True
             left = left[(descents.least[left] * self.factors).argmin(dim=1) == label]
