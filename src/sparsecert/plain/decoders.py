@@ -43,12 +43,9 @@ class Decoders:
 
     def of(self, classes: torch.Tensor) -> Decode:
         """The decoders of these classes, lane by lane, as a function of the latents."""
+        layout = self.memory_format
         layers = [
-            (
-                weight[classes].flatten(0, 1).contiguous(memory_format=self.memory_format),
-                bias[classes].flatten(),
-                stride,
-            )
+            (weight[classes].flatten(0, 1).contiguous(memory_format=layout), bias[classes].flatten(), stride)
             for weight, bias, stride in self.layers
         ]
 
