@@ -89,8 +89,8 @@ class AnalysisBySynthesis:
 
         l only falls with more candidates and steps. So where a rival beats a label that has taken all its steps, the
         whole inference does not answer the label either. Where the lead is clear after half of the steps, the other
-        half is saved: there, and where the label beats its rivals, the answer is an estimate. Few images on a GPU take all
-        steps of all rivals at once: launching kernels costs more than they do.
+        half is saved: there, and where the label beats its rivals, the answer is an estimate. Few images on a GPU take
+        all steps of all rivals at once: launching kernels costs more than running them.
         """
         order = (descents.least * self.factors).scatter(1, first[:, None], -torch.inf)
         order = order.scatter(1, against[:, None], torch.inf).argsort(dim=1)[:, : min(RIVALS, len(self.classes) - 1)]
