@@ -15,6 +15,7 @@ from sparsecert.attacks import AllMasks, Pointwise, Saliency
 from sparsecert.datasets import folder
 from sparsecert.datasets.views import RandomCrop
 from sparsecert.encodings import MeanFill, NullChannels, ReplacedValues
+from sparsecert.plain import AnalysisBySynthesis, AutoencoderRun, Autoencoders, plain_recipe
 from sparsecert.procedures import Exact
 from sparsecert.schemes import ESTIMATION, MAX_DRAWS, TRAINING, Lattice, RandomValues, Scheme, Uniform
 from sparsecert.smoothed import Smoothed
@@ -108,6 +109,28 @@ def test_captured_steps_are_the_steps_taken_one_by_one() -> None:
             assert captured.metrics() == pytest.approx(plain.metrics(), rel=0.05)
             for one, other in zip(captured.model.parameters(), plain.model.parameters(), strict=True):
                 torch.testing.assert_close(one, other, rtol=0.05, atol=0.01)
+
+
+def test_captured_steps_of_autoencoders_are_the_steps_taken_one_by_one() -> None:
+    data, recipe = datasets.load("mnist-sample"), replace(plain_recipe("mnist", "abs"), epochs=3, batch=8)
+    one, other = (AutoencoderRun(data, recipe, 0, torch.device("cuda"), data) for _ in range(2))
+    captured = GraphedSteps(torch.device("cuda"))
+    for _ in range(5):
+        captured([one])
+        step_each([other])
+    assert all(graph is not None for graph in captured.graphs.values())
+    assert one.metrics() == pytest.approx(other.metrics(), rel=0.02)
+    for a, b in zip(one.model.parameters(), other.model.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=0.05, atol=0.01)
+
+
+def test_analysis_by_synthesis_answers_on_a_gpu_as_on_the_cpu() -> None:
+    torch.manual_seed(0)
+    model, images = Autoencoders(candidates=200, steps=10).eval(), torch.rand(7, 1, 28, 28)
+    labels = torch.arange(7)
+    cpu, gpu = AnalysisBySynthesis(model), AnalysisBySynthesis(model, "cuda")
+    for against in (None, labels):
+        torch.testing.assert_close(gpu(images, against).cpu(), cpu(images, against), rtol=0.01, atol=1e-4)
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ from sparsecert.runs.attacks import BYTES_PER_COPY, BYTES_PER_VALUE
 from studies.levine_feizi_2020 import record_files
 from studies.levine_feizi_2020.model_spec import ModelSpec
 from studies.levine_feizi_2020.models import CERTIFY, PREDICT
-from studies.levine_feizi_2020.plain_classifiers import plain_info, plain_model
+from studies.levine_feizi_2020.plain_classifiers import BINARY_ABS, is_known, plain_info, plain_model
 from studies.levine_feizi_2020.published import PublishedAttackedRow, published_attacks
 from studies.levine_feizi_2020.study import Study
 
@@ -35,7 +35,8 @@ FRESH = "pointwise-fresh"  # the same, every query answered by all copies of fre
 WITH_ROUNDS = "pointwise-rounds"
 BY_GRADIENTS = "saliency", "jsma", "carlini-wagner"
 ATTACKS = PUBLISHED, FRESH, WITH_ROUNDS, "sparse-rs", *BY_GRADIENTS, "noise"
-WITHOUT_GRADIENTS = "binarized"
+WITHOUT_GRADIENTS = "binarized", BINARY_ABS
+NEED_GPU = "abs", BINARY_ABS
 GPU_BYTES = 8 << 30  # of cached votes on a GPU
 
 
@@ -54,8 +55,13 @@ class AttackStudy:
 
     @property
     def rows(self) -> dict[str, PublishedAttackedRow]:
-        """The paper's rows that can be measured here, by the classifier's name: a plain one's, or k45."""
-        return {_name(row): row for row in self.known.rows if row.model is not None}
+        """The paper's rows that are measured here, by the classifier's name: a plain one's, or k45.
+
+        Analysis by synthesis is only where its files are, or a GPU: on a CPU it would take days.
+        """
+        named = {_name(row): row for row in self.known.rows if row.model is not None}
+        gpu = self.study.device.startswith("cuda")
+        return {name: row for name, row in named.items() if gpu or name not in NEED_GPU or is_known(self.study, name)}
 
     @property
     def ours(self) -> str:
@@ -78,7 +84,7 @@ class AttackStudy:
         """Whether the attack applies to the classifier: only ours has masks, a binarized one has no gradients."""
         if attack == FRESH:
             return model == self.ours
-        return not (model == WITHOUT_GRADIENTS and attack in BY_GRADIENTS)
+        return not (model in WITHOUT_GRADIENTS and attack in BY_GRADIENTS)
 
     def findings(self, model: str, attack: str) -> AttackRecords:
         """The records of the attack on that classifier, created if missing."""

@@ -1,7 +1,8 @@
 """The plain classifiers of a study, which Table 2 attacks beside the smoothed one.
 
-    OUT/mnist/plain/cnn/model.safetensors   a network, trained if missing
-    OUT/mnist/attacks/plain.json            the accuracy of each on all test images
+    OUT/mnist/plain/cnn/model.safetensors       a network, trained if missing
+    OUT/mnist/plain/abs/binarized.safetensors   the second classifier of a training run: binary ABS
+    OUT/mnist/attacks/plain.json                the accuracy of each on all test images
 
 With the second file a table can be printed without networks or data.
 """
@@ -17,11 +18,20 @@ import torch
 from sparsecert.errors import InputError
 from sparsecert.files import write_atomically
 from sparsecert.modelfile import MODEL_NAME, fingerprint
-from sparsecert.plain import NEAREST_NEIGHBOUR, PlainRecipe, defender_for, load, plain_recipe, train_plain
+from sparsecert.plain import (
+    BINARIZED_NAME,
+    NEAREST_NEIGHBOUR,
+    PlainRecipe,
+    defender_for,
+    load,
+    plain_recipe,
+    train_plain,
+)
 from sparsecert.runs.groups import groups, load_batch
 from studies.levine_feizi_2020.study import Study
 
 INFO_NAME = "plain.json"
+BINARY_ABS = "abs-binarized"
 AT_ONCE = 1_000  # test images per query of the nearest neighbour
 
 
@@ -41,23 +51,29 @@ class PlainInfo:
     under_attack: float | None = None
 
 
-def plain_folder(study: Study, kind: str) -> Path:
-    """The folder of the network of that kind."""
-    return study.data_folder / "plain" / kind
+def plain_file(study: Study, kind: str) -> Path:
+    """The model file of the network of that kind."""
+    folder, name = ("abs", BINARIZED_NAME) if kind == BINARY_ABS else (kind, MODEL_NAME)
+    return study.data_folder / "plain" / folder / name
 
 
 def plain_model(study: Study, kind: str) -> str:
-    """What `sparsecert attack` calls the classifier: its folder, which must hold it, or its name."""
+    """What `sparsecert attack` calls the classifier: its file, which must exist, or its name."""
     if kind == NEAREST_NEIGHBOUR:
         return kind
-    folder = plain_folder(study, kind)
+    file = plain_file(study, kind)
     if not _exists(study, kind):
-        raise InputError(f"{info_path(study)} tells of a model that is not in {folder}; name another --out folder")
-    return str(folder)
+        raise InputError(f"{info_path(study)} tells of a model that is not in {file.parent}; name another --out folder")
+    return str(file)
 
 
 def _exists(study: Study, kind: str) -> bool:
-    return kind == NEAREST_NEIGHBOUR or (plain_folder(study, kind) / MODEL_NAME).is_file()
+    return kind == NEAREST_NEIGHBOUR or plain_file(study, kind).is_file()
+
+
+def is_known(study: Study, kind: str) -> bool:
+    """Whether the classifier's accuracy is on file."""
+    return kind in _stored(study)
 
 
 def plain_info(study: Study, kind: str, attacked: Path | None = None) -> PlainInfo:
@@ -71,7 +87,7 @@ def plain_info(study: Study, kind: str, attacked: Path | None = None) -> PlainIn
         return known[kind]
     if attacked is not None and not _exists(study, kind):
         raise InputError(
-            f"{attacked} is of a model that is not in {plain_folder(study, kind)}; name another --out folder"
+            f"{attacked} is of a model that is not in {plain_file(study, kind).parent}; name another --out folder"
         )
     found = _nearest_neighbour(study) if kind == NEAREST_NEIGHBOUR else _network(study, kind)
     text = json.dumps({name: asdict(info) for name, info in {**_stored(study), kind: found}.items()}, indent=1)
@@ -110,32 +126,32 @@ def _check(study: Study, kind: str, info: PlainInfo) -> None:
             raise InputError(
                 f"{path} has a {kind} of {name} {getattr(info, name)}, not {value}; name another --out folder"
             )
-    folder = plain_folder(study, kind)
-    if _exists(study, kind) and fingerprint(folder) != info.sha256:
-        raise InputError(f"{path} is of another model than {folder}; name another --out folder")
+    file = plain_file(study, kind)
+    if _exists(study, kind) and fingerprint(file) != info.sha256:
+        raise InputError(f"{path} is of another model than {file}; name another --out folder")
 
 
 def _recipe(study: Study, kind: str) -> PlainRecipe:
-    recipe = plain_recipe(study.data, kind)
+    recipe = plain_recipe(study.data, "abs" if kind == BINARY_ABS else kind)
     return recipe if study.epochs is None else replace(recipe, epochs=study.epochs)
 
 
 def _network(study: Study, kind: str) -> PlainInfo:
-    folder, recipe = plain_folder(study, kind), _recipe(study, kind)
+    file, recipe = plain_file(study, kind), _recipe(study, kind)
     with study.progress.training(f"training {kind}") as on_progress:
         train_plain(
             study.training,
             study.test,
             recipe,
-            folder,
+            file.parent,
             seed=study.seed,
             device=study.device,
             checkpoint_seconds=study.checkpoint_seconds,
             on_progress=on_progress,
         )
-    test = load(folder)[1]["test"]
+    test = load(file)[1]["test"]
     return PlainInfo(
-        sha256=fingerprint(folder),
+        sha256=fingerprint(file),
         images=test["images"],
         accuracy=test["accuracy"],
         seed=study.seed,

@@ -45,10 +45,15 @@ def unseen() -> Dataset:
 @pytest.fixture(scope="module")
 def runs(data: Dataset, unseen: Dataset, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The folder of each kind, trained on the digits for fewer epochs than it is meant to be."""
-    folders = {kind: tmp_path_factory.mktemp(kind) for kind in plain.KINDS}
+    folders = {kind: tmp_path_factory.mktemp(kind) for kind in plain.PLAIN_RECIPES["digits"]}
     for kind, out in folders.items():
         train_plain(data, unseen, replace(plain_recipe("digits", kind), epochs=5), out)
     return folders
+
+
+def test_the_command_line_offers_every_kind() -> None:
+    (option,) = (option for option in cli.commands["train"].params if option.name == "plain_kind")
+    assert option.type.choices == tuple(plain.PLAIN_RECIPES["mnist"])  # type: ignore[attr-defined]
 
 
 def test_the_recipe_of_the_robust_network_is_that_of_madry() -> None:
@@ -262,7 +267,7 @@ def test_refusals(few: Dataset, tmp_path: Path) -> None:
             replace(recipe, **changes)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="plain networks are trained on mnist or digits, got 'cifar10'"):
         plain_recipe("cifar10", "cnn")
-    with pytest.raises(InputError, match="must be one of cnn, binarized, robust, got 'resnet'"):
+    with pytest.raises(InputError, match="must be one of cnn, binarized, robust, abs, got 'resnet'"):
         plain_recipe("mnist", "resnet")
     with pytest.raises(InputError, match=r"two-convolutions does not take images of shape \(1, 8, 8\)"):
         PlainRun(few, plain_recipe("mnist", "robust"), 0, CPU, few).check_fit()

@@ -36,6 +36,7 @@ pytestmark = pytest.mark.check
 LIMIT, RESTARTS, N = 6, 1, 60  # of classes 7, 3, 3, 3, 5, 8
 SMALL = ["--limit", LIMIT, "--restarts", RESTARTS, "--n", N, "--group", 4]
 MODELS = ["cnn", "binarized", "nearest-neighbour", "robust", "k45"]
+ALL_MODELS = [*MODELS[:4], "abs", "abs-binarized", "k45"]
 MEASURED = [0, 1, 2, 3, 6]  # the published rows of a kind that is measured here
 
 
@@ -125,6 +126,14 @@ def test_accuracy_is_of_all_test_images(made: tuple[Path, dict[str, Any]], data:
     assert measured[4] == f"{100 * certified.accuracy:.2f}%"
     assert f"Our model (k = 45) {LIMIT}" in table["notes"][0]
     assert "CNN 100" in table["notes"][0]
+
+
+def test_a_note_tells_the_accuracy_within_12_pixels(made: tuple[Path, dict[str, Any]]) -> None:
+    (note,) = (note for note in made[1]["notes"] if note.startswith("accuracy within 12 changed pixels"))
+    wanted = ("cnn", "CNN", "published 19%"), ("k45", "Our model (k = 45)", "not published")
+    for model, printed, published_share in wanted:
+        far = [line.distance is None or line.distance > 12 for line in _found(made[0], model).lines]
+        assert f"{printed} {100 * np.mean(far):.2f}% ({published_share})" in note
 
 
 def test_the_notes_say_how(made: tuple[Path, dict[str, Any]]) -> None:
@@ -295,6 +304,48 @@ def test_our_model_can_be_asked_as_in_the_paper(made: tuple[Path, dict[str, Any]
         AttackStudy(Study(out, data_dir=data, limit=LIMIT, n=N), RESTARTS).findings("k45", "pointwise")
 
 
+def test_analysis_by_synthesis_is_measured_on_a_gpu_or_from_its_records(
+    made: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    """On a CPU, by records made of another model's; then the table has all its rows."""
+    kept = _without_models(made[0], tmp_path / "kept")
+    assert list(AttackStudy(Study(kept)).rows) == MODELS
+    assert list(AttackStudy(Study(kept, device="cuda")).rows) == ALL_MODELS
+    info, attacks = kept / "mnist" / "attacks" / "plain.json", kept / "mnist" / "attacks"
+    known = json.loads(info.read_text())
+    for model in ("abs", "abs-binarized"):
+        known[model] = {**known["cnn"], "sha256": model}
+        text = lzma.decompress((attacks / f"cnn-pointwise-{LIMIT}.jsonl.xz").read_bytes()).decode()
+        (attacks / f"{model}-pointwise-{LIMIT}.jsonl").write_text(text.replace(known["cnn"]["sha256"], model))
+    info.write_text(json.dumps(known))
+    arguments = ["--out", kept, "--data-dir", tmp_path / "nowhere", "--format", "json"]
+    (table,) = _tables(_run("table-2", *SMALL, *arguments))
+    assert [row["median measured"] for row in table["rows"][4:6]] == [table["rows"][0]["median measured"]] * 2
+    assert not any("-" in row["accuracy measured"] for row in table["rows"])
+    assert not any("takes a GPU" in note for note in table["notes"])
+    assert any("takes a GPU" in note for note in made[1]["notes"])
+    assert [any("up to three rivals" in note for note in notes) for notes in (table["notes"], made[1]["notes"])] == [
+        True,
+        False,
+    ]
+
+
+def test_both_kinds_of_analysis_by_synthesis_come_from_one_training(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("studies.levine_feizi_2020.attacked.NEED_GPU", ())
+    recipe = replace(PLAIN_RECIPES["mnist"]["abs"], epochs=1, candidates=20, steps=1)  # type: ignore[call-arg]
+    monkeypatch.setitem(PLAIN_RECIPES["mnist"], "abs", recipe)
+    monkeypatch.setattr(pointwise, "REPETITIONS", 1)
+    attacked = AttackStudy(Study(tmp_path, data_dir=data, limit=1), RESTARTS)
+    found = [attacked.findings(model, "pointwise") for model in ("abs", "abs-binarized")]
+    files = [tmp_path / "mnist" / "plain" / "abs" / name for name in ("model.safetensors", "binarized.safetensors")]
+    assert [one.header.run["model"]["sha256"] for one in found] == [modelfile.fingerprint(file) for file in files]
+    known = json.loads((tmp_path / "mnist" / "attacks" / "plain.json").read_text())
+    assert [known[model]["accuracy"] for model in known] == [load(file)[1]["test"]["accuracy"] for file in files]
+    assert sorted(path.name for path in (tmp_path / "mnist" / "plain").iterdir()) == ["abs"]
+
+
 def test_gradients_are_not_asked_of_a_binarized_network() -> None:
     attacked = AttackStudy(Study(Path("nowhere")))
     assert [name for name in BY_GRADIENTS if attacked.applies("binarized", name)] == []
@@ -437,8 +488,10 @@ def test_mistakes_are_refused_before_anything_is_made(tmp_path: Path, arguments:
 def test_the_published_table_names_the_kinds_that_are_here() -> None:
     assert names(ATTACKS) == ["table-2"]
     table = published_attacks("table-2")
-    here = [row.model for row in table.rows if row.model is not None]
-    assert here == ["cnn", "binarized", NEAREST_NEIGHBOUR, "robust", "smoothed"]
+    here = [row.model for row in table.rows]
+    assert here == ["cnn", "binarized", NEAREST_NEIGHBOUR, "robust", "abs", "abs-binarized", "smoothed"]
+    assert [row.within_12 for row in table.rows] == [19, 38, 34, 0, 69, 77, None]
+    assert [row.median for row in table.rows[4:6]] == [16.5, 22]
     assert [(row.accuracy, row.median) for row in table.rows][:4] == [(99.1, 9), (98.5, 11), (96.9, 10), (98.8, 4)]
     ours = table.rows[-1]
     (same,) = [row for row in published("table-1").rows if row.keep == ours.keep]

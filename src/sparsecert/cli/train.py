@@ -27,7 +27,7 @@ from sparsecert.registry import CERTIFICATES, ENCODINGS, MODELS, RECIPES, RULES,
                  help="Table: a column to ignore, such as a row id; repeatable."),
     click.option("--held-out", "share", type=float, help="Table: share of held-out rows (default: 0.25)."),
     click.option("--copies", type=int, help="Table: ablated copies per row to fit on (default: 8)."),
-    click.option("--plain", "plain_kind", type=click.Choice(["cnn", "binarized", "robust"]),
+    click.option("--plain", "plain_kind", type=click.Choice(["cnn", "binarized", "robust", "abs"]),
                  help="Instead, a plain network on whole images, as an attack baseline."),
     name_option("--scheme", "scheme_name", default="uniform", show_default=True,
                  registry=SCHEMES, with_options=True, light=True,
@@ -109,8 +109,9 @@ def train(
     are for sparse attacks, blocks and bands (Levine & Feizi 2020) for patch attacks. Random-values (Lee et al. 2019)
     replaces units by other values instead of ablating them.
 
-    Plain networks: a CNN, the same on images binarized at 0.5, and one with L-infinity adversarial training (eps 0.3 on
-    MNIST, as Madry et al. 2018; needs a GPU in practice).
+    Plain networks: a CNN, the same on images binarized at 0.5, one with L-infinity adversarial training (eps 0.3 on
+    MNIST, as Madry et al. 2018), and analysis by synthesis (Schott et al. 2019; MNIST alone), which writes
+    binarized.safetensors for binary inference beside its model. The last two need a GPU in practice.
 
     \b
     Examples:
@@ -260,6 +261,8 @@ def _train_plain(
         )
     found = plain.load(path)[1]["test"]
     click.echo(f"accuracy on {found['images']:,} test images: {found['accuracy']:.2%}")
+    if (binarized := path.with_name(plain.BINARIZED_NAME)).exists():
+        click.echo(f"on the same images binarized: {plain.load(binarized)[1]['test']['accuracy']:.2%}")
     if "attacked" in found:
         share, images = found["accuracy_under_attack"], f"{found['attacked']:,} of them"
         click.echo(f"under L-infinity PGD ({recipe.ascent_steps} steps, eps {recipe.eps}), on {images}: {share:.2%}")

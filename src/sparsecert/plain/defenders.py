@@ -3,21 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
 
 from sparsecert import datasets
-from sparsecert.attacks.defenders import Network, NoGradients
+from sparsecert.attacks.defenders import ABSTAINS, Answers, Network, NoGradients
 from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
+from sparsecert.plain.autoencoders import Autoencoders
 from sparsecert.plain.files import load
 from sparsecert.plain.neighbours import NearestNeighbour
 from sparsecert.plain.networks import Binarized
+from sparsecert.plain.synthesis import AnalysisBySynthesis
 from sparsecert.votes.batches import few_batch_sizes
 
 NEAREST_NEIGHBOUR = "nearest-neighbour"
 ROWS = 4096
+NO_GRADIENTS = "a binarized network has zero gradients; use a black-box attack"
+
+
+class SynthesisDefender(Network):
+    """Analysis by synthesis. A query about one label compares its class with few rivals: the one that won the search's
+    last successful query first, then the nearest.
+
+    That only proposes: what an attack finds is confirmed by the whole inference of all classes, which any other query
+    gets, such as the first one of an attack; it starts all searches anew.
+    """
+
+    model: AnalysisBySynthesis
+
+    def __init__(self, model: AnalysisBySynthesis, device: str | torch.device = "cpu") -> None:
+        super().__init__(model, device)
+        self._winners: dict[int, int] = {}  # by slot
+
+    def answers(
+        self, images: torch.Tensor, slots: torch.Tensor | None = None, against: torch.Tensor | None = None
+    ) -> Answers:
+        if against is None:
+            self._winners.clear()
+            return super().answers(images)
+        searches, labels = [None] * len(images) if slots is None else slots.tolist(), against.tolist()
+        first = [self._winners.get(slot, label) for slot, label in zip(searches, labels, strict=True)]
+        model = partial(self.model, against=against, first=torch.tensor(first, dtype=torch.int64))
+        answers = Network(model, self.device).answers(images)
+        for slot, label, answer in zip(searches, labels, answers.labels.tolist(), strict=True):
+            if slot is not None and answer not in (label, ABSTAINS):
+                self._winners[slot] = answer
+        return answers
+
+    def scores(self, images: torch.Tensor) -> torch.Tensor:
+        if self.model.binarized:
+            raise NoGradients(NO_GRADIENTS)
+        return super().scores(images)
+
+    @property
+    def is_random(self) -> bool:
+        """Not by chance, but a query about one label may be answered differently from one without."""
+        return True
 
 
 class PlainNetwork(Network):
@@ -30,7 +74,7 @@ class PlainNetwork(Network):
 
     def scores(self, images: torch.Tensor) -> torch.Tensor:
         if self.binarized:
-            raise NoGradients("a binarized network has zero gradients; use a black-box attack")
+            raise NoGradients(NO_GRADIENTS)
         return super().scores(images)
 
 
@@ -65,4 +109,6 @@ def defender_for(
     ):
         if found != wanted:
             raise InputError(f"{model} was trained on other {name} than {data.name} has: {found}, not {wanted}")
+    if isinstance(network, Autoencoders):
+        return SynthesisDefender(AnalysisBySynthesis(network, device), device)
     return PlainNetwork(network, device)

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from sparsecert.datasets import Dataset
-from sparsecert.plain.projected_gradient import projected_gradient, random_starts
+from sparsecert.plain.projected_gradient import Scores, projected_gradient, random_starts
 from sparsecert.plain.recipes import PlainRecipe
 from sparsecert.votes.eval_mode import in_eval_mode
 
@@ -30,7 +30,7 @@ def evaluate(model: nn.Module, data: Dataset, recipe: PlainRecipe, device: torch
 
 
 def accuracy(
-    model: nn.Module,
+    model: Scores,
     data: Dataset,
     device: torch.device,
     chosen: np.typing.NDArray[np.int64] | None = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch.nn.functional import cross_entropy
@@ -35,6 +35,8 @@ class PlainRun(Run):
     The order of an epoch and the starts of PGD depend on seed and epoch alone. A captured step includes PGD.
     """
 
+    memory_format: ClassVar[torch.memory_format] = torch.channels_last  # of the weights on a GPU
+
     data: Dataset
     recipe: PlainRecipe
     seed: int
@@ -49,16 +51,11 @@ class PlainRun(Run):
         if self.data.shape != self.test.shape or self.data.classes != self.test.classes:
             names = f"{self.test.name} has other images or classes than {self.data.name}"
             raise InputError(f"{names}, on which the network is trained")
-        self.architecture: dict[str, Any] = {
-            "network": self.recipe.network,
-            "channels": self.data.shape[0],
-            "classes": len(self.data.classes),
-            "binarized": self.recipe.binarized,
-        }
+        self.architecture = self.recipe.architecture(self.data.shape[0], len(self.data.classes))
         self.model = build(**self.architecture, seed=self.seed).to(self.device)
         cuda = self.device.type == "cuda"
         if cuda:
-            self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+            self.model = self.model.to(memory_format=self.memory_format)  # type: ignore[call-overload]
         self.rate = torch.zeros((), device=self.device)  # on the device, for captured steps
         self.eps = torch.zeros((), device=self.device)
         self.optimizer = torch.optim.Adam(
@@ -91,11 +88,14 @@ class PlainRun(Run):
         data = {"name": self.data.name, "split": self.data.split, "fingerprint": self.data.fingerprint()}
         return {"kind": modelfile.PLAIN, "recipe": self.recipe.to_dict(), "seed": self.seed, "data": data}
 
+    def epoch_order(self) -> torch.Tensor:
+        """int64: the images of this epoch, in the order in which they are trained on."""
+        return torch.randperm(len(self.data), generator=generator(self.seed, "order", self.epoch))
+
     def prepare(self) -> None:
         """Copies order, rate and eps of the next step to the device."""
         if self._ordered != self.epoch:
-            order = torch.randperm(len(self.data), generator=generator(self.seed, "order", self.epoch))
-            self.order.copy_(order)
+            self.order.copy_(self.epoch_order())
             self.sums.zero_()
             self._ordered = self.epoch
         done = (self.step + 0.5) / self.steps
@@ -149,14 +149,18 @@ class PlainRun(Run):
 
     def save_model(self, out: Path, half: bool = False) -> None:
         """Writes the finished network, in full precision, and its accuracy."""
-        facts = {
+        test = evaluate(self.model, self.test, self.recipe, self.device, self.seed)
+        save(out / modelfile.MODEL_NAME, self.model, self.architecture, self.facts(test))
+
+    def facts(self, test: dict[str, Any]) -> dict[str, Any]:
+        """The metadata of the finished network, with what was measured on the test set."""
+        return {
             "data": self.data.name,
             "shape": list(self.data.shape),
             "class_names": list(self.data.classes),
-            "test": evaluate(self.model, self.test, self.recipe, self.device, self.seed),
+            "test": test,
             "training": {"settings": self.settings()},
         }
-        save(out / modelfile.MODEL_NAME, self.model, self.architecture, facts)
 
     def resume(self, path: Path) -> None:
         """Restores a checkpoint, if there is one; refuses that of another run."""

@@ -7,7 +7,8 @@ from pathlib import Path
 import torch
 
 from sparsecert.datasets import Dataset
-from sparsecert.plain.recipes import PlainRecipe
+from sparsecert.plain.autoencoder_run import AutoencoderRun
+from sparsecert.plain.recipes import AutoencoderRecipe, PlainRecipe
 from sparsecert.plain.run import PlainRun
 from sparsecert.progress import OnProgress, ignore
 from sparsecert.training import train_many
@@ -29,5 +30,6 @@ def train_plain(
     The file records the accuracy on `test`. A stopped run resumes from its checkpoint, on the CPU to the same weights;
     a finished one is left as it is; a folder with another run is refused.
     """
-    run = PlainRun(data, recipe, seed, torch.device(device), test)
+    kind = AutoencoderRun if isinstance(recipe, AutoencoderRecipe) else PlainRun
+    run = kind(data, recipe, seed, torch.device(device), test)
     return train_many([(run, out)], checkpoint_seconds=checkpoint_seconds, on_progress=on_progress)[0]

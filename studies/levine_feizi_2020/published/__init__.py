@@ -83,7 +83,8 @@ class PublishedBaseAccuracy(Published[PublishedBaseRow]):
 class PublishedAttackedRow:
     """One row as printed: accuracy in percent, and the median number of pixels that fooled the classifier.
 
-    model: how this package names a classifier of that kind, None where it has none. keep: of a smoothed one.
+    model: how this package names a classifier of that kind, None where it has none. keep: of a smoothed one. within_12:
+    accuracy in percent within 12 changed pixels, by Schott et al. (2019).
     """
 
     printed: str
@@ -92,6 +93,7 @@ class PublishedAttackedRow:
     median: float
     measured_by: str
     keep: int | None = None
+    within_12: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
