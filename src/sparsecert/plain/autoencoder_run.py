@@ -36,7 +36,7 @@ class AutoencoderRun(PlainRun):
     as they are and thresholded at 0.5, each with its accuracy.
     """
 
-    memory_format: ClassVar[torch.memory_format] = torch.contiguous_format  # cuDNN prefers it for groups
+    memory_format: ClassVar[torch.memory_format] = torch.contiguous_format  # see benchmarks.synthesis
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -88,7 +88,8 @@ class AutoencoderRun(PlainRun):
     def _drawn(self, chosen: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The chosen images [b, classes, 28, 28], lightly distorted, and normal noise for their latents."""
         examples = chosen.flatten()
-        halves = words(self.seed, examples, AUGMENTATION + self.device_step.expand(len(examples)), UNIFORMS // 2 + 8)
+        draws, count = AUGMENTATION + self.device_step.expand(len(examples)), UNIFORMS + 2 * LATENTS
+        halves = words(self.seed, examples, draws, count // 2)
         uniforms = (torch.cat(halves, dim=1) >> 8).float() / (1 << 24)
         own, radii, angles = torch.split(uniforms, [UNIFORMS, LATENTS, LATENTS], dim=1)
         noise = (-2 * torch.log1p(-radii)).sqrt() * (2 * math.pi * angles).cos()  # Box and Muller
