@@ -22,7 +22,7 @@ from sparsecert.attacks import ABSTAINS, ANY, Attack, Defender, Outcome
 from sparsecert.attacks.attack import FATAL, config_of, reason
 from sparsecert.attacks.counting import CountingDefender
 from sparsecert.attacks.defenders import check_unprotected
-from sparsecert.attacks.judge import NOT_FOUND, changed_pixels
+from sparsecert.attacks.judge import changed_pixels
 from sparsecert.attacks.table_rows import RowsDefender, TableRows
 from sparsecert.encodings import Grouped
 from sparsecert.errors import InputError, check_int
@@ -227,12 +227,13 @@ def records_of(outcome: Outcome, group: Group, table: TableRows | None = None) -
             records.append(_failed(example, true, why))
             continue
         places, answer = differs[row].nonzero()[:, 0].tolist(), int(outcome.answers[row])
+        found = outcome.distances[row] == 0 or bool(places)  # not by the same values under another number
         records.append(
             AttackRecord(
                 example=example,
                 true=true,
-                distance=None if outcome.distances[row] == NOT_FOUND else len(places),
-                answer=None if answer == ABSTAINS else answer,
+                distance=len(places) if found else None,
+                answer=(None if answer == ABSTAINS else answer) if found else true,
                 queries=int(outcome.queries[row]),
                 evaluations=int(outcome.evaluations[row]),
                 seconds=0.0,
