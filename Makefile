@@ -53,7 +53,7 @@ bench: $(VENV)/.ready  ## ratios measured in one run
 	$(BIN)/python -m benchmarks.sizes
 	$(BIN)/python -m benchmarks.sequential
 	$(BIN)/python -m benchmarks.growth
-	$(BIN)/python -m benchmarks.elections
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.elections
 	$(BIN)/python -m benchmarks.busy
 
 mutants: $(VENV)/.ready-test  ## is every comparison, sign and small number of the core formulas held by a test?

@@ -2,7 +2,8 @@
 
 Prints, for disjoint masks of a 28 x 28 image and for three partitions side by side, by each rule, how many rankings
 become a winner and a radius per second of CPU time, and the ratio of the two ways, measured in one run. Bars, by the
-default rule: 50,000 a second for 60 disjoint masks, 10,000 for 60 x 3.
+default rule: 50,000 a second for 60 disjoint masks, 10,000 for 60 x 3. Set OPENBLAS_NUM_THREADS=1: the time of threads
+that wait for each other counts too.
 
 Then the shipped `mnist-lattice-28`, from images on the device to labels and radii in host memory: `Smoothed.certify`
 beside the plain form, one copy at a time through the module and one election after the other; and the time of its
