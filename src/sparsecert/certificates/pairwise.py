@@ -41,7 +41,7 @@ def pairwise(ranks: Ranks, adversary: Adversary) -> tuple[Int64, Int64]:
     preferences = _preferences(own, by_class)
     inputs, classes = np.arange(len(winners)), np.arange(len(by_class))[:, None]
     budgets = _lead(preferences) - (classes < winners)
-    budgets[winners, inputs] = 2 * ranks.shape[1]  # A is no rival of itself
+    budgets[winners, inputs] = ranks.shape[1]  # A is no rival of itself, and all masks cost that much
     radii = adversary.least_radii(1 + preferences.transpose(0, 2, 1), budgets)
     cycles = (budgets < 0).any(axis=0)
     winners[cycles], radii[cycles] = run_off_winners(ranks[cycles]), 0

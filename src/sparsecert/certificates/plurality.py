@@ -84,7 +84,7 @@ def plurality(labels: Int64, classes: int, adversary: Adversary) -> tuple[Int64,
     counts, rivals = count_labels(labels, classes).T, np.arange(classes)[:, None]
     winners, inputs = counts.argmax(axis=0), np.arange(len(labels))
     budgets = counts[winners, inputs] - counts - (rivals < winners)
-    budgets[winners, inputs] = 2 * labels.shape[1]  # A is no rival of itself
+    budgets[winners, inputs] = labels.shape[1]  # A is no rival of itself, and all masks cost that much
     return winners, adversary.least_radii(vote_costs(labels, winners[:, None], rivals[..., None]), budgets)
 
 
