@@ -103,10 +103,14 @@ exit_process()
         torch.testing.assert_close(two[name], tensor, rtol=1e-6, atol=1e-8)
 
 
+ADAMW = ["--recipe", "vote-mnist", "--scheme", "lattice", "--parts", "8", "--precision", "fp32", "--batch", "64"]
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the processes in /proc")
-def test_processes_that_are_killed_go_on_from_the_checkpoint(tmp_path: Path) -> None:
+@pytest.mark.parametrize("recipe", [[], ADAMW], ids=["sgd", "adamw"])
+def test_processes_that_are_killed_go_on_from_the_checkpoint(tmp_path: Path, recipe: list[str]) -> None:
     """To the weights of a run that was not: the second process learns everything from the first."""
-    arguments = ["-m", "sparsecert", *TRAIN, "--epochs", "10", "--out"]
+    arguments = ["-m", "sparsecert", *TRAIN, *recipe, "--epochs", "10", "--out"]
     killed, straight = tmp_path / "killed", tmp_path / "straight"
     process = subprocess.Popen(
         _processes(2, *arguments, str(killed)),

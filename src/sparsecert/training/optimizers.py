@@ -35,6 +35,18 @@ def state_tensors(optimizer: Optimizer, model: nn.Module) -> Iterator[tuple[str,
                 yield f"{name}.{number}", tensor
 
 
+def complete_state(optimizer: Optimizer, model: nn.Module) -> list[torch.Tensor]:
+    """All tensors of the state that the optimizer has after a step, zero where it has none yet."""
+    adam, found = isinstance(optimizer, AdamW), []
+    for parameter in model.parameters():
+        state, counts_on = optimizer.state[parameter], parameter.device if _counts_on_device(optimizer) else "cpu"
+        for key in ("exp_avg", "exp_avg_sq") if adam else ("momentum_buffer",):
+            found.append(state.setdefault(key, torch.zeros_like(parameter)))
+        if adam:
+            found.append(state.setdefault("step", torch.zeros((), dtype=torch.float32, device=counts_on)))
+    return found
+
+
 def load_state_tensors(optimizer: Optimizer, model: nn.Module, tensors: dict[str, torch.Tensor]) -> None:
     """Restores what `state_tensors` gave."""
     for number, parameter in enumerate(model.parameters()):

@@ -28,7 +28,7 @@ from sparsecert.training.batches import Batches
 from sparsecert.training.distributed import ProcessGroup
 from sparsecert.training.independent import check_independent
 from sparsecert.training.objective import Scorer, objective
-from sparsecert.training.optimizers import load_state_tensors, optimizer_of, state_tensors
+from sparsecert.training.optimizers import complete_state, load_state_tensors, optimizer_of, state_tensors
 from sparsecert.training.prefetch import Prefetcher
 from sparsecert.training.recipes import Recipe
 from sparsecert.training.schedule import Run
@@ -284,12 +284,8 @@ class TrainingRun(Run):
             return
         self.step, self.log, self._earlier = self.processes.broadcast((self.step, self.log, self._earlier))
         self.device_step.fill_(self.step)
-        momenta = [
-            self.optimizer.state[weight].setdefault("momentum_buffer", torch.zeros_like(weight))
-            for weight in self.model.parameters()
-            if self.step
-        ]
-        self.processes.broadcast_tensors([*self.model.state_dict().values(), *momenta, self.sums])
+        state = complete_state(self.optimizer, self.model) if self.step else []
+        self.processes.broadcast_tensors([*self.model.state_dict().values(), *state, self.sums])
 
     def save_model(self, out: Path, half: bool = False) -> None:
         """Writes the finished model, with its settings and last losses in the header.
