@@ -107,6 +107,11 @@ def test_what_each_method_compares_when_votes_are_stopped() -> None:
     assert votes.votes.tolist() == [[50, 20, 25, 0], [3, 60, 4, 30]]
 
 
+def test_which_class_each_method_elects() -> None:
+    rules = {name: CERTIFICATES[name].rule for name in ("one-sided", "two-sided", "pairwise")}
+    assert rules == {"one-sided": "plurality", "two-sided": "plurality", "pairwise": "pairwise"}
+
+
 def test_an_unknown_bound_is_refused() -> None:
     with pytest.raises(InputError, match="bound must be one of one-sided, pairwise, two-sided, got 'three-sided'"):
         CERTIFICATES["three-sided"]

@@ -69,7 +69,7 @@ def split_votes(votes: Tally, label: int, bound: str) -> tuple[int, int, int]:
     compared = CERTIFICATES[bound].compared
     if compared is None:
         raise InputError(f"bound {bound} has no proof for sequential sampling; take a fixed number of samples")
-    leader, rival = (int(counts[0]) for counts in compared(Counts.of(votes), np.array([label])))
+    leader, rival = (counts.item() for counts in compared(Counts.of(votes), np.array([label])))
     return leader, rival, votes.total - leader - rival
 
 
