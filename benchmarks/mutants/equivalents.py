@@ -43,6 +43,14 @@ EQUIVALENTS: dict[str, str] = {
         "where they are equal this piece ends at 1/2 and the next begins there: both say own + here"
     ),
     "certificates/pairwise.py  pairwise: classes < winners -> classes <= winners": SELF,
+    "certificates/pairwise.py  pairwise_standings: classes > label -> classes >= label": (
+        "every class is above itself in all copies and below itself in none"
+    ),
+    "schemes/spread.py  Spread._table: np.zeros(self.units, dtype=np.int64) -> np.ones(self.units, dtype=np.int64)": (
+        "every pixel is dealt out, which overwrites it"
+    ),
+    "schemes/spread.py  Spread._table: np.zeros((self.parts, self.units), dtype=np.int64) -> "
+    "np.ones((self.parts, self.units), dtype=np.int64)": "all parts are closer by the same, so that none is preferred",
     "certificates/plurality.py  plurality: rivals < winners -> rivals <= winners": SELF,
     "certificates/run_off.py  _passed: rivals < leader -> rivals <= leader": SELF,
     "certificates/run_off.py  _beaten: np.arange(ranks.shape[1]) < label -> np.arange(ranks.shape[1]) <= label": (

@@ -342,6 +342,7 @@ def test_standings_of_many_elections_are_those_of_each(rule: str, classes: int) 
     assert standings is not None
     found = standings(torch.from_numpy(elections))
     assert found.shape == (400, classes)
+    assert torch.equal(torch.cat([standings(torch.from_numpy(one[None])) for one in elections[:20]]), found[:20])
     assert found.argmax(dim=1).tolist() == RULES[rule].winners(elections).tolist()
     for election, votes, winner in zip(elections, found.tolist(), RULES[rule].winners(elections).tolist(), strict=True):
         expected = count_labels(top_choices(election), classes).tolist()

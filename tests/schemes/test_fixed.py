@@ -166,6 +166,11 @@ def test_a_partition_depends_on_its_seed_and_on_nothing_else() -> None:
     assert Partition(8, 2).table[0].nonzero()[0].tolist() == [1, 4, 6, 7]
 
 
+def test_one_mask_may_retain_everything() -> None:
+    for scheme in (Grid(2, 3, 1), Spread(2, 3, 1), Lattice(2, 3, 1), Partition(6, 1)):
+        assert scheme.table.tolist() == [[True] * 6]
+
+
 def test_what_cannot_be_is_refused() -> None:
     for wrong in (
         lambda: Partition(3, 4),
@@ -174,6 +179,9 @@ def test_what_cannot_be_is_refused() -> None:
         lambda: Partition(4, 2, 0),
         lambda: Grid(4, 3, 4),
         lambda: Grid(4, 3, 0),
+        lambda: Spread(4, 3, 0),
+        lambda: Spread(4, 3, 13),
+        lambda: Spread(40, 40, 1025),
     ):
         with pytest.raises(InputError):
             wrong()
