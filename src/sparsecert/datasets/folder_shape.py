@@ -43,9 +43,8 @@ def load_folder(root: Path, split: str, name: str, size: int | None) -> Dataset:
         images = replace(images, size=PHOTOGRAPHS, channels=channels)
         crop = f"{PHOTOGRAPHS} x {PHOTOGRAPHS}"
         notes = (f"images of {name} differ in size: resized and cropped to {crop}; --resize asks for another size",)
-    if channels == 1:
-        data = replace(data, mean=GREY_MEAN, std=GREY_STD)
-    return replace(data, images=images, resized=size, notes=notes)
+    mean, std = (GREY_MEAN, GREY_STD) if channels == 1 else (data.mean, data.std)
+    return replace(data, images=images, mean=mean, std=std, resized=size, notes=notes)
 
 
 def hold_if_small(data: Dataset) -> Dataset:
