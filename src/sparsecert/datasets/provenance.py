@@ -32,7 +32,8 @@ def other_images(data: Dataset) -> str | None:
     if data.name not in DATASETS or data.skipped:
         return None
     entry = DATASETS[data.name]
-    if entry.fingerprints.get(data.split) in (None, data.fingerprint()):
+    known = entry.fingerprints.get(data.split)
+    if known is None or known == data.fingerprint():
         return None
     return f"warning: {data.name} {data.split}: these are not the images of {entry.title}; check --data-dir"
 
