@@ -86,6 +86,7 @@ class Certifications:
     ranks: npt.NDArray[np.int16] | None = None
     scheme: Scheme | None = None
     classes: npt.NDArray[Any] | None = None  # what the labels stand for, where they are more than numbers
+    truth: Int64 | None = None  # the true classes, where a loader gave them
 
     def __len__(self) -> int:
         return len(self.certificates)
@@ -206,6 +207,7 @@ def named(classes: npt.NDArray[Any], labels: Int64) -> npt.NDArray[Any]:
 def concatenate(parts: Sequence[Certifications]) -> Certifications:
     """The certifications of several batches by one procedure as one."""
     first, selections = parts[0], [part.selection for part in parts if part.selection is not None]
+    truths = [part.truth for part in parts if part.truth is not None]
     return replace(
         first,
         certificates=tuple(certificate for part in parts for certificate in part.certificates),
@@ -214,6 +216,7 @@ def concatenate(parts: Sequence[Certifications]) -> Certifications:
         selection=Counts.joined(selections) if selections else None,
         answers=tuple(answer for part in parts for answer in part.answers),
         ranks=None if first.ranks is None else np.concatenate([part.ranks for part in parts if part.ranks is not None]),
+        truth=np.concatenate(truths) if len(truths) == len(parts) else None,
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,6 +14,7 @@ from sparsecert import devices, modelfile, models
 from sparsecert.counts import Counts
 from sparsecert.encodings import Encoding, NullChannels, ReplacedValues
 from sparsecert.errors import InputError, check_int, describe
+from sparsecert.loaders import certify_batches, example_numbers, is_loader
 from sparsecert.procedures import Procedure, check_settings, procedure_for
 from sparsecert.procedures.pipelining import Steps, finish
 from sparsecert.procedures.procedure import warn_of_invalid
@@ -97,7 +99,7 @@ class Smoothed:
 
     def certify(
         self,
-        x: torch.Tensor,
+        x: torch.Tensor | Iterable[Any],
         procedure: Procedure | None = None,
         *,
         n0: int | None = None,
@@ -113,9 +115,13 @@ class Smoothed:
         as many as the radius needs, or `Exact(...)`, all masks of a fixed set. Without it, `Exact` for a fixed set of
         masks and `Fixed` otherwise. Sampled certificates hold with probability at least 1 - alpha (default 0.05), exact
         ones always. Whoever made the inputs must not have known the seed, nor may it be chosen by looking at votes.
-        `examples` number the inputs for their masks (default 0, 1, ...).
+        `examples` number the inputs for their masks (default 0, 1, ...). `x` may be a DataLoader, or any iterable of
+        batches: tensors or (inputs, labels) pairs. The result is of all of them, with the labels as `truth`.
         """
         procedure = procedure_for(self, procedure, n0, n)
+        if is_loader(x):
+            call = partial(self._finish, procedure, procedure.certify, alpha=alpha, seed=seed, on_progress=on_progress)
+            return certify_batches(lambda inputs, numbers: call(inputs, examples=numbers), x, examples)
         return self._finish(procedure, procedure.certify, x, alpha, seed, examples, on_progress)
 
     def predict(
@@ -140,7 +146,7 @@ class Smoothed:
         self,
         procedure: Procedure,
         verb: Callable[..., Steps[T]],
-        x: torch.Tensor,
+        x: Any,
         alpha: float | None,
         seed: int,
         examples: Sequence[int] | None,
@@ -149,7 +155,7 @@ class Smoothed:
         alpha = procedure.level(alpha)
         procedure.check(self.scheme, alpha, seed)
         inputs = self.check(x)
-        copies = Copies(self.voter(inputs), inputs, _numbers(examples, len(inputs)), seed, on_progress)
+        copies = Copies(self.voter(inputs), inputs, example_numbers(examples, len(inputs)), seed, on_progress)
         result = finish(verb(copies, alpha))
         on_progress(len(inputs), 0)
         return result
@@ -160,7 +166,8 @@ class Smoothed:
         """The votes of each input's n copies for one purpose (`schemes.SELECTION`, ...), which has masks of its own."""
         check_settings(self.scheme, seed, n=n)
         inputs = self.check(x)
-        counts = Copies(self.voter(inputs), inputs, _numbers(examples, len(inputs)), seed).begin_count(purpose, 0, n)()
+        numbers = example_numbers(examples, len(inputs))
+        counts = Copies(self.voter(inputs), inputs, numbers, seed).begin_count(purpose, 0, n)()
         warn_of_invalid(int(counts.invalid.sum()), n * len(counts))
         return counts
 
@@ -332,14 +339,6 @@ def _check_parts(model: Any, scheme: Any, encoding: Any) -> None:
 def _usual_encoding(scheme: Scheme) -> Encoding:
     """What shows copies of this scheme unless something else is asked."""
     return NullChannels() if scheme.values is None else ReplacedValues(scheme.values)
-
-
-def _numbers(examples: Sequence[int] | None, inputs: int) -> Sequence[int]:
-    """The numbers that decide each input's masks."""
-    numbers = range(inputs) if examples is None else examples
-    if len(numbers) != inputs:
-        raise InputError(f"examples must number each of the {inputs} inputs, got {len(numbers)}")
-    return numbers
 
 
 def _first_parameter(model: Any) -> torch.nn.Parameter | None:

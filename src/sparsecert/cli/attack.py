@@ -45,6 +45,7 @@ from sparsecert.registry import ATTACKS
     ),
     options.data_dir,
     options.skip_bad,
+    options.resize,
     options.device,
     options.precision,
     options.rows,
@@ -69,6 +70,7 @@ def attack(
     group: int | None,
     data_dir: str | None,
     skip_bad: bool,
+    resize: int | None,
     device: str,
     precision: str | None,
     rows: int | None,
@@ -109,7 +111,7 @@ def attack(
     which = options.chosen(limit, drawn, seed)
     verb = f"attack-{name}" if goal == "any" else f"attack-{name}-{goal}"
     out = options.records_file(out, model, verb, data_name)
-    data = options.load_attacked(model, data_name, split, data_dir, skip_bad, limit)
+    data = options.load_attacked(model, data_name, split, data_dir, skip_bad, limit, resize)
     target = target_of(
         model, data, device, data_dir,
         precision=precision, rows=rows, n=samples, alpha=alpha, error=error, full=full, rule=rule,

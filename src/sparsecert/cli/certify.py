@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     options.gpus_per_worker,
     options.data_dir,
     options.skip_bad,
+    options.resize,
     options.device,
     options.precision,
     options.rows,

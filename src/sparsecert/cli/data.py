@@ -39,7 +39,7 @@ def get(name: str, data_dir: str | None) -> None:
 @data.command("list")
 @options.data_dir
 def list_(data_dir: str | None) -> None:
-    """List the data sets and which of them are installed.
+    """List the data sets, and where each was found.
 
     \b
     Example:
@@ -51,7 +51,8 @@ def list_(data_dir: str | None) -> None:
         try:
             sets = [datasets.load(name, split, data_dir) for split in datasets.splits_of(name, data_dir)]
             shape, counts = " x ".join(map(str, sets[0].images.shape)), " + ".join(f"{len(part):,}" for part in sets)
-            click.echo(f"{name:12}  {counts} images, {shape}, {len(sets[0].classes)} classes")
+            where = "in the package" if datasets.DATASETS[name].ships else f"in {datasets.data_folder(data_dir)}"
+            click.echo(f"{name:12}  {counts} images, {shape}, {len(sets[0].classes)} classes, {where}")
         except InputError as error:
             click.echo(f"{name:12}  {error}")
 
@@ -75,12 +76,13 @@ def check(context: click.Context, name: str, split: str | None, workers: int | N
     """
     from sparsecert import datasets
     from sparsecert.cli.progress import files_bar
+    from sparsecert.datasets import own
     from sparsecert.datasets.bad_files import find_and_cache_bad_files
     from sparsecert.datasets.folder import FolderImages
 
     any_bad = False
     for each in (split,) if split else datasets.splits_of(name, data_dir):
-        found = datasets.load(name, each, data_dir)
+        found = datasets.load(name, each, data_dir) if name in datasets.DATASETS else own.load(name, each, None)
         images = found.images
         if not isinstance(images, FolderImages):
             raise InputError(f"{name} is not an image folder; its files are checked whenever it is loaded")

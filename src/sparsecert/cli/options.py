@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+import shlex
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,7 @@ QUIET_RAY = {  # set in this process only; Ray reads them when it is imported
 class DataName(Registered):
     """The name of a data set, or a path."""
 
-    other = ", or a folder with train/ and val/"
+    other = ", a folder, an .npz file, or module:function"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Accepts anything; `datasets.load` refuses unknown names."""
@@ -48,6 +49,10 @@ data_dir = click.option(
 skip_bad = click.option(
     "--skip-bad", is_flag=True,
     help="Skip files of an image folder that cannot be decoded; see `sparsecert data check`.",
+)  # fmt: skip
+resize = click.option(
+    "--resize", type=click.IntRange(1, 10_000), metavar="N",
+    help="Crop the images of a folder to N x N (default: their own size; 224 where they differ).",
 )  # fmt: skip
 out_file = click.option(
     "--out", type=click.Path(dir_okay=False), metavar="FILE",
@@ -161,52 +166,97 @@ def records_file(out: str | None, model: str, verb: str, data_name: str, part: S
     path, verb = Path(model), verb if part is None else f"{verb}-{part.index}-of-{part.of}"
     if path.is_dir() or path.name == "model.safetensors":
         return str((path if path.is_dir() else path.parent) / f"{verb}.jsonl")
-    name = Path(data_name).stem if Path(data_name).expanduser().is_file() else Path(data_name).name
+    name = Path(data_name).stem if Path(data_name).expanduser().is_file() else Path(data_name).name.replace(":", "-")
     return str(Path("runs") / f"{path.stem}-{name}-{verb}.jsonl")
 
 
-def load_data(name: str, split: str, data_dir: str | None, skip_bad: bool, limit: int | None = None) -> Dataset:
-    """A split of a data set; reports skipped files, and a `limit` above its size."""
+def load_data(
+    name: str,
+    split: str,
+    data_dir: str | None,
+    skip_bad: bool,
+    limit: int | None = None,
+    *,
+    resize: int | None = None,
+    facts: Mapping[str, Any] | None = None,
+) -> Dataset:
+    """A split of a data set; reports skipped files, a `limit` above its size, and other images than its name says.
+
+    facts: of the model's file; images of another shape are refused, those of another data set reported.
+    """
     from sparsecert import datasets
     from sparsecert.cli.progress import files_bar
+    from sparsecert.datasets.provenance import check_data, other_images, other_training
 
     refuse_in_memory(["skip_bad"], name)
     with files_bar(f"checking files of {split}") as on_progress:
-        data = datasets.load(name, split, data_dir, skip_bad, on_progress)
+        data = datasets.load(name, split, data_dir, skip_bad, on_progress, size=resize)
     report_non_images(data)
     if data.skipped:
         from sparsecert.datasets.bad_files import describe_skipped
 
         click.echo(describe_skipped(data), err=True)
+    check_data(facts or {}, data)
+    for line in (*data.notes, other_images(data), other_training(data, facts or {}, data_dir)):
+        if line is not None:
+            click.echo(line, err=True)
     if limit is not None and limit > len(data):
         click.echo(f"--limit {limit:,} exceeds {name} {split}: using all {len(data):,} inputs", err=True)
     return data
 
 
 def load_inputs(
-    smoothed: Smoothed, name: str, split: str, data_dir: str | None, skip_bad: bool, limit: int | None
+    smoothed: Smoothed,
+    name: str,
+    split: str,
+    data_dir: str | None,
+    skip_bad: bool,
+    limit: int | None,
+    resize: int | None = None,
 ) -> Inputs:
-    """The rows of a table if the model was trained on one or `name` is a file, else a split of a data set."""
-    if "table" not in smoothed.metadata and not Path(name).expanduser().is_file():
-        return load_data(name, split, data_dir, skip_bad, limit)
+    """The rows of a table if the model was trained on one or `name` is a table, else a split of a data set."""
+    facts = smoothed.metadata
+    if "table" not in facts and not _is_table(name):
+        return load_data(name, split, data_dir, skip_bad, limit, resize=resize, facts=facts)
     from sparsecert.inputs.rows import Rows
 
     if not Path(name).expanduser().is_file():
         raise InputError(f"the model was trained on a table; --data must be a table file, got {name}")
-    refuse_given(["split", "skip_bad"], "is for images; leave it out for a table")
+    refuse_given(["split", "skip_bad", "resize"], "is for images; leave it out for a table")
     return Rows.read(name, smoothed.metadata)
 
 
-def load_attacked(model: str, name: str, split: str, data_dir: str | None, skip_bad: bool, limit: int | None) -> Inputs:
+def _is_table(name: str) -> bool:
+    """Whether it is a file of rows, not of images."""
+    path = Path(name).expanduser()
+    return path.is_file() and path.suffix.lower() not in (".npz", ".npy")
+
+
+def load_attacked(
+    model: str,
+    name: str,
+    split: str,
+    data_dir: str | None,
+    skip_bad: bool,
+    limit: int | None,
+    resize: int | None = None,
+) -> Inputs:
     """The rows of a table for a model of one, else a split of a data set, for any model under attack."""
     from sparsecert import modelfile
     from sparsecert.plain.defenders import NEAREST_NEIGHBOUR
 
-    if model == NEAREST_NEIGHBOUR or modelfile.read_header(model).get("kind") != modelfile.TABLE:
-        return load_data(name, split, data_dir, skip_bad, limit)
+    header = {} if model == NEAREST_NEIGHBOUR else modelfile.read_header(model)
+    if header.get("kind") != modelfile.TABLE:
+        return load_data(name, split, data_dir, skip_bad, limit, resize=resize, facts=header.get("facts"))
     from sparsecert.smoothed import Smoothed
 
-    return load_inputs(Smoothed.load(model), name, split, data_dir, skip_bad, limit)
+    return load_inputs(Smoothed.load(model), name, split, data_dir, skip_bad, limit, resize)
+
+
+def data_words(name: str, data_dir: str | None, resize: int | None) -> str:
+    """The options of this command line that say which data, for the next one."""
+    where = ["--data-dir", data_dir] if data_dir is not None and "data_dir" in given() else []
+    return shlex.join(["--data", name, *where, *(["--resize", str(resize)] if resize is not None else [])])
 
 
 def report_non_images(data: Dataset) -> None:

@@ -57,6 +57,7 @@ from sparsecert.registry import CERTIFICATES, ENCODINGS, MODELS, RECIPES, RULES,
     click.option("--workers", type=int, help="Processes that decode images (default: one per CPU, at most 16)."),
     options.data_dir,
     options.skip_bad,
+    options.resize,
     options.seed,
     options.device,
 )  # fmt: skip
@@ -89,6 +90,7 @@ def train(
     workers: int | None,
     data_dir: str | None,
     skip_bad: bool,
+    resize: int | None,
     seed: int,
     device: str,
 ) -> None:
@@ -148,7 +150,9 @@ def train(
     from sparsecert.schemes import SchemeSpec
     from sparsecert.training.recipes import recipe_for
 
-    recipe = recipe_for(data_name, recipe_name).shortened(epochs)
+    options.refuse_in_memory(["workers"], data_name)
+    data = options.load_data(data_name, "train", data_dir, skip_bad, resize=resize)
+    recipe = recipe_for(data, recipe_name).shortened(epochs)
     if recipe.scheme != "uniform" and "scheme_name" not in options.given():
         options.refuse_given(["scheme_keep"], f"is for --scheme uniform; recipe {recipe.name} has {recipe.scheme}")
         spec = SchemeSpec.parse(recipe.scheme)
@@ -165,8 +169,6 @@ def train(
         "scheme": spec.kind if spec.kind == "uniform" else str(spec),
     }
     recipe = replace(recipe, **{name: value for name, value in changed.items() if value is not None})
-    options.refuse_in_memory(["workers"], data_name)
-    data = options.load_data(data_name, "train", data_dir, skip_bad)
     channels, height, width = data.images.shape
     scheme = spec.of(-(-height // rows), -(-width // columns), channels)
     kind = ENCODINGS[encoding_name or scheme.encoding]
@@ -198,13 +200,14 @@ def train(
         modelfile.add_metadata(model, **own)
         click.echo(f"wrote {model}")
         records = shlex.quote(f"{out}/certify.jsonl")
-        click.echo(f"next: sparsecert certify {shlex.quote(out)} --data {shlex.quote(data_name)} --out {records}")
+        source = options.data_words(data_name, data_dir, resize)
+        click.echo(f"next: sparsecert certify {shlex.quote(out)} {source} --out {records}")
     if processes.size > 1:
         training.exit_process()
 
 
 TABULAR = "target", "protected", "together", "dropped", "share", "copies"
-NOT_PLAIN = "unit", "recipe_name", "model_name", "mask_per", "half", "bound", "rule", "workers", "skip_bad"
+NOT_PLAIN = "unit", "recipe_name", "model_name", "mask_per", "half", "bound", "rule", "workers", "skip_bad", "resize"
 
 
 def _block(text: str | None) -> tuple[int, int]:

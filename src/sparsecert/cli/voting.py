@@ -41,6 +41,7 @@ def record_votes(
     gpus_per_worker: float | None,
     data_dir: str | None,
     skip_bad: bool,
+    resize: int | None,
     device: str,
     precision: str | None,
     rows: int | None,
@@ -56,7 +57,7 @@ def record_votes(
     refuse_other_masks(scheme, {name: flag for name, flag in options.given().items() if name != "seed" or not drawn})
     procedure = procedure_for(smoothed, procedure_of(scheme))
     procedure.check(scheme, procedure.level(alpha), seed)
-    data = options.load_inputs(smoothed, data_name, split, data_dir, skip_bad, limit)
+    data = options.load_inputs(smoothed, data_name, split, data_dir, skip_bad, limit, resize)
     label = options.computing(f"{verb}ing", smoothed, cluster)
     found = record(
         verb, label, smoothed, model, data, out, procedure,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from sparsecert.datasets.entry import SPLITS, DatasetEntry, RemoteFile
@@ -35,24 +34,37 @@ def load(
     data_dir: str | Path | None = None,
     skip_bad: bool = False,
     on_progress: OnProgress = ignore,
+    *,
+    size: int | None = None,
 ) -> Dataset:
-    """One split, "train" or "test", of a data set of DATASETS or of a folder in ImageNet layout given by its path.
+    """One split, "train" or "test", of a data set of DATASETS or of one's own, given by its path.
+
+    A path is that of an .npz file, of images.npy with labels.npy beside it, or of a folder: class folders of images in
+    train/ and val/, IDX files in MNIST's layout, .npy files, or a Hugging Face data set saved to disk; the name
+    `module:function` is of a function that returns a PyTorch Dataset. An image folder keeps the size and channels of
+    its files; if they differ in size, or `size` is given, they are cropped to squares of 224 or `size` pixels.
 
     Named data sets are looked for in `data_dir`, else in the folder that SPARSECERT_DATA names, else in `data`. With
     `skip_bad` the files of an image folder that cannot be decoded are left out and named in `skipped`; to find them
     every file is decoded once; `on_progress` is called with (files done, files in all).
     """
     if name in DATASETS:
+        if size is not None:
+            raise InputError(f"--resize is for image folders given by their path; {name} has a size: leave it out")
         data = DATASETS[name].load(split, data_folder(data_dir))
     else:
-        from sparsecert.datasets import folder
+        from sparsecert.datasets import own
 
-        data = folder.load(_image_folder(name), split, name=name)
-    if not skip_bad or in_memory(name):
+        data = own.load(name, split, size)
+    if skip_bad and not isinstance(data.images, ArrayImages):
+        from sparsecert.datasets.bad_files import drop_bad_files
+
+        data = drop_bad_files(data, on_progress)
+    if name in DATASETS or isinstance(data.images, ArrayImages):
         return data
-    from sparsecert.datasets.bad_files import drop_bad_files
+    from sparsecert.datasets.folder_shape import hold_if_small
 
-    return drop_bad_files(data, on_progress)
+    return hold_if_small(data)
 
 
 def load_training(name: str, data_dir: str | Path | None = None) -> Dataset:
@@ -68,23 +80,23 @@ def shipped_like(name: str) -> str | None:
 
 def in_memory(name: str) -> bool:
     """Whether the images are held in memory, not decoded from a folder of image files when they are asked for."""
-    return name in DATASETS and not DATASETS[name].folder
+    if name in DATASETS:
+        return not DATASETS[name].folder
+    from sparsecert.datasets import own
+
+    return own.array_reader(name) is not None
 
 
 def splits_of(name: str, data_dir: str | Path | None = None) -> tuple[str, ...]:
     """The splits that a data set has: of an image folder, those whose folder is there, and at least one."""
-    if in_memory(name):
-        return DATASETS[name].splits
+    if name not in DATASETS:
+        from sparsecert.datasets import own
+
+        return own.splits(name)
+    entry = DATASETS[name]
+    if not entry.folder:
+        return entry.splits
     from sparsecert.datasets import folder
 
-    root = data_folder(data_dir) / DATASETS[name].folder if name in DATASETS else _image_folder(name)
+    root = data_folder(data_dir) / entry.folder
     return tuple(split for split in SPLITS if folder.has_split(root, split)) or SPLITS
-
-
-def _image_folder(name: str) -> Path:
-    path = Path(name).expanduser()
-    if path.is_dir():
-        return path
-    if "/" in name or os.sep in name:
-        raise InputError(f"{name} is not a folder; give one in the layout {{train,val}}/<class folder>/*.JPEG")
-    raise InputError(f"data set must be one of {', '.join(DATASETS)} or the path of an image folder, got {name!r}")

@@ -70,7 +70,7 @@ def drop_bad_files(data: Dataset, on_progress: OnProgress = ignore) -> Dataset:
             f"no image of class {data.classes[emptied[0]]} in {images.root} can be decoded; the first, {file}, "
             f"{bad[file]}; replace them or remove the class"
         )
-    left = FolderImages(images.root, tuple(file for file in images.files if file not in bad), images.size)
+    left = replace(images, files=tuple(file for file in images.files if file not in bad))
     return replace(data, images=left, labels=data.labels[good], skipped=tuple(bad))
 
 

@@ -82,7 +82,20 @@ ARCHIVE = RemoteFile(
     archive_root="cifar-10-batches-bin",
     unpacked="cifar-10-batches-bin",
 )
-DATASETS.register("cifar10")(DatasetEntry(load, recipe="paper-cifar10", sources=(ARCHIVE,), classes=CLASSES))
+FINGERPRINTS = {
+    "train": "2bd9bfb38df7a949995d89ca8b7ad506edc799339796645b76c2b8e63c05da9f",
+    "test": "9488053ff72725fb1b2dcce280756a3c3e39238c7cf4b017d3084c739500d86d",
+}
+DATASETS.register("cifar10")(
+    DatasetEntry(
+        load,
+        recipe="paper-cifar10",
+        sources=(ARCHIVE,),
+        classes=CLASSES,
+        title="CIFAR-10",
+        fingerprints=FINGERPRINTS,
+    )
+)
 DATASETS.register("cifar10-sample")(
     DatasetEntry(
         lambda split, _: load_sample(split),

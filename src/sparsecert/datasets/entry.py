@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sparsecert.errors import InputError
@@ -34,7 +34,8 @@ class DatasetEntry:
     load: one split, from the folder of data sets. recipe: the default training recipe. sources: what `sparsecert data
     get` downloads; without any, `obtain` says how to get it, unless it ships with the package. folder: where its image
     files are in the folder of data sets; empty if it is held in memory. classes: their names, where these are known
-    without the data. part_of: the data set that it is a sample of; its training images serve both.
+    without the data. part_of: the data set that it is a sample of; its training images serve both. title: how it is
+    usually written. fingerprints: of the splits that everybody has, to notice other images in their place.
     """
 
     load: Callable[[str, Path], Dataset]
@@ -46,6 +47,8 @@ class DatasetEntry:
     folder: str = ""
     classes: tuple[str, ...] = ()
     part_of: str = ""
+    title: str = ""
+    fingerprints: Mapping[str, str] = field(default_factory=dict)
 
 
 def check_split(split: str) -> None:

@@ -28,15 +28,20 @@ FILES_PER_TASK = 1024
 
 @dataclass(frozen=True)
 class FolderImages:
-    """Image files below `root`, as RGB squares of `size` pixels; nothing is cached between calls."""
+    """Image files below `root`, `size` pixels high and, unless `width` is given, wide; RGB, or grey for one channel.
+
+    Nothing is cached between calls.
+    """
 
     root: Path
     files: tuple[str, ...]
     size: int = 224
+    width: int | None = None
+    channels: int = 3
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return (3, self.size, self.size)
+        return (self.channels, self.size, self.width or self.size)
 
     def __len__(self) -> int:
         return len(self.files)
@@ -51,7 +56,7 @@ class FolderImages:
         pixels = np.empty((len(wanted), *self.shape), dtype=np.uint8)
 
         def decode(index: int) -> NDArray[np.uint8]:
-            return load_view(self.root / self.files[index], view, self.size, index)
+            return load_view(self.root / self.files[index], view, self.shape, index)
 
         with ThreadPoolExecutor(default_workers()) as pool:
             for row, image in zip(pixels, pool.map(decode, wanted), strict=True):

@@ -1,8 +1,10 @@
-"""Decoding an image file to RGB, or refusing it by name."""
+"""Decoding an image file, or refusing it by name."""
 
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from PIL import Image
@@ -13,6 +15,7 @@ from sparsecert.errors import InputError
 MAX_ELONGATION = 100
 # Pillow looks at the content, not the name: it would pass an EPS named .jpg to another program.
 FORMATS = "JPEG", "PNG", "BMP", "PPM", "WEBP", "TIFF", "GIF"
+GREY = "1", "L", "LA", "La"
 BOMB = (Image.DecompressionBombError, Image.DecompressionBombWarning)
 
 
@@ -25,20 +28,38 @@ class BadImage(InputError):
 
 
 def open_rgb(path: Path) -> Image.Image:
-    """The image in a file, fully decoded, in RGB.
+    """The image in a file, fully decoded, in RGB; see `open_image`."""
+    return open_image(path, 3)
+
+
+def size_and_channels(path: Path) -> tuple[int, int, int]:
+    """Width, height and channels of the image in a file, from its header: 1 channel if it is grey, else 3."""
+    with _refusals(path), Image.open(path, formats=FORMATS) as image:
+        return *image.size, 1 if image.mode in GREY else 3
+
+
+def open_image(path: Path, channels: int) -> Image.Image:
+    """The image in a file, fully decoded, in RGB or, for one channel, in grey.
 
     Grey becomes three equal channels; transparency is dropped. CMYK JPEGs are read as inverted, with Adobe's marker or
     without, as browsers, Pillow and every loader built on it do: red is (255 - cyan) (255 - black) / 255, and so on.
     EXIF rotation is ignored, as is usual in ImageNet training. A file that the system cannot read raises InputError;
     one without a usable image raises BadImage.
     """
+    with _refusals(path), Image.open(path, formats=FORMATS) as image:
+        _check_size(path, *image.size)
+        if image.mode.startswith(("I", "F")):
+            reason = f"has more than 8 bits per channel (mode {image.mode})"
+            raise BadImage(path, reason, "convert it to 8 bits")
+        return image.convert("L" if channels == 1 else "RGB")
+    raise AssertionError  # nothing is suppressed
+
+
+@contextmanager
+def _refusals(path: Path) -> Iterator[None]:
+    """Turns what Pillow raises into refusals that name the file."""
     try:
-        with Image.open(path, formats=FORMATS) as image:
-            _check_size(path, *image.size)
-            if image.mode.startswith(("I", "F")):
-                reason = f"has more than 8 bits per channel (mode {image.mode})"
-                raise BadImage(path, reason, "convert it to 8 bits")
-            return image.convert("RGB")
+        yield
     except (InputError, MemoryError):
         raise
     except BOMB as error:

@@ -25,4 +25,10 @@ ARCHIVE = RemoteFile(
     archive_root="imagenette2-320",
     unpacked="imagenette",
 )
-DATASETS.register("imagenette")(DatasetEntry(load, sources=(ARCHIVE,), folder="imagenette"))
+FINGERPRINTS = {
+    "train": "8bb37947363d49ff476ea10e9613e25fcf20674466e327d744918b6e96563130",
+    "test": "17d50ddde76ab9ee11c744250198dd35ce9ab8ca1c9ca1d6391afd49ef3bf801",
+}
+DATASETS.register("imagenette")(
+    DatasetEntry(load, sources=(ARCHIVE,), folder="imagenette", title="Imagenette", fingerprints=FINGERPRINTS)
+)

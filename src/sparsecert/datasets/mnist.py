@@ -77,7 +77,13 @@ FILES = {
 }
 MIRROR = "https://ossci-datasets.s3.amazonaws.com/mnist"
 SOURCES = tuple(RemoteFile(f"{MIRROR}/{file}", md5, f"MNIST/raw/{file}") for file, md5 in FILES.items())
-DATASETS.register("mnist")(DatasetEntry(load, recipe="paper-mnist", sources=SOURCES))
+FINGERPRINTS = {
+    "train": "f33b5534de2047059845a16ad7a2c346f99ea77e36d79b200a0230c7088225de",
+    "test": "6fe8c60942b360707c4affb208bb2ca8c15860889f792d48cc13f161d0dcd205",
+}
+DATASETS.register("mnist")(
+    DatasetEntry(load, recipe="paper-mnist", sources=SOURCES, title="MNIST", fingerprints=FINGERPRINTS)
+)
 DATASETS.register("mnist-sample")(
     DatasetEntry(
         lambda split, _: load_sample(split), splits=("test",), recipe="paper-mnist", ships=True, part_of="mnist"

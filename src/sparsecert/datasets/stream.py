@@ -95,14 +95,14 @@ class Stream:
     def _submit(self, pool: Workers, indices: Indices, view: View) -> _Batch:
         wanted = check_indices(indices, len(self.images)).tolist()
         pixels = self._empty((len(wanted), *self.images.shape))
-        root, size = str(self.images.root), self.images.size
+        root, shape = str(self.images.root), self.images.shape
         share = max(1, min(IMAGES_PER_CALL, -(-len(wanted) // pool.count)))
         parts = []
         for start in range(0, len(wanted), share):
             part = wanted[start : start + share]
             files = [(index, self.images.files[index]) for index in part]
             into = pixels[start : start + share]
-            parts.append(pool.submit(decode_files, root, files, view.config(), size, into=into))
+            parts.append(pool.submit(decode_files, root, files, view.config(), shape, into=into))
         return _Batch(pixels, parts)
 
 
@@ -127,12 +127,12 @@ class _Batch:
             part.cancel()
 
 
-def decode_files(root: str, files: list[tuple[int, str]], config: dict[str, Any], size: int) -> Bytes:
-    """A view of these (index, file) pairs, as uint8 [b, 3, size, size]."""
+def decode_files(root: str, files: list[tuple[int, str]], config: dict[str, Any], shape: list[int]) -> Bytes:
+    """A view of these (index, file) pairs, as uint8 [b, *shape]."""
     view = view_from_config(config)
-    pixels = np.empty((len(files), 3, size, size), dtype=np.uint8)
+    pixels = np.empty((len(files), *shape), dtype=np.uint8)
     for row, (index, file) in zip(pixels, files, strict=True):
-        row[:] = load_view(Path(root, file), view, size, index)
+        row[:] = load_view(Path(root, file), view, shape, index)
     return pixels
 
 

@@ -15,6 +15,7 @@ from sparsecert.counts import Int64
 from sparsecert.errors import InputError
 from sparsecert.inputs import draw, space
 from sparsecert.inputs.units import Units
+from sparsecert.registry import DATASETS
 
 Indices = Sequence[int] | Int64
 
@@ -70,7 +71,8 @@ class Dataset:
     Guarantees one int64 label per image, every label within `classes`, and one mean and standard deviation per channel.
     `mean` and `std` are those of the training split, on the [0, 1] scale, whichever split this is. `skipped` names the
     files that were left out because they cannot be decoded; they have no index. `non_images` names the other entries of
-    an image folder, hidden files excepted.
+    an image folder, hidden files excepted. `resized` is the size that was asked of its images; `notes` are lines that a
+    user should read.
     """
 
     name: str
@@ -82,6 +84,8 @@ class Dataset:
     std: tuple[float, ...]
     skipped: tuple[str, ...] = ()
     non_images: tuple[str, ...] = ()
+    resized: int | None = None
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.labels.dtype != np.int64 or self.labels.ndim != 1:
@@ -121,7 +125,12 @@ class Dataset:
         return self.images.batch(indices)
 
     def header_fields(self) -> dict[str, Any]:
-        return {"skipped": len(self.skipped)} if self.skipped else {}
+        """What the records of data of one's own need besides, since the data may be gone when they are read."""
+        return {
+            **({"skipped": len(self.skipped)} if self.skipped else {}),
+            **({"resized": self.resized} if self.resized is not None else {}),
+            **({} if self.name in DATASETS else {"class_names": list(self.classes)}),
+        }
 
     def spaced_indices(self, limit: int | None) -> NDArray[np.int64]:
         """Indices of `limit` evenly spaced inputs; all of them when None or >= n."""

@@ -15,6 +15,7 @@ import torch
 import sparsecert
 from sparsecert import modelfile, records
 from sparsecert.counts import Int64
+from sparsecert.datasets.provenance import check_data
 from sparsecert.errors import InputError
 from sparsecert.inputs import Inputs
 from sparsecert.procedures.exact import PIXELS
@@ -76,12 +77,10 @@ def image_info(smoothed: Smoothed, data: Inputs, settings: dict[str, Any]) -> di
 
 
 def check_classes(smoothed: Smoothed, data: Inputs) -> None:
-    """Refuses a model whose classes are not the data set's."""
+    """Refuses a model whose classes, or shape of inputs, are not the data set's."""
     if smoothed.classes is not None and smoothed.classes != len(data.classes):
         raise InputError(f"the model has {smoothed.classes} classes, {data.name} has {len(data.classes)}")
-    names = smoothed.metadata.get("class_names")
-    if names is not None and names != list(data.classes):
-        raise InputError(f"the model was trained on other classes than {data.name} has, or in another order")
+    check_data(smoothed.metadata, data)
 
 
 def model_info(smoothed: Smoothed, model: str | Path, data: Inputs) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from sparsecert import datasets
 from sparsecert.datasets import DATASETS, Dataset
+from sparsecert.datasets.torch_dataset import is_function
 from sparsecert.errors import InputError
 from sparsecert.records import Header, is_exact
 from sparsecert.reports.pictures import NULL, Pixels, with_null
@@ -22,7 +23,9 @@ def load_data(header: Header, data_dir: str | Path | None) -> Dataset:
     known = header.run["data"]
     if known.get("skipped"):
         raise InputError(f"this run skipped {known['skipped']} files of {known['name']}")
-    data = datasets.load(known["name"], known["split"], data_dir)
+    if is_function(known["name"]):  # records say what is read, never what is run
+        raise InputError(f"the images come from the function {known['name']}, which a report does not call")
+    data = datasets.load(known["name"], known["split"], data_dir, size=known.get("resized"))
     if data.fingerprint() != known["fingerprint"]:
         raise InputError(f"the {data.name} found here is not that of this run (its fingerprint differs)")
     return data
