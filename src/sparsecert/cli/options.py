@@ -11,7 +11,7 @@ import click
 
 from sparsecert.cli.registered import NameOption, Registered, name_option
 from sparsecert.errors import InputError
-from sparsecert.registry import CERTIFICATES, DATASETS, RULES
+from sparsecert.registry import CERTIFICATES, DATASETS, MODELS, RULES
 
 if TYPE_CHECKING:
     from sparsecert.datasets import Dataset
@@ -38,6 +38,16 @@ class DataName(Registered):
         return str(value)
 
 
+class ModelName(Registered):
+    """The name of an architecture, or `module:factory`."""
+
+    other = ", or module:factory, a network of yours, called as factory(channels, classes)"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Accepts any module:factory; it is imported, or refused, where the network is built."""
+        return str(value) if ":" in str(value) else super().convert(value, param, ctx)
+
+
 DATA_HELP = "Data set; digits, mnist-sample and cifar10-sample are built in."
 data = click.option("--data", "data_name", required=True, cls=NameOption, type=DataName(DATASETS), help=DATA_HELP)
 optional_data = click.option("--data", "data_name", cls=NameOption, type=DataName(DATASETS), help=DATA_HELP)
@@ -48,6 +58,10 @@ data_dir = click.option(
 skip_bad = click.option(
     "--skip-bad", is_flag=True,
     help="Skip files of an image folder that cannot be decoded; see `sparsecert data check`.",
+)  # fmt: skip
+network = click.option(
+    "--model", "network", type=ModelName(MODELS), metavar="MODULE:FACTORY",
+    help="The network of yours that `train --model` was given; it is imported only if named here again.",
 )  # fmt: skip
 out_file = click.option(
     "--out", type=click.Path(dir_okay=False), metavar="FILE",

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from sparsecert.cli import options, train_table
-from sparsecert.cli.registered import RegisteredCommand, name_option
+from sparsecert.cli.registered import NameOption, RegisteredCommand, name_option
 from sparsecert.errors import InputError
 from sparsecert.registry import CERTIFICATES, ENCODINGS, MODELS, RECIPES, RULES, SCHEMES
 
@@ -39,7 +39,8 @@ from sparsecert.registry import CERTIFICATES, ENCODINGS, MODELS, RECIPES, RULES,
                  help="Folder of the run (default for a table: in runs)."),
     name_option("--recipe", "recipe_name", registry=RECIPES,
                  help="Training recipe (default: the data set's)."),
-    name_option("--model", "model_name", registry=MODELS, help="Architecture (default: the recipe's)."),
+    click.option("--model", "model_name", cls=NameOption, type=options.ModelName(MODELS),
+                 help="Architecture (default: the recipe's)."),
     name_option("--encoding", "encoding_name", registry=ENCODINGS, with_options=True,
                  help="How NULL is encoded (default: the scheme's, mostly null-channels)."),
     click.option("--mask-per", type=click.Choice(["minibatch", "sample"]),
@@ -120,6 +121,7 @@ def train(
       sparsecert train --data mnist --scheme lattice --parts 28 --out runs/lattice
       sparsecert train --data cifar10 --scheme bands --size 4 --out runs/bands
       sparsecert train --data mnist --scheme random-values --kappa 0.1 --out k01
+      sparsecert train --data mnist --model my_nets:small --out runs/small
       sparsecert train --data mnist --plain robust --out runs/mnist-robust
       torchrun --nproc-per-node 8 -m sparsecert train --data imagenet --out runs/8
       sparsecert train table.csv --target y --keep 5
@@ -198,7 +200,10 @@ def train(
         modelfile.add_metadata(model, **own)
         click.echo(f"wrote {model}")
         records = shlex.quote(f"{out}/certify.jsonl")
-        click.echo(f"next: sparsecert certify {shlex.quote(out)} --data {shlex.quote(data_name)} --out {records}")
+        named = f" --model {recipe.model}" if ":" in recipe.model else ""
+        click.echo(
+            f"next: sparsecert certify {shlex.quote(out)} --data {shlex.quote(data_name)}{named} --out {records}"
+        )
     if processes.size > 1:
         training.exit_process()
 

@@ -65,7 +65,7 @@ class TrainingRun(Run):
     def __post_init__(self) -> None:
         channels = self.encoding.channels(self.data.images.shape[0])
         cuda = self.device.type == "cuda"
-        self.model = models.build(self.recipe.model, channels, len(self.data.classes), self.seed, self.scheme)
+        self.model = models.build_named(self.recipe.model, channels, len(self.data.classes), self.seed, self.scheme)
         if self.recipe.independent:
             check_independent(self.model, self.encoding)
         self.model = self.model.to(self.device)
