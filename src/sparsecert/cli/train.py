@@ -41,6 +41,9 @@ from sparsecert.registry import CERTIFICATES, ENCODINGS, MODELS, RECIPES, RULES,
                  help="Training recipe (default: the data set's)."),
     click.option("--model", "model_name", cls=NameOption, type=options.ModelName(MODELS),
                  help="Architecture (default: the recipe's)."),
+    click.option("--init", type=click.Path(), metavar="FILE",
+                 help="Weights to start from: a model file, or a state dict (.safetensors, .pt, .pth) of the same "
+                      "network for whole images."),
     name_option("--encoding", "encoding_name", registry=ENCODINGS, with_options=True,
                  help="How NULL is encoded (default: the scheme's, mostly null-channels)."),
     click.option("--mask-per", type=click.Choice(["minibatch", "sample"]),
@@ -77,6 +80,7 @@ def train(
     out: str | None,
     recipe_name: str | None,
     model_name: str | None,
+    init: str | None,
     encoding_name: str | None,
     encoding_settings: dict[str, Any],
     mask_per: str | None,
@@ -122,6 +126,7 @@ def train(
       sparsecert train --data cifar10 --scheme bands --size 4 --out runs/bands
       sparsecert train --data mnist --scheme random-values --kappa 0.1 --out k01
       sparsecert train --data mnist --model my_nets:small --out runs/small
+      sparsecert train --data mnist --recipe fine-tune --init net.pt --out runs/net
       sparsecert train --data mnist --plain robust --out runs/mnist-robust
       torchrun --nproc-per-node 8 -m sparsecert train --data imagenet --out runs/8
       sparsecert train table.csv --target y --keep 5
@@ -194,6 +199,7 @@ def train(
             half=half,
             processes=processes,
             workers=workers,
+            init=init,
             on_progress=on_progress if processes.is_main else ignore,
         )
     if processes.is_main:
@@ -209,7 +215,7 @@ def train(
 
 
 TABULAR = "target", "protected", "together", "dropped", "share", "copies"
-NOT_PLAIN = "unit", "recipe_name", "model_name", "mask_per", "half", "bound", "rule", "workers", "skip_bad"
+NOT_PLAIN = "unit", "recipe_name", "model_name", "init", "mask_per", "half", "bound", "rule", "workers", "skip_bad"
 
 
 def _block(text: str | None) -> tuple[int, int]:
