@@ -126,7 +126,7 @@ def train(
       sparsecert train --data cifar10 --scheme bands --size 4 --out runs/bands
       sparsecert train --data mnist --scheme random-values --kappa 0.1 --out k01
       sparsecert train --data mnist --model my_nets:small --out runs/small
-      sparsecert train --data mnist --recipe fine-tune --init net.pt --out runs/net
+      sparsecert train --data mnist --recipe fine-tune --init net.pt --out net
       sparsecert train --data mnist --plain robust --out runs/mnist-robust
       torchrun --nproc-per-node 8 -m sparsecert train --data imagenet --out runs/8
       sparsecert train table.csv --target y --keep 5
