@@ -13,6 +13,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -69,6 +70,9 @@ class Reader:
     def run(self, block: Block) -> None:
         """Runs an example; one that needs something only where it is there."""
         if block.language == "python":
+            if file := re.match(r"# (\w+\.py)\n", block.text):  # a file of the reader's, which commands may import
+                Path(file[1]).write_text(block.text)
+                self.ending.callback(sys.modules.pop, Path(file[1]).stem, None)
             smaller = self._there(block.text.replace("10_000", "400").replace("1_000", "50"))
             exec(compile(smaller, "<page>", "exec", dont_inherit=True), self.names)
         elif block.language in COMMANDS:
@@ -78,6 +82,9 @@ class Reader:
 
     def run_command(self, line: str, only_understood: bool) -> None:
         if line.startswith(ELSEWHERE):
+            return
+        if line == "export PYTHONPATH=.":
+            self.ending.enter_context(pytest.MonkeyPatch.context()).syspath_prepend(Path.cwd())
             return
         if line.startswith("curl "):
             self._curl(line)

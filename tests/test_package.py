@@ -118,7 +118,8 @@ def test_no_pickle_is_ever_loaded() -> None:
     found = [
         f"{path.name}: {line}" for path in SOURCES for line in path.read_text().splitlines() if unsafe.search(line)
     ]
-    assert [line for line in found if "No pickle" not in line and "model.eval()" not in line] == []
+    harmless = "No pickle", "model.eval()", "weights_only=True"  # the last refuses whatever is not a tensor
+    assert [line for line in found if not any(words in line for words in harmless)] == []
 
 
 def test_the_package_imports_nothing_of_the_studies() -> None:

@@ -17,6 +17,7 @@ from sparsecert import threads
 if TYPE_CHECKING:
     from sparsecert.encodings import PROTECTED, Grouped, MeanFill, NullChannels, ReplacedValues, blocks_of
     from sparsecert.errors import InputError
+    from sparsecert.models.adapt import adapt
     from sparsecert.procedures import Exact, Fixed, Sequential
     from sparsecert.results import Certifications, Predictions
     from sparsecert.schemes import TRAINING, Bands, Blocks, Grid, Lattice, Partition, RandomValues, Spread, Uniform
@@ -45,6 +46,7 @@ __all__ = [
     "Smoothed",
     "Spread",
     "Uniform",
+    "adapt",
     "blocks_of",
 ]
 
@@ -70,6 +72,7 @@ _HOMES = {
     "Smoothed": "smoothed",
     "Spread": "schemes",
     "Uniform": "schemes",
+    "adapt": "models.adapt",
     "blocks_of": "encodings",
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -119,8 +120,12 @@ def saved_precision(header: dict[str, Any]) -> str:
 def rebuild(
     path: str | Path, tensors: Tensors, header: dict[str, Any], model: Any
 ) -> tuple[nn.Module, Scheme, Encoding]:
-    """The module of a file's header, or `model` in its place, with the file's weights; its scheme and its encoding."""
-    if model is not None and not isinstance(model, nn.Module):
+    """The module of a file's header, or `model` in its place, with the file's weights; its scheme and its encoding.
+
+    `model` is a module, or the name of one (`models.build_named`). A module of the user's that the header names is
+    imported only if `model` names it: a file alone makes us import nothing.
+    """
+    if model is not None and not isinstance(model, nn.Module | str):
         raise InputError(f"model must be a torch.nn.Module that takes the weights of {path}, got {describe(model)}")
     if header.get("half"):
         tensors = {name: t.float() if t.dtype == torch.float16 else t for name, t in tensors.items()}
@@ -128,18 +133,43 @@ def rebuild(
         scheme, encoding = schemes.from_config(header["scheme"]), encodings.from_config(header["encoding"])
         architecture, _, _ = header["architecture"], header["classes"], dict(header["facts"])
         saved_precision(header)
-        if model is None and architecture is not None:
+        own = architecture["name"] if architecture is not None and models.is_own(architecture["name"]) else None
+        if model is None and architecture is not None and own is None:
             model = models.build(**architecture, scheme=scheme)
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path} is not the file of a classifier, or its header is damaged ({error})") from error
+    if model is None and own is not None:
+        raise InputError(
+            f"{path} holds the weights of {own}, a network of yours, which is imported only if you name it: "
+            f"add --model {own}; in Python, load(path, model={own!r})"
+        )
     if model is None:
-        raise InputError(f"{path} holds the weights of a module of yours: load(path, model=YourModule())")
+        raise InputError(
+            f"{path} holds the weights of a module of yours: load(path, model=YourModule()), or --model module:factory"
+        )
+    if isinstance(model, str):
+        model = _named(path, model, header, scheme, encoding)
     try:
         model.to(next((t.dtype for t in tensors.values() if t.is_floating_point()), None))
         model.load_state_dict(tensors)
     except RuntimeError as error:
         raise InputError(f"{path} does not fit the model: {' '.join(str(error).split())}") from error
     return model, scheme, encoding
+
+
+def _named(path: str | Path, name: str, header: dict[str, Any], scheme: Scheme, encoding: Encoding) -> nn.Module:
+    """The network of that name, for the channels and classes of the file."""
+    architecture, shape, classes = header["architecture"], header["facts"].get("shape"), header["classes"]
+    if architecture is not None:
+        if architecture["name"] != name:
+            warnings.warn(f"{path} holds the weights of {architecture['name']}; they go into {name}", stacklevel=6)
+        return models.build_named(name, architecture["channels"], architecture["classes"], scheme=scheme)
+    if shape is None or classes is None:
+        raise InputError(
+            f"{path} does not say for which shape and how many classes to call {name}; save it with classes= and "
+            f"metadata={{'shape': [channels, height, width]}}, or in Python use load(path, model=YourModule())"
+        )
+    return models.build_named(name, encoding.channels(shape[0] if len(shape) > 1 else 1), classes, scheme=scheme)
 
 
 def find_model(path: str | Path) -> Path:

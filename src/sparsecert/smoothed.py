@@ -209,7 +209,7 @@ class Smoothed:
     def load(
         cls,
         path: str | Path,
-        model: torch.nn.Module | None = None,
+        model: torch.nn.Module | str | None = None,
         device: str | torch.device = "cpu",
         *,
         precision: str | None = None,
@@ -217,8 +217,9 @@ class Smoothed:
     ) -> Smoothed:
         """The classifier that `save` wrote, from its file or run folder; weights go into `model` where one is given.
 
-        `device` may be "auto": a GPU if there is one. `precision` replaces the one it was saved with; `rows` is as in
-        the constructor. The boosted trees of a table run on the CPU in fp64: another device or precision is refused.
+        `model` may be a name, `module:factory`, to import and call as factory(channels, classes). `device`: "auto" is
+        a GPU if there is one. `precision` replaces the one it was saved with; `rows` is as in the constructor. The
+        boosted trees of a table run on the CPU in fp64: another device or precision is refused.
         """
         return cls._rebuilt(path, *modelfile.read(path), model, device, precision, rows)
 
@@ -227,7 +228,7 @@ class Smoothed:
         cls,
         data: bytes,
         name: str,
-        model: torch.nn.Module | None = None,
+        model: torch.nn.Module | str | None = None,
         device: str | torch.device = "cpu",
         *,
         precision: str | None = None,
@@ -242,7 +243,7 @@ class Smoothed:
         path: str | Path,
         tensors: modelfile.Tensors,
         header: dict[str, Any],
-        model: torch.nn.Module | None,
+        model: torch.nn.Module | str | None,
         device: str | torch.device,
         precision: str | None,
         rows: int | None,

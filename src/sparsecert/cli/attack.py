@@ -15,6 +15,7 @@ from sparsecert.registry import ATTACKS
 @click.argument("model", type=click.Path())
 @options.together(
     options.data,
+    options.network,
     name_option(
         "--attack", "name", default="ensemble", show_default=True, registry=ATTACKS, with_options=True,
         help="The attack; `sparsecert attack --attack pointwise --help` shows its options.",
@@ -53,6 +54,7 @@ from sparsecert.registry import ATTACKS
 def attack(
     model: str,
     data_name: str,
+    network: str | None,
     name: str,
     attack_settings: dict[str, Any],
     budget: int | None,
@@ -114,7 +116,7 @@ def attack(
     data = options.load_attacked(model, data_name, split, data_dir, skip_bad, limit, resize)
     target = target_of(
         model, data, device, data_dir,
-        precision=precision, rows=rows, n=samples, alpha=alpha, error=error, full=full, rule=rule,
+        network=network, precision=precision, rows=rows, n=samples, alpha=alpha, error=error, full=full, rule=rule,
     ).with_recorded_precision(out)  # fmt: skip
     found, inputs = FoundSoFar(data.units.name), len(indices_of(data, which))
     with inputs_bar(

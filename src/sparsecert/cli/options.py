@@ -12,7 +12,7 @@ import click
 
 from sparsecert.cli.registered import NameOption, Registered, name_option
 from sparsecert.errors import InputError
-from sparsecert.registry import CERTIFICATES, DATASETS, RULES
+from sparsecert.registry import CERTIFICATES, DATASETS, MODELS, RULES
 
 if TYPE_CHECKING:
     from sparsecert.datasets import Dataset
@@ -39,6 +39,16 @@ class DataName(Registered):
         return str(value)
 
 
+class ModelName(Registered):
+    """The name of an architecture, or `module:factory`."""
+
+    other = ", or module:factory, a network of yours, called as factory(channels, classes)"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Accepts any module:factory; it is imported, or refused, where the network is built."""
+        return str(value) if ":" in str(value) else super().convert(value, param, ctx)
+
+
 DATA_HELP = "Data set; digits, mnist-sample and cifar10-sample are built in."
 data = click.option("--data", "data_name", required=True, cls=NameOption, type=DataName(DATASETS), help=DATA_HELP)
 optional_data = click.option("--data", "data_name", cls=NameOption, type=DataName(DATASETS), help=DATA_HELP)
@@ -53,6 +63,10 @@ skip_bad = click.option(
 resize = click.option(
     "--resize", type=click.IntRange(1, 10_000), metavar="N",
     help="Crop the images of a folder to N x N (default: their own size; 224 where they differ).",
+)  # fmt: skip
+network = click.option(
+    "--model", "network", type=ModelName(MODELS), metavar="MODULE:FACTORY",
+    help="The network of yours that `train --model` was given; it is imported only if named here again.",
 )  # fmt: skip
 out_file = click.option(
     "--out", type=click.Path(dir_okay=False), metavar="FILE",

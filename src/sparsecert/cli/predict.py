@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 @click.argument("model", type=click.Path())
 @options.together(
     options.data,
+    options.network,
     options.out_file,
     options.split,
     options.limit,

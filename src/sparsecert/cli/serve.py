@@ -30,7 +30,7 @@ MISSING = "the service needs an extra: pip install 'sparsecert[serve]' ({})"
 @click.option("--max-samples", default=100_000, show_default=True, help="Maximum ablated copies per request (422).")
 @click.option("--concurrency", default=32, show_default=True, help="Maximum concurrent requests (429).")
 @click.option("--shape", metavar="C,H,W", help="Shape of one input, if the model file has none.")
-@options.together(options.device, options.precision, options.rows)
+@options.together(options.network, options.device, options.precision, options.rows)
 def serve(
     model: str,
     host: str,
@@ -40,6 +40,7 @@ def serve(
     max_samples: int,
     concurrency: int,
     shape: str | None,
+    network: str | None,
     device: str,
     precision: str | None,
     rows: int | None,
@@ -68,7 +69,7 @@ def serve(
     from sparsecert.smoothed import Smoothed
 
     token = _token(token_file)
-    smoothed, parser = Smoothed.load(model, device=device, precision=precision, rows=rows), None
+    smoothed, parser = Smoothed.load(model, network, device, precision=precision, rows=rows), None
     if "table" in smoothed.metadata:
         from sparsecert.service.rows import RowParser
         from sparsecert.tabular.tables import Columns

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from sparsecert.cli import options, train_table
-from sparsecert.cli.registered import RegisteredCommand, name_option
+from sparsecert.cli.registered import NameOption, RegisteredCommand, name_option
 from sparsecert.errors import InputError
 from sparsecert.registry import CERTIFICATES, ENCODINGS, MODELS, RECIPES, RULES, SCHEMES
 
@@ -39,7 +39,11 @@ from sparsecert.registry import CERTIFICATES, ENCODINGS, MODELS, RECIPES, RULES,
                  help="Folder of the run (default for a table: in runs)."),
     name_option("--recipe", "recipe_name", registry=RECIPES,
                  help="Training recipe (default: the data set's)."),
-    name_option("--model", "model_name", registry=MODELS, help="Architecture (default: the recipe's)."),
+    click.option("--model", "model_name", cls=NameOption, type=options.ModelName(MODELS),
+                 help="Architecture (default: the recipe's)."),
+    click.option("--init", type=click.Path(), metavar="FILE",
+                 help="Weights to start from: a model file, or a state dict (.safetensors, .pt, .pth) of the same "
+                      "network for whole images."),
     name_option("--encoding", "encoding_name", registry=ENCODINGS, with_options=True,
                  help="How NULL is encoded (default: the scheme's, mostly null-channels)."),
     click.option("--mask-per", type=click.Choice(["minibatch", "sample"]),
@@ -77,6 +81,7 @@ def train(
     out: str | None,
     recipe_name: str | None,
     model_name: str | None,
+    init: str | None,
     encoding_name: str | None,
     encoding_settings: dict[str, Any],
     mask_per: str | None,
@@ -122,6 +127,8 @@ def train(
       sparsecert train --data mnist --scheme lattice --parts 28 --out runs/lattice
       sparsecert train --data cifar10 --scheme bands --size 4 --out runs/bands
       sparsecert train --data mnist --scheme random-values --kappa 0.1 --out k01
+      sparsecert train --data mnist --model my_nets:small --out runs/small
+      sparsecert train --data mnist --recipe fine-tune --init net.pt --out net
       sparsecert train --data mnist --plain robust --out runs/mnist-robust
       torchrun --nproc-per-node 8 -m sparsecert train --data imagenet --out runs/8
       sparsecert train table.csv --target y --keep 5
@@ -194,6 +201,7 @@ def train(
             half=half,
             processes=processes,
             workers=workers,
+            init=init,
             on_progress=on_progress if processes.is_main else ignore,
         )
     if processes.is_main:
@@ -201,13 +209,16 @@ def train(
         click.echo(f"wrote {model}")
         records = shlex.quote(f"{out}/certify.jsonl")
         source = options.data_words(data_name, data_dir, resize)
-        click.echo(f"next: sparsecert certify {shlex.quote(out)} {source} --out {records}")
+        named = f" --model {recipe.model}" if ":" in recipe.model else ""
+        click.echo(f"next: sparsecert certify {shlex.quote(out)} {source}{named} --out {records}")
     if processes.size > 1:
         training.exit_process()
 
 
 TABULAR = "target", "protected", "together", "dropped", "share", "copies"
-NOT_PLAIN = "unit", "recipe_name", "model_name", "mask_per", "half", "bound", "rule", "workers", "skip_bad", "resize"
+NOT_PLAIN = (
+    "unit", "recipe_name", "model_name", "init", "mask_per", "half", "bound", "rule", "workers", "skip_bad", "resize",
+)  # fmt: skip
 
 
 def _block(text: str | None) -> tuple[int, int]:

@@ -29,6 +29,7 @@ def record_votes(
     alpha: float | None,
     *,
     data_name: str,
+    network: str | None,
     out: str | None,
     split: str,
     limit: int | None,
@@ -51,7 +52,8 @@ def record_votes(
     which = options.chosen(limit, drawn, seed)
     cluster = options.cluster(ray, workers, cpus_per_worker, gpus_per_worker, device)
     out = options.records_file(out, model, verb, data_name, part)
-    smoothed = Smoothed.load(model, device=device if cluster is None else "cpu", precision=precision, rows=rows)
+    own_device = device if cluster is None else "cpu"
+    smoothed = Smoothed.load(model, network, own_device, precision=precision, rows=rows)
     smoothed = with_recorded_precision(smoothed, out)
     scheme = smoothed.scheme
     refuse_other_masks(scheme, {name: flag for name, flag in options.given().items() if name != "seed" or not drawn})

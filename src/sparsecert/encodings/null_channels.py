@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
 from sparsecert.encodings.encoding import Encoding, broadcast_channels, per_channel, repeat_channels
 from sparsecert.errors import InputError
-from sparsecert.registry import ENCODINGS
+from sparsecert.registry import ENCODINGS, Option
 
 if TYPE_CHECKING:
     from sparsecert.datasets import Dataset
@@ -26,6 +26,11 @@ class NullChannels(Encoding):
     statistics of the input, which would leak ablated units to the model.
     """
 
+    options: ClassVar[tuple[Option, ...]] = (
+        Option("--mean", str, "Subtracted from each channel, such as 0.485,0.456,0.406; needs --std."),
+        Option("--std", str, "Each channel, less its mean, is divided by this; needs --mean."),
+    )
+
     def __init__(self, mean: Any = None, std: Any = None) -> None:
         if (mean is None) != (std is None):
             raise InputError("mean and std go together: give both or neither")
@@ -36,8 +41,10 @@ class NullChannels(Encoding):
 
     @classmethod
     def for_training(cls, data: Dataset, recipe: Recipe, scheme: Scheme | None = None, **settings: Any) -> NullChannels:
-        """Standardised where the recipe asks for it."""
-        return cls(data.mean, data.std, **settings) if recipe.normalise else cls(**settings)
+        """Standardised by the numbers given, else by the data set's where the recipe asks for it."""
+        if settings:
+            return cls(**{name: _numbers(name, text) for name, text in settings.items()})
+        return cls(data.mean, data.std) if recipe.normalise else cls()
 
     def encode(self, inputs: torch.Tensor, retained: torch.Tensor) -> torch.Tensor:
         """Float[rows, 2 * channels, *places]."""
@@ -67,3 +74,11 @@ class NullChannels(Encoding):
 
     def __repr__(self) -> str:
         return "NullChannels()" if self.mean is None else f"NullChannels(mean={self.mean}, std={self.std})"
+
+
+def _numbers(name: str, text: str) -> list[float]:
+    """The numbers of an option, one per channel."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError as error:
+        raise InputError(f"{name} must be numbers separated by commas, such as 0.5,0.4,0.6, got {text!r}") from error

@@ -9,10 +9,12 @@ from typing import Any
 import torch
 from torch import nn
 
+from sparsecert.errors import InputError, describe
+from sparsecert.models.own import import_factory, is_own
 from sparsecert.registry import MODELS
 from sparsecert.schemes import Scheme
 
-__all__ = ["MODELS", "Builder", "architecture_of", "build"]
+__all__ = ["MODELS", "Builder", "architecture_of", "build", "build_named", "is_own"]
 
 # From input channels (those that the encoding shows), classes and, if it has a parameter `scheme`, the scheme.
 Builder = Callable[..., nn.Module]
@@ -22,12 +24,31 @@ ARCHITECTURE = "_sparsecert_architecture"  # a name that no user's module has
 
 def build(name: str, channels: int, classes: int, seed: int = 0, scheme: Scheme | None = None) -> nn.Module:
     """A freshly initialised model, determined by the seed; its architecture is saved in model files."""
-    builder = MODELS[name]
+    return _initialised(MODELS[name], name, channels, classes, seed, scheme)
+
+
+def build_named(name: str, channels: int, classes: int, seed: int = 0, scheme: Scheme | None = None) -> nn.Module:
+    """`build`, also of a network of the user's, `module:factory`, whose module is imported.
+
+    The name must come from the user: a model file must not make us import code.
+    """
+    if not is_own(name):
+        return build(name, channels, classes, seed, scheme)
+    model = _initialised(import_factory(name), name, channels, classes, seed, scheme)
+    if not isinstance(model, nn.Module):
+        raise InputError(f"{name} must return a torch.nn.Module, got {describe(model)}")
+    return model
+
+
+def _initialised(
+    builder: Builder, name: str, channels: int, classes: int, seed: int, scheme: Scheme | None
+) -> nn.Module:
     given = {"scheme": scheme} if "scheme" in signature(builder).parameters else {}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model: nn.Module = builder(channels, classes, **given)
-    setattr(model, ARCHITECTURE, {"name": name, "channels": channels, "classes": classes})
+    if isinstance(model, nn.Module):
+        setattr(model, ARCHITECTURE, {"name": name, "channels": channels, "classes": classes})
     return model
 
 

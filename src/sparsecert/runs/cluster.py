@@ -146,6 +146,7 @@ def _job(
     file = modelfile.read_bytes(model)
     if hashlib.sha256(file).hexdigest() != fingerprint:
         raise InputError(f"{model} changed while it was read; run the command again")
+    architecture = architecture_of(smoothed.model)
     device = cluster.device
     if device == "auto":
         device = "cuda" if "GPU" in need else "cpu"
@@ -153,7 +154,7 @@ def _job(
         spec=spec,
         model=Path(model).name,
         file=file,
-        module=copy.deepcopy(smoothed.model).cpu() if architecture_of(smoothed.model) is None else None,
+        module=copy.deepcopy(smoothed.model).cpu() if architecture is None else architecture["name"],
         precision=smoothed.requested_precision,
         rows=smoothed.rows,
         device=device,

@@ -194,6 +194,7 @@ def target_of(
     device: str = "auto",
     data_dir: str | None = None,
     *,
+    network: str | None = None,
     precision: str | None = None,
     rows: int | None = None,
     n: int | None = None,
@@ -205,13 +206,14 @@ def target_of(
     """The target to attack with the images or rows of `data`; settings that are None keep their default.
 
     `model` is the file or run folder of a smoothed classifier or of a plain network, the name of a model that ships
-    with the package, or `nearest-neighbour`, whose training images are loaded from `data_dir`. Settings of smoothed
+    with the package, or `nearest-neighbour`, whose training images are loaded from `data_dir`; `network` is the name of
+    a network of the user's that a smoothed classifier's file holds the weights of. Settings of smoothed
     classifiers are refused for the others. Where the masks are a fixed set, all of them vote, by `rule`, and the
     settings of random masks (n, alpha, error, full) are refused.
     """
     sampling: dict[str, Any] = {"n": n, "alpha": alpha, "error": error, "full": full or None}
     sampling = {name: value for name, value in sampling.items() if value is not None}
-    others = {"precision": precision, "rows": rows, "rule": rule}
+    others = {"model": network, "precision": precision, "rows": rows, "rule": rule}
     given = [*(name for name, value in others.items() if value is not None), *sampling]
     if model == NEAREST_NEIGHBOUR or is_plain(model):
         if given:
@@ -221,7 +223,7 @@ def target_of(
         return _plain(model, data, torch.device(device_named(device)), data_dir)
     if full and error is not None:
         raise InputError("error is for queries decided early; with full every query takes all copies; leave one out")
-    smoothed = Smoothed.load(model, device=device, precision=precision, rows=rows)
+    smoothed = Smoothed.load(model, network, device, precision=precision, rows=rows)
     refuse_other_masks(smoothed.scheme, {name: name for name in given})
     if isinstance(smoothed.scheme, FixedMasks):
         procedure = procedure_for(smoothed, Exact(rule))

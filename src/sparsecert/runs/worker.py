@@ -28,7 +28,7 @@ class WorkerJob:
     spec: RunSpec
     model: str  # the name of the model file
     file: bytes  # its contents
-    module: torch.nn.Module | None  # where the file does not say how to build one
+    module: torch.nn.Module | str  # or its name; a network of the user's is imported by the worker too
     precision: str
     rows: int | None
     device: str

@@ -93,7 +93,7 @@ def rebuild(
     path: str | Path,
     tensors: modelfile.Tensors,
     header: dict[str, Any],
-    model: torch.nn.Module | None,
+    model: torch.nn.Module | str | None,
     device: str | torch.device,
     precision: str | None,
     rows: int | None,

@@ -43,6 +43,7 @@ def train(
     half: bool = False,
     processes: ProcessGroup | None = None,
     workers: int | None = None,
+    init: str | Path | None = None,
     on_progress: OnProgress = ignore,
 ) -> Path:
     """Trains a base classifier and writes OUT/model.safetensors; returns its path.
@@ -50,8 +51,9 @@ def train(
     A stopped run resumes from its checkpoint; a finished one is left alone; a folder that holds another run is refused.
     `half` stores the weights in half precision. In distributed training (see `join_process_group`) every process calls
     this and takes its shard of each batch; only the main one reads and writes OUT. `workers` processes decode the
-    images of a folder (default: one per CPU, at most 16). `on_progress(steps_done, steps, epoch=, loss=, accuracy=)`
-    gets the epoch's mean loss and accuracy on ablated inputs.
+    images of a folder (default: one per CPU, at most 16). `init` is a file of weights to start from: a model file, or
+    the state dict of the recipe's network for whole inputs (`training.initial`). `on_progress(steps_done, steps,
+    epoch=, loss=, accuracy=)` gets the epoch's mean loss and accuracy on ablated inputs.
     """
     key_of(seed)
     encoding = encoding or default_encoding(data, recipe)
@@ -61,7 +63,9 @@ def train(
         channels, height, width = data.images.shape
         scheme = SchemeSpec.parse(recipe.scheme).of(height, width, channels)
     group = processes or ProcessGroup()
-    run = TrainingRun(data, recipe, scheme, encoding, seed, torch.device(device), processes=group, workers=workers)
+    run = TrainingRun(
+        data, recipe, scheme, encoding, seed, torch.device(device), processes=group, workers=workers, init=init
+    )
     return train_many([(run, out)], checkpoint_seconds=checkpoint_seconds, half=half, on_progress=on_progress)[0]
 
 

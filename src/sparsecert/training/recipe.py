@@ -24,6 +24,7 @@ LATER = (
     "vote",
     "independent",
 )  # settings that recipes in the first model files lack
+OF_THE_DATA = "model", "keep", "augment", "normalise"
 ALONE = {"masks": "all", "augment": "none", "normalise": False, "consistency": 0.0, "vote": None}  # with `independent`
 
 
@@ -49,18 +50,20 @@ class VoteObjective:
 class Recipe:
     """SGD with momentum, or AdamW, on ablated inputs.
 
-    rates: (first epoch, learning rate) pairs, epochs counted from 1. schedule: "steps" keeps each rate until the next;
-    "one-cycle" has a single one, the peak, to which the rate rises linearly over the share `warm_up` of all steps and
-    from which it falls linearly to zero. masks: "minibatch" draws one mask for all inputs of a minibatch, as the paper
-    does; "sample" draws one for each copy; "all" shows each input through all masks of a fixed set. augment:
-    "crop-flip" shifts by up to 4 pixels and flips; "resized-crop-flip" takes a random part of the photograph (image
-    folders only). precision: "bf16" multiplies in bfloat16; weights, momentum and the loss stay in fp32. copies:
-    ablated copies of each input in a step. consistency: the weight of a second loss that makes the network give all
-    copies of an input the same probabilities (`training.objective`). scheme: "uniform" retains `keep` units at random;
-    otherwise the name of a fixed set of masks (`schemes.SchemeSpec`), one of which is drawn for each copy; the set
-    decides how much is retained. vote: how the last epochs are trained for the vote; each part of the run has a cycle
-    of the learning rate of its own. independent: every mask's network learns from the values of its own units alone, so
-    that certificates cover perturbed training values too (`training.independent`); refuses whatever mixes them.
+    model: an architecture; empty in a recipe for any data set, which takes `OF_THE_DATA` from the data set's own recipe
+    (`recipes.recipe_for`). rates: (first epoch, learning rate) pairs, epochs counted from 1. schedule: "steps" keeps
+    each rate until the next; "one-cycle" has a single one, the peak, to which the rate rises linearly over the share
+    `warm_up` of all steps and from which it falls linearly to zero. masks: "minibatch" draws one mask for all inputs of
+    a minibatch, as the paper does; "sample" draws one for each copy; "all" shows each input through all masks of a
+    fixed set. augment: "crop-flip" shifts by up to 4 pixels and flips; "resized-crop-flip" takes a random part of the
+    photograph (image folders only). precision: "bf16" multiplies in bfloat16; weights, momentum and the loss stay in
+    fp32. copies: ablated copies of each input in a step. consistency: the weight of a second loss that makes the
+    network give all copies of an input the same probabilities (`training.objective`). scheme: "uniform" retains `keep`
+    units at random; otherwise the name of a fixed set of masks (`schemes.SchemeSpec`), one of which is drawn for each
+    copy; the set decides how much is retained. vote: how the last epochs are trained for the vote; each part of the run
+    has a cycle of the learning rate of its own. independent: every mask's network learns from the values of its own
+    units alone, so that certificates cover perturbed training values too (`training.independent`); refuses whatever
+    mixes them.
     """
 
     name: str
@@ -88,7 +91,7 @@ class Recipe:
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch", "keep", "copies"):
-            if getattr(self, name) < 1:
+            if getattr(self, name) < 1 and (name != "keep" or self.model):
                 raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
         known = {"masks": MASKS, "augment": AUGMENTATIONS, "schedule": SCHEDULES, "precision": PRECISIONS}
         known["optimizer"] = OPTIMIZERS

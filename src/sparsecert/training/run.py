@@ -27,6 +27,7 @@ from sparsecert.smoothed import Smoothed
 from sparsecert.training.batches import Batches
 from sparsecert.training.distributed import ProcessGroup
 from sparsecert.training.independent import check_independent
+from sparsecert.training.initial import initialise
 from sparsecert.training.objective import Scorer, objective
 from sparsecert.training.optimizers import complete_state, load_state_tensors, optimizer_of, state_tensors
 from sparsecert.training.prefetch import Prefetcher
@@ -48,7 +49,10 @@ def default_encoding(data: Dataset, recipe: Recipe, name: str = "null-channels")
 
 @dataclass(eq=False)
 class TrainingRun(Run):
-    """A run on ablated inputs; `workers` processes decode the images of a folder."""
+    """A run on ablated inputs, from random weights or those of the file `init`.
+
+    `workers` processes decode the images of a folder.
+    """
 
     data: Dataset
     recipe: Recipe
@@ -59,13 +63,18 @@ class TrainingRun(Run):
     shared_batches: Batches | None = None
     processes: ProcessGroup = field(default_factory=ProcessGroup)
     workers: int | None = None
+    init: str | Path | None = None
     step: int = 0
     log: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        channels = self.encoding.channels(self.data.images.shape[0])
-        cuda = self.device.type == "cuda"
-        self.model = models.build(self.recipe.model, channels, len(self.data.classes), self.seed, self.scheme)
+        cuda, channels = self.device.type == "cuda", self.data.images.shape[0]
+        self.model = self._build(self.encoding.channels(channels))
+        self.init_sha256: str | None = None
+        if self.init is not None:
+            if self.recipe.independent:
+                raise InputError("independent training starts from random weights, else the parts mix; leave out init")
+            self.init_sha256 = initialise(self.model, self._build(channels), self.encoding, self.init)
         if self.recipe.independent:
             check_independent(self.model, self.encoding)
         self.model = self.model.to(self.device)
@@ -101,6 +110,10 @@ class TrainingRun(Run):
         self._prepared: tuple[int, int] | None = None  # epoch of the order, first step of the masks
         self._epoch_start, self._earlier = time.monotonic(), 0.0  # and this epoch's seconds in an earlier process
 
+    def _build(self, channels: int) -> torch.nn.Module:
+        """The recipe's network for so many channels."""
+        return models.build_named(self.recipe.model, channels, len(self.data.classes), self.seed, self.scheme)
+
     @property
     def phase(self) -> int:  # type: ignore[override]
         """0, or 1 in the epochs of the vote objective."""
@@ -123,6 +136,7 @@ class TrainingRun(Run):
             "scheme": self.scheme.config(),
             "encoding": self.encoding.config(),
             "seed": self.seed,
+            **({} if self.init_sha256 is None else {"init": self.init_sha256}),
             "data": {
                 "name": self.data.name,
                 "split": self.data.split,
@@ -320,8 +334,9 @@ def is_finished(path: Path, settings: dict[str, Any], half: bool) -> bool:
 
 def check_same_run(path: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
     """Refuses a file of another run and names the first setting that differs."""
-    for key, value in json.loads(json.dumps(wanted)).items():
-        if found.get(key) != value:
+    plain = json.loads(json.dumps(wanted))
+    for key in (*plain, "init"):
+        if found.get(key) != plain.get(key):
             raise InputError(
                 f"{path} belongs to another run ({key} differs); use another --out folder, or delete that one"
             )
