@@ -116,7 +116,7 @@ class Smoothed:
         `examples` number the inputs for their masks (default 0, 1, ...).
         """
         procedure = procedure_for(self, procedure, n0, n)
-        return self._finish(procedure, procedure.certify, x, alpha, seed, examples, on_progress)
+        return self._finish(procedure, procedure.certify_and_compare, x, alpha, seed, examples, on_progress)
 
     def predict(
         self,
