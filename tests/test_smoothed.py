@@ -215,6 +215,60 @@ def test_images_of_8_bits_that_were_not_divided_are_told_of(g: sc.Smoothed, digi
     assert (quiet.counts.sum(axis=1) == 10).all()
 
 
+@pytest.mark.parametrize(
+    "encoding",
+    [
+        sc.NullChannels(),
+        sc.NullChannels(0.3, 0.37),
+        sc.MeanFill(0.3),
+        sc.Grouped(sc.MeanFill(0.3), sc.blocks_of(8, 8, 1)),
+    ],
+)
+def test_so_are_resized_ones_whatever_shows_them(digits: Digits, encoding: Any) -> None:
+    net = nn.Sequential(nn.Flatten(), nn.Linear(64 * encoding.channels(1), 10))
+    g = sc.Smoothed(net, sc.Uniform(64, 12), encoding)
+    with pytest.warns(UserWarning, match=r"inputs are numbers up to 254.9, and .* values in \[0, 1\].*pass x / 255"):
+        g.predict(digits[0] * 254.9, n=10)
+
+
+def test_values_of_another_range_are_as_meant(digits: Digits) -> None:
+    net = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sc.Smoothed(net, sc.Uniform(64, 12), sc.MeanFill(77.5)).predict((digits[0] * 255).round(), n=10)
+        sc.Smoothed(_net(), sc.Uniform(64, 12)).predict((digits[0] - 0.3) / 0.1, n=10)
+
+
+def test_a_std_is_no_flag() -> None:
+    for std in ((0.2, 0.2, 0.2), 0.3081, 1):
+        with pytest.raises(sc.InputError, match="MeanFill takes no std: its second argument, centred, must be True or"):
+            sc.MeanFill((0.5, 0.5, 0.5), std)  # type: ignore[arg-type]
+    assert sc.MeanFill(0.5, np.bool_(True)).centred is True  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("flat", [False, True])
+def test_one_logit_is_told_what_to_return(digits: Digits, flat: bool) -> None:
+    one = nn.Sequential(nn.Flatten(), nn.Linear(128, 1), *([nn.Flatten(0)] if flat else []))
+    with pytest.raises(sc.InputError, match=r"one logit z for two classes is the scores \(0, z\).*functional.pad"):
+        sc.Smoothed(one, sc.Uniform(64, 12)).predict(digits[0], n=10)
+
+    def scores(copies: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.pad(one(copies).reshape(-1, 1), (1, 0))
+
+    assert sc.Smoothed(scores, sc.Uniform(64, 12)).predict(digits[0], n=10).counts.shape == (20, 2)
+
+
+def test_a_model_of_plain_images_is_told_of_the_encoding_that_it_takes() -> None:
+    net = nn.Sequential(nn.Conv2d(3, 2, 1), nn.Flatten(), nn.Linear(32, 2))
+    images = torch.rand(2, 3, 4, 4)
+    told = r"shape \(6, 4, 4\): .*; it takes 3 channels, and NullChannels\(\) shows it 6: use MeanFill\(mean\)"
+    with pytest.raises(sc.InputError, match=told):
+        sc.Smoothed(net, sc.Uniform(16, 4)).certify(images, n0=5, n=10)
+    assert len(sc.Smoothed(net, sc.Uniform(16, 4), sc.MeanFill(0.5)).certify(images, n0=5, n=10)) == 2
+    with pytest.raises(sc.InputError, match=r"shape \(2, 4, 4\): [^;]*$"):
+        sc.Smoothed(net, sc.Uniform(16, 4)).certify(images[:, :1], n0=5, n=10)
+
+
 def test_a_class_in_place_of_an_object_is_named_so() -> None:
     encoding: Any = sc.NullChannels
     with pytest.raises(sc.InputError, match=r"got \(Sequential, Uniform, the class NullChannels\)"):

@@ -18,7 +18,14 @@ from sparsecert.errors import InputError
 from sparsecert.schemes import Scheme
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas as pd
+    import torch
+
+    from sparsecert.encodings import Encoding
     from sparsecert.procedures import Procedure
+    from sparsecert.reports.summary import Summary
 
 ABSTAINED = -1  # in integer arrays only; `abstained` says it as a boolean
 
@@ -64,6 +71,20 @@ class Predictions:
         return self.votes.invalid + (0 if self.selection is None else self.selection.invalid)
 
 
+@dataclass(frozen=True)
+class Origin:
+    """What records say of certifications beside the certificates: the classifier, its inputs and the time."""
+
+    scheme: Scheme
+    encoding: Encoding
+    precision: str
+    device: torch.device
+    rows: int  # copies per forward pass
+    shape: tuple[int, ...]  # of an input
+    examples: tuple[int, ...]  # the numbers of the inputs, which decide their masks
+    seconds: float  # for all of them
+
+
 @dataclass(frozen=True, eq=False)
 class Certifications:
     """For each input a certificate, and the votes behind it.
@@ -87,6 +108,7 @@ class Certifications:
     scheme: Scheme | None = None
     classes: npt.NDArray[Any] | None = None  # what the labels stand for, where they are more than numbers
     truth: Int64 | None = None  # the true classes, where a loader gave them
+    origin: Origin | None = None
 
     def __len__(self) -> int:
         return len(self.certificates)
@@ -130,6 +152,45 @@ class Certifications:
         """bool[b]: whether the answer is the true class, and certified against changes of so many units."""
         right = self.names == np.asarray(truth, dtype=object)
         return np.asarray(right & (self.radii >= radius), dtype=np.bool_)
+
+    def summary(self, labels: Any) -> Summary:
+        """Accuracy, abstentions, median and certified accuracy at every radius, as `sparsecert report` states them.
+
+        `labels` are the true classes. A `reports.Summary`: `accuracy`, `abstained` (shares), `median` (None: N/A),
+        `certified_accuracy[r]`.
+        """
+        from sparsecert.reports import summarise
+        from sparsecert.runs.from_python import as_records
+
+        return summarise(as_records(self, labels))
+
+    def to_frame(self) -> pd.DataFrame:
+        """A pandas table, one row per input: label and radius (missing where abstained), bounds and samples."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise InputError('to_frame needs pandas; install it with pip install "sparsecert[tables]"') from error
+        labels = pd.array([c.label for c in self], dtype="Int64") if self.classes is None else self.names
+        columns = {
+            "label": labels,
+            "radius": pd.array([c.radius for c in self], dtype="Int64"),
+            "abstained": self.abstained,
+            "selected": self.selected if self.classes is None else named(self.classes, self.selected),
+            **({} if self.exact else {"p_lower": self.p_lower, "p_upper": self.p_upper}),
+            "samples": self.samples,
+            **({"answer": self.answers} if any(self.answers) else {}),
+        }
+        return pd.DataFrame(columns)
+
+    def save(self, path: str | Path, labels: Any, *, model: str | Path | None = None, data: str = "inputs") -> None:
+        """Writes records, with the true classes `labels`, to a new file, which `sparsecert report` reads.
+
+        `model` is the file that the classifier was saved to or loaded from: records name it by its hash. `data` is what
+        to call the inputs.
+        """
+        from sparsecert.runs.from_python import save
+
+        save(self, path, labels, model, data)
 
     @property
     def selected(self) -> Int64:
@@ -217,7 +278,16 @@ def concatenate(parts: Sequence[Certifications]) -> Certifications:
         answers=tuple(answer for part in parts for answer in part.answers),
         ranks=None if first.ranks is None else np.concatenate([part.ranks for part in parts if part.ranks is not None]),
         truth=np.concatenate(truths) if len(truths) == len(parts) else None,
+        origin=_joined([part.origin for part in parts if part.origin is not None]),
     )
+
+
+def _joined(origins: Sequence[Origin]) -> Origin | None:
+    """The origin of several batches."""
+    if not origins:
+        return None
+    examples = tuple(example for origin in origins for example in origin.examples)
+    return replace(origins[0], examples=examples, seconds=sum(origin.seconds for origin in origins))
 
 
 def _chosen(certificate: Certificate | ExactCertificate) -> int:

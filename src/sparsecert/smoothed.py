@@ -119,10 +119,11 @@ class Smoothed:
         batches: tensors or (inputs, labels) pairs. The result is of all of them, with the labels as `truth`.
         """
         procedure = procedure_for(self, procedure, n0, n)
+        certify = procedure.certify_and_compare
         if is_loader(x):
-            call = partial(self._finish, procedure, procedure.certify, alpha=alpha, seed=seed, on_progress=on_progress)
+            call = partial(self._finish, procedure, certify, alpha=alpha, seed=seed, on_progress=on_progress)
             return certify_batches(lambda inputs, numbers: call(inputs, examples=numbers), x, examples)
-        return self._finish(procedure, procedure.certify, x, alpha, seed, examples, on_progress)
+        return self._finish(procedure, certify, x, alpha, seed, examples, on_progress)
 
     def predict(
         self,

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 import click
 
 from sparsecert import __version__
+from sparsecert.cli.interrupted import exit_code, sigterm_interrupts
 from sparsecert.errors import InputError
 
 
@@ -52,7 +53,8 @@ def run_command(command: click.Command, name: str, args: Sequence[str] | None = 
     """Runs a command. A user's mistake prints one line on stderr and exits with code 2, without a traceback."""
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     try:
-        code = command.main(args, prog_name=name, standalone_mode=False)
+        with sigterm_interrupts():
+            code = command.main(args, prog_name=name, standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
         sys.exit(2)
@@ -63,9 +65,9 @@ def run_command(command: click.Command, name: str, args: Sequence[str] | None = 
         message = error.format_message() if isinstance(error, click.ClickException) else str(error)
         click.echo(f"Error: {' '.join(message.split())}", err=True)
         sys.exit(2)
-    except (click.Abort, KeyboardInterrupt):
+    except (click.Abort, KeyboardInterrupt) as stopped:
         click.echo("stopped; finished work is kept. Rerun the same command to resume.", err=True)
-        sys.exit(130)
+        sys.exit(exit_code(stopped))
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -1,4 +1,4 @@
-"""Progress bars on stderr."""
+"""Progress on stderr: bars on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from statistics import median
 from typing import TYPE_CHECKING, Any
+
+from sparsecert.cli.interrupted import interrupt
+from sparsecert.cli.log_lines import LogLines
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
     from sparsecert.records import AttackRecord
 
 
-def _bar(*middle: str) -> Progress:
+def _bar(*middle: str, noun: str) -> Progress | LogLines:
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -28,6 +31,9 @@ def _bar(*middle: str) -> Progress:
         TimeRemainingColumn,
     )
 
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        return LogLines(*middle, noun=noun)
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -36,17 +42,17 @@ def _bar(*middle: str) -> Progress:
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=console,
     )
 
 
 @contextmanager
-def _stopping(bar: Progress) -> Iterator[None]:
+def _stopping(bar: Progress | LogLines) -> Iterator[None]:
     """Stops the bar, if it was started: bars start with the first progress, so that an early error stands alone."""
     try:
         yield
     finally:
-        if bar.live.is_started:
+        if isinstance(bar, LogLines) or bar.live.is_started:
             bar.stop()
 
 
@@ -90,16 +96,16 @@ def inputs_bar(
     With `copies` per input known, it advances with every batch. With None (sequential sampling, attacks) it advances
     with every input and shows a `note` on the inputs and copies computed in this run.
     """
-    bar = _bar(f"{{task.fields[done]}} of {{task.fields[inputs]}} {noun}{{task.fields[note]}}")
-    task = bar.add_task(verb, total=inputs * (copies or 1), done=0, inputs=inputs, note="")
-    done = computed = taken = 0
+    bar = _bar(f"{{task.fields[done]}} of {{task.fields[inputs]}} {noun}{{task.fields[note]}}", noun=noun)
+    task = bar.add_task(verb, total=inputs * (copies or 1), per=copies or 1, done=0, inputs=inputs, note="")
+    done = computed = taken = completed = 0
 
     def on_progress(more_inputs: int, more_copies: int) -> None:
-        nonlocal done, computed, taken
+        nonlocal done, computed, taken, completed
         bar.start()
         done, taken = done + more_inputs, taken + more_copies
         computed += more_inputs if taken else 0  # inputs recorded before took no copies in this run
-        completed = done if copies is None else max(bar.tasks[0].completed + more_copies, done * copies)
+        completed = done if copies is None else max(completed + more_copies, done * copies)
         bar.update(task, completed=completed, done=done, note=note(computed, taken) if copies is None else "")
 
     with _stopping(bar):
@@ -114,14 +120,19 @@ def training_bar(name: str = "training") -> Iterator[OnProgress]:
     """
     from sparsecert.training import Stop
 
-    bar = _bar("epoch {task.fields[epoch]}", "loss {task.fields[loss]:.4f}", "accuracy {task.fields[accuracy]:.2%}")
+    bar = _bar(
+        "epoch {task.fields[epoch]}",
+        "loss {task.fields[loss]:.4f}",
+        "accuracy {task.fields[accuracy]:.2%}",
+        noun="steps",
+    )
     task = bar.add_task(name, total=None, epoch=0, loss=float("nan"), accuracy=0.0)
     pressed: list[int] = []
 
     def press(number: int, frame: FrameType | None) -> None:
         pressed.append(number)
         if len(pressed) > 1:
-            raise KeyboardInterrupt
+            interrupt(number, frame)
 
     def on_progress(done: int, steps: int, **metrics: Any) -> None:
         bar.start()
@@ -134,7 +145,7 @@ def training_bar(name: str = "training") -> Iterator[OnProgress]:
         with _stopping(bar):
             yield on_progress
     except Stop:
-        raise KeyboardInterrupt from None
+        interrupt(pressed[0], None)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -143,7 +154,7 @@ def training_bar(name: str = "training") -> Iterator[OnProgress]:
 @contextmanager
 def files_bar(verb: str) -> Iterator[OnProgress]:
     """A bar over files; yields its callback (files done, total)."""
-    bar = _bar("{task.fields[done]:,} of {task.fields[files]:,} files")
+    bar = _bar("{task.fields[done]:,} of {task.fields[files]:,} files", noun="files")
     task = bar.add_task(verb, total=None, done=0, files=0)
 
     def on_progress(done: int, files: int) -> None:
@@ -159,8 +170,8 @@ def download_bar(name: str) -> Iterator[OnProgress]:
     """A bar over bytes; yields its callback (bytes done, total)."""
     from rich.filesize import decimal
 
-    bar = _bar("{task.fields[size]}")
-    task = bar.add_task(name, total=None, size="")
+    bar = _bar("{task.fields[size]}", noun="MB")
+    task = bar.add_task(name, total=None, per=1e6, size="")
 
     def on_progress(done: int, total: int) -> None:
         bar.start()

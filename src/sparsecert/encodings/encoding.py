@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import lru_cache
@@ -19,6 +20,9 @@ from sparsecert.schemes import Scheme
 if TYPE_CHECKING:
     from sparsecert.datasets import Dataset
     from sparsecert.training.recipe import Recipe
+
+
+FAR_ABOVE_ONE = 32  # standardised values hardly reach this
 
 
 class Encoding(ABC):
@@ -118,6 +122,19 @@ def per_channel(name: str, values: Any) -> tuple[float, ...]:
     if not flat.numel() or not torch.isfinite(flat).all():
         raise InputError(f"{name} must be a finite number for each channel, got {values!r}")
     return tuple(flat.tolist())
+
+
+def warn_of_8_bit(inputs: torch.Tensor, made_for: str) -> None:
+    """Warns of images that hold whole numbers beyond 1, or any up to 255: 8-bit values that nobody divided."""
+    if inputs.ndim < 4:
+        return
+    least, most = (float(end) for end in inputs.aminmax())
+    whole = most > 1 and torch.equal(inputs, inputs.round())
+    if whole or (least >= 0 and FAR_ABOVE_ONE < most <= 255):
+        values = f"whole numbers up to {most:g}" if whole else f"numbers up to {most:g}"
+        warnings.warn(
+            f"inputs are {values}, and {made_for} values in [0, 1]; for 8-bit images pass x / 255", stacklevel=7
+        )
 
 
 def broadcast_channels(values: tuple[float, ...], name: str, inputs: torch.Tensor) -> torch.Tensor:

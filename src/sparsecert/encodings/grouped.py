@@ -65,6 +65,9 @@ class Grouped(Encoding):
     def channels(self, channels: int) -> int:
         return self.encoding.channels(channels)
 
+    def check_inputs(self, inputs: torch.Tensor) -> None:
+        self.encoding.check_inputs(inputs)
+
     def units(self, shape: Sequence[int]) -> Units:
         """The groups; inputs of another shape than theirs are refused."""
         self._check(shape if len(shape) > 1 else (1, *shape))

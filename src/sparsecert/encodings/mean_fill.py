@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
-from sparsecert.encodings.encoding import Encoding, broadcast_channels, per_channel, repeat_channels
+from sparsecert.encodings.encoding import Encoding, broadcast_channels, per_channel, repeat_channels, warn_of_8_bit
+from sparsecert.errors import InputError
 from sparsecert.registry import ENCODINGS
 
 if TYPE_CHECKING:
@@ -25,6 +27,11 @@ class MeanFill(Encoding):
     """
 
     def __init__(self, mean: Any, centred: bool = False) -> None:
+        if not isinstance(centred, bool | np.bool_):
+            raise InputError(
+                f"MeanFill takes no std: its second argument, centred, must be True or False, got {centred!r}; "
+                "standardise inside the model"
+            )
         self.mean, self.centred = per_channel("mean", mean), bool(centred)
 
     @classmethod
@@ -43,6 +50,11 @@ class MeanFill(Encoding):
 
     def channels(self, channels: int) -> int:
         return channels
+
+    def check_inputs(self, inputs: torch.Tensor) -> None:
+        """A mean of values in [0, 1] is no NULL among 8-bit values; certificates hold all the same."""
+        if max(self.mean) <= 1:
+            warn_of_8_bit(inputs, f"the mean {self.mean} is one of")
 
     def config(self) -> dict[str, Any]:
         config = super().config()

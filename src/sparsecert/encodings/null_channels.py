@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
-from sparsecert.encodings.encoding import Encoding, broadcast_channels, per_channel, repeat_channels
+from sparsecert.encodings.encoding import Encoding, broadcast_channels, per_channel, repeat_channels, warn_of_8_bit
 from sparsecert.errors import InputError
 from sparsecert.registry import ENCODINGS, Option
 
@@ -65,12 +64,11 @@ class NullChannels(Encoding):
         return 2 * channels
 
     def check_inputs(self, inputs: torch.Tensor) -> None:
-        """Images of whole numbers beyond 1 are 8-bit values that nobody divided; certificates hold all the same."""
-        if self.mean is None and inputs.ndim > 3:
-            most = float(inputs.max())
-            if most > 1 and torch.equal(inputs, inputs.round()):
-                why = f"inputs are whole numbers up to {most:g}, and NullChannels is made for values in [0, 1]"
-                warnings.warn(f"{why}; for 8-bit images pass x / 255", stacklevel=6)
+        """Images in 0 to 255 are probably 8-bit values that nobody divided; certificates hold all the same."""
+        if self.mean is None or max(self.mean) <= 1:
+            warn_of_8_bit(
+                inputs, "NullChannels is made for" if self.mean is None else f"the mean {self.mean} is one of"
+            )
 
     def __repr__(self) -> str:
         return "NullChannels()" if self.mean is None else f"NullChannels(mean={self.mean}, std={self.std})"

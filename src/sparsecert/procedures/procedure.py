@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from sparsecert.bounds import corrected_alpha
 from sparsecert.errors import InputError, check_int
 from sparsecert.procedures.pipelining import Steps
-from sparsecert.results import Certifications, Predictions
+from sparsecert.results import Certifications, Origin, Predictions
 from sparsecert.schemes import MAX_DRAWS, FixedMasks, Scheme
 
 if TYPE_CHECKING:
@@ -66,6 +67,23 @@ class Procedure(ABC):
     @abstractmethod
     def predict(self, copies: Copies, alpha: float | None) -> Steps[Predictions]:
         """The answer to each input, or an abstention."""
+
+    def certify_and_compare(self, copies: Copies, alpha: float | None) -> Steps[Certifications]:
+        """`certify`, with the certificates' origin; warns where nearly all inputs get one class (`votes.one_class`)."""
+        before, voter = time.perf_counter(), copies.voter
+        found = yield from self.certify(copies, alpha)
+        voter.one_class.compare(copies.inputs, found.selected)
+        origin = Origin(
+            scheme=voter.scheme,
+            encoding=voter.encoding,
+            precision=voter.precision,
+            device=voter.device,
+            rows=voter.rows,
+            shape=tuple(copies.inputs.shape[1:]),
+            examples=tuple(copies.examples),
+            seconds=time.perf_counter() - before,
+        )
+        return replace(found, origin=origin)
 
 
 def procedure_for(

@@ -16,11 +16,13 @@ import sparsecert
 from sparsecert import modelfile, records
 from sparsecert.counts import Int64
 from sparsecert.datasets.provenance import check_data
+from sparsecert.encodings import Encoding
 from sparsecert.errors import InputError
 from sparsecert.inputs import Inputs
 from sparsecert.procedures.exact import PIXELS
 from sparsecert.records import Writer
 from sparsecert.runs.groups import Limit, Shard, indices_of, selection_info
+from sparsecert.schemes import Scheme
 from sparsecert.smoothed import AUTO, Smoothed
 from sparsecert.votes.precision import PRECISIONS
 
@@ -43,7 +45,7 @@ def run_info(
         **model_info(smoothed, model, data),
         **settings,
         **({"against": data.units.name} if settings.get("against") == PIXELS else {}),
-        **image_info(smoothed, data, settings),
+        **image_info(smoothed.scheme, smoothed.encoding, data.shape, settings),
         **({"independent": True} if "against" in settings and smoothed.metadata.get("independent") else {}),
         "data": data_info(data, limit),
         **selection_info(limit, len(data)),
@@ -64,15 +66,14 @@ def with_recorded_precision(smoothed: Smoothed, out: str | Path) -> Smoothed:
     return resumed
 
 
-def image_info(smoothed: Smoothed, data: Inputs, settings: dict[str, Any]) -> dict[str, Any]:
+def image_info(scheme: Scheme, encoding: Encoding, shape: tuple[int, ...], settings: dict[str, Any]) -> dict[str, Any]:
     """Where the masks are for another image size: the sides of the image that the units form, None if they form none.
 
     Certificates for perturbed pixels hold all the same, but the masks' patches are not the image's.
     """
-    scheme = smoothed.scheme
     if "against" not in settings or scheme.sides is None:
         return {}
-    sides = smoothed.encoding.units(data.shape).sides
+    sides = encoding.units(shape).sides
     return {} if sides == scheme.sides else {"sides": sides and list(sides)}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -56,7 +56,8 @@ class RunSpec:
         """A record for each input of the group; yields once votes are queued on the device."""
         copies = Copies(voter, group.inputs, group.examples, self.seed, on_progress)
         if self.kind == CERTIFY:
-            return certificate_records((yield from self.procedure.certify(copies, self.alpha)), group)
+            certified = yield from self.procedure.certify_and_compare(copies, self.alpha)
+            return certificate_records(certified, group.examples, group.labels)
         return prediction_records((yield from self.procedure.predict(copies, self.alpha)), group)
 
 
@@ -98,9 +99,10 @@ def prediction_records(predictions: Predictions, group: Group) -> list[Record]:
     ]
 
 
-def certificate_records(certified: Certifications, group: Group) -> list[Record]:
+def certificate_records(certified: Certifications, examples: Sequence[int], labels: Sequence[int]) -> list[Record]:
+    """A record of each certificate, with the number and true label of its input, without the seconds."""
     records, selected = [], certified.selected.tolist()
-    for row, (example, true) in enumerate(zip(group.examples, group.labels, strict=True)):
+    for row, (example, true) in enumerate(zip(examples, labels, strict=True)):
         record = Record(
             example=example,
             true=true,

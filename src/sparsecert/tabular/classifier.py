@@ -248,6 +248,7 @@ def _answers(
     """Every row uses the masks of example 0."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*gave scores that are not finite")  # an estimator may reject a row
+        warnings.filterwarnings("ignore", ".*from their ablated copies")  # `fit` trained it on them
         result: Certifications | Predictions = getattr(smoothed, verb)(
             torch.tensor(rows), procedure, alpha=alpha, seed=seed, examples=[0] * len(rows)
         )

@@ -30,6 +30,11 @@ ANSWERS_AT_RANDOM = (
     "from copy to copy"
 )
 
+ONE_LOGIT = (
+    "; one logit z for two classes is the scores (0, z): hand over a function that returns them, such as "
+    "lambda copies: torch.nn.functional.pad(net(copies).reshape(-1, 1), (1, 0))"
+)
+
 
 def probe(
     model: Model,
@@ -60,7 +65,7 @@ def probe(
             torch.default_generator.manual_seed(seed)
         else:
             torch.manual_seed(seed)
-        return _checked_scores(model, copies, precision, classes)
+        return _checked_scores(model, copies, precision, classes, lambda: _takes_plain(model, encoding, first))
 
     with in_eval_mode(model), torch.no_grad(), torch.random.fork_rng([device] if device.type == "cuda" else []):
         with counting_outputs(model) as seen:
@@ -81,8 +86,13 @@ def _alike(scores: torch.Tensor, others: torch.Tensor) -> bool:
     return torch.allclose(scores.double(), others.double(), rtol=rounding, atol=rounding * scale, equal_nan=True)
 
 
-def _checked_scores(model: Model, copies: torch.Tensor, precision: str, classes: int | None) -> torch.Tensor:
-    """The scores; refuses a model that does not take such copies or returns scores of the wrong shape or type."""
+def _checked_scores(
+    model: Model, copies: torch.Tensor, precision: str, classes: int | None, otherwise: Callable[[], str]
+) -> torch.Tensor:
+    """The scores; refuses a model that does not take such copies or returns scores of the wrong shape or type.
+
+    `otherwise` says what the user may have meant if it does not take them.
+    """
     device = copies.device
     try:
         with autocast(device, precision):
@@ -94,17 +104,28 @@ def _checked_scores(model: Model, copies: torch.Tensor, precision: str, classes:
         if precision != "fp32" and _takes(model, copies):
             where = f"{precision} on this device ({device.type})"
             raise InputError(f"the model cannot be computed in {where}: {reason}; use precision fp32") from error
-        raise InputError(f"the model does not take ablated copies of shape {shape}: {reason}") from error
+        raise InputError(f"the model does not take ablated copies of shape {shape}: {reason}{otherwise()}") from error
     shape = tuple(scores.shape) if isinstance(scores, torch.Tensor) else ()
     if len(shape) != 2 or shape[0] != len(copies) or shape[1] < 2:
         found = shape or type(scores).__name__
         hint = "; flatten the copies first if it takes features" if len(shape) > 2 else hint_for(scores)
+        hint = ONE_LOGIT if shape in ((len(copies),), (len(copies), 1)) else hint
         raise InputError(f"model must return scores of shape ({len(copies)}, classes), classes >= 2, got {found}{hint}")
     if scores.dtype == torch.bool or scores.is_complex():
         raise InputError(f"model must return scores that are real numbers, got {scores.dtype}")
     if classes is not None and shape[1] != classes:
         raise InputError(f"model returns scores for {shape[1]} classes, expected classes={classes}")
     return scores
+
+
+def _takes_plain(model: Model, encoding: Encoding, first: torch.Tensor) -> str:
+    """The remedy for a model that takes inputs as they are, where the encoding shows it more channels."""
+    channels = first.shape[1] if first.ndim > 2 else 1
+    seen = encoding.channels(channels)
+    if seen == channels or not _takes(model, first.expand(2, *first.shape[1:])):
+        return ""
+    shown = f"; it takes {channels} channels, and {encoding} shows it {seen}"
+    return f"{shown}: use MeanFill(mean), or make its first layer take {seen}, and train it on ablated copies"
 
 
 def _takes(model: Model, copies: torch.Tensor) -> bool:

@@ -20,6 +20,7 @@ from sparsecert.votes.batches import BatchSizes, few_batch_sizes, full_batches, 
 from sparsecert.votes.engine import TRIED, fast_scorer
 from sparsecert.votes.eval_mode import in_eval_mode
 from sparsecert.votes.memory import MOST_ROWS
+from sparsecert.votes.one_class import OneClass
 from sparsecert.votes.pairs import MOST_TABLED, PassRows, SelectionVotes, add_above, add_pairs
 from sparsecert.votes.precision import PRECISIONS, autocast, dtype_of
 from sparsecert.votes.probe import TOO_LITTLE_MEMORY, Model, probe
@@ -53,6 +54,7 @@ class Voter:
         self._scores = fast or self._plain_scores
         lean = fast is not None and self.device.type == "cuda"  # keeps few activations
         self.rows = rows or (min(MOST_ROWS, 4 * fitting) if lean else fitting)
+        self.one_class = OneClass(self)
 
     def begin_count(
         self,
@@ -209,6 +211,17 @@ class Voter:
         """
         with self._ready():
             return self._scores(inputs, which, masks)
+
+    def whole_labels(self, inputs: torch.Tensor) -> Int64:
+        """int64[b]: what the model answers to inputs of which nothing is ablated, as `classify` says it."""
+        shown = (1, self.scheme.units)
+        whole = torch.ones(shown, dtype=torch.bool) if self.scheme.values is None else torch.zeros(shown).long()
+        inputs, whole = to_device(inputs, self.device), to_device(whole, self.device)
+        numbers = torch.arange(len(inputs), device=self.device)
+        with self._ready(), torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
+            found = [self.classify(self._plain_scores(inputs, some, whole)) for some in torch.split(numbers, self.rows)]
+            labels: Int64 = torch.cat(found).cpu().numpy()
+        return labels
 
     def classify(self, scores: torch.Tensor) -> torch.Tensor:
         """int64[rows]: the class with the largest score; the number of classes where any is not finite."""

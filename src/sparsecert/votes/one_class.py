@@ -1,0 +1,67 @@
+"""Warns where all votes go to one class: the model was probably not trained on ablated copies."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+if TYPE_CHECKING:
+    from sparsecert.counts import Int64
+    from sparsecert.votes.voter import Voter
+
+LEAST_INPUTS, MOST_INPUTS = 20, 1_000  # compared
+NEARLY_ALL, SEVERAL = 0.95, 0.8  # the share of one class: at least that of copies, at most that of whole inputs
+
+
+class OneClass:
+    """Compares the answers to a voter's inputs with the model's to the same inputs whole, and warns once.
+
+    A model that never saw an ablated copy may give the same class to all of them: the certificates are right, and
+    useless. Whole inputs are scored only while one class has nearly all answers, so other runs lose no time. A model
+    that recognises the mask of a copy, or fails on a whole input, is left alone.
+    """
+
+    def __init__(self, voter: Voter) -> None:
+        self._voter = voter
+        self._seen = np.zeros(voter.classes, dtype=np.int64)  # answers from votes
+        self._whole = np.zeros(voter.classes, dtype=np.int64)
+        self._waiting: list[torch.Tensor] = []  # inputs, until there are enough of them
+        self._done = hasattr(voter.model, "score_all")  # it recognises the mask of a copy
+
+    def compare(self, inputs: torch.Tensor, labels: Int64) -> None:
+        """Takes the answers to some inputs, int64[b]."""
+        if self._done:
+            return
+        self._seen += np.bincount(labels, minlength=len(self._seen))
+        self._waiting.append(inputs)
+        leader, answered = int(self._seen.argmax()), int(self._seen.sum())
+        one_leads = self._seen[leader] >= NEARLY_ALL * answered
+        if one_leads and answered < LEAST_INPUTS:
+            return
+        if one_leads:
+            self._add_whole(torch.cat(self._waiting))
+        self._waiting.clear()
+        whole = int(self._whole.sum())
+        if one_leads and whole >= LEAST_INPUTS and self._whole.max() <= SEVERAL * whole:
+            self._done = True
+            warnings.warn(
+                f"{self._seen[leader]} of {answered} inputs get class {leader} from their ablated copies, while the "
+                f"model gives whole inputs {np.count_nonzero(self._whole)} classes; a model has to be trained on "
+                "ablated copies for its certificates to be of use",
+                stacklevel=6,
+            )
+        self._done |= whole >= MOST_INPUTS
+
+    def _add_whole(self, inputs: torch.Tensor) -> None:
+        """Adds what the model answers to these inputs, or to MOST_INPUTS evenly spaced ones of them."""
+        count = min(len(inputs), MOST_INPUTS)
+        some = torch.arange(count, device=inputs.device) * len(inputs) // count
+        try:
+            labels = self._voter.whole_labels(inputs[some])
+        except Exception:
+            self._done = True  # the model takes copies alone
+            return
+        self._whole += np.bincount(labels, minlength=len(self._whole) + 1)[:-1]
