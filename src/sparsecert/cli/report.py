@@ -65,10 +65,7 @@ PAPER = {
     "--html", type=click.Path(dir_okay=False), metavar="FILE",
     help="Write a self-contained page: numbers, curves, radii, classes, and inputs with their ablated copies.",
 )  # fmt: skip
-@click.option(
-    "--data", "data_name", metavar="NAME",
-    help="With --html: the data set of the inputs, if it was moved or a function returns it.",
-)  # fmt: skip
+@options.optional_data
 @options.data_dir
 @click.option(
     "--rho", "rhos", type=click.IntRange(min=0), multiple=True, metavar="PIXELS",
