@@ -557,7 +557,7 @@ def test_an_augmentation_that_does_not_fit_the_data_is_refused(few: Dataset, tmp
 def test_a_folder_of_photographs_is_trained_on(tmp_path: Path) -> None:
     """The ImageNet recipe itself, on eight tiny photographs, one epoch."""
     write_photographs(tmp_path / "photos" / "train", 8, (40, 60))
-    data = datasets.load(str(tmp_path / "photos"), "train")
+    data = datasets.load(str(tmp_path / "photos"), "train", size=224)
     recipe = replace(RECIPES["paper-imagenet"].shortened(1), batch=8)
     header = modelfile.read_header(train(data, recipe, tmp_path / "run"))
     assert header["scheme"] == {"kind": "uniform", "units": 224 * 224, "keep": 1000}

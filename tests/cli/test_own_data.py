@@ -135,6 +135,33 @@ def test_small_grey_pictures_are_trained_on_as_they_are(tmp_path: Path) -> None:
     assert "data:image/png" in page.read_text()
 
 
+def test_a_report_calls_a_function_only_if_the_user_names_it(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "called_images.py").write_text(
+        f"from sparsecert import datasets\n"
+        f"from pathlib import Path\n"
+        f"class Pairs(list):\n"
+        f"    classes = {NAMES!r}\n"
+        f"def load(split):\n"
+        f"    Path({str(tmp_path / 'called')!r}).touch()\n"
+        f"    data = datasets.load({str(folder / 'own.npz')!r}, split)\n"
+        f"    return Pairs((data.images.batch([i])[0], data.labels[i]) for i in range(len(data)))\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    done = sparsecert("certify", folder / "run", "--data", "called_images:load", *FEW, "--out", tmp_path / "c.jsonl")
+    assert (done.returncode, "warning" in done.stderr) == (0, False), done.stderr
+    (tmp_path / "called").unlink()
+    page = tmp_path / "page.html"
+    assert sparsecert("report", tmp_path / "c.jsonl", "--html", page).returncode == 0
+    assert not (tmp_path / "called").exists()
+    assert "data:image/png" not in page.read_text()
+    assert "seven" in page.read_text()
+    more = "--html", page, "--data", "called_images:load"
+    assert sparsecert("report", tmp_path / "c.jsonl", *more).returncode == 0
+    assert "data:image/png" in page.read_text()
+
+
 def test_data_list_says_where(tmp_path: Path) -> None:
     write_small_mnist(tmp_path)
     lines = sparsecert("data", "list", "--data-dir", tmp_path).stdout.splitlines()

@@ -32,7 +32,7 @@ QUIET_RAY = {  # set in this process only; Ray reads them when it is imported
 class DataName(Registered):
     """The name of a data set, or a path."""
 
-    other = ", a folder, an .npz file, or module:function"
+    other = ", or a folder, an .npz file or module:function"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Accepts anything; `datasets.load` refuses unknown names."""

@@ -65,6 +65,7 @@ PAPER = {
     "--html", type=click.Path(dir_okay=False), metavar="FILE",
     help="Write a self-contained page: numbers, curves, radii, classes, and inputs with their ablated copies.",
 )  # fmt: skip
+@options.optional_data
 @options.data_dir
 @click.option(
     "--rho", "rhos", type=click.IntRange(min=0), multiple=True, metavar="PIXELS",
@@ -93,6 +94,7 @@ def report(
     predictions: str | None,
     plot: str | None,
     html: str | None,
+    data_name: str | None,
     data_dir: str | None,
     rhos: tuple[int, ...],
     **paper: str | None,
@@ -120,7 +122,9 @@ def report(
     if form not in LEADERBOARDS:
         options.refuse_given(PAPER, f"is for {' and '.join(LEADERBOARDS)}; add --format, or leave it out")
     if html is None:
-        options.refuse_given(["data_dir"], "is where --html looks for the inputs it shows; add --html, or leave it out")
+        options.refuse_given(
+            ["data_dir", "data_name"], "is where --html looks for the inputs it shows; add --html, or leave it out"
+        )
     from sparsecert import records
     from sparsecert.reports import FORMATS, alarm, attack_report, compute_gaps, summarise, summarise_attack
 
@@ -154,7 +158,15 @@ def report(
 
         shown = [ReportedRun(votes, one, None if one.exact else predicted) for votes, one in runs]
         drawn.append(
-            write_page(html, shown, list(zip(found, attacks, strict=True)), gaps, rhos=rhos, data_dir=data_dir)
+            write_page(
+                html,
+                shown,
+                list(zip(found, attacks, strict=True)),
+                gaps,
+                rhos=rhos,
+                data_dir=data_dir,
+                data_name=data_name,
+            )
         )
     click.echo(text)
     for path in drawn:
@@ -165,7 +177,7 @@ def report(
     context.exit(int(bool(alarms)))
 
 
-NOT_WITH_CLAIMS = "bound", "rules", "against", "predictions", "plot", "html", "data_dir", "rhos", *PAPER
+NOT_WITH_CLAIMS = "bound", "rules", "against", "predictions", "plot", "html", "data_name", "data_dir", "rhos", *PAPER
 
 
 def _entry(

@@ -38,6 +38,7 @@ def write_page(
     *,
     rhos: Sequence[int] = (),
     data_dir: str | Path | None = None,
+    data_name: str | None = None,
 ) -> Path:
     """Writes the page to a file, atomically; returns its path.
 
@@ -45,7 +46,7 @@ def write_page(
     """
     if Path(path).suffix.lower() not in SUFFIXES:
         raise InputError(f"{path} must end in .html; nothing was overwritten; name another file for the page")
-    text = render_page(runs, attacks, gaps, rhos=rhos, data_dir=data_dir)
+    text = render_page(runs, attacks, gaps, rhos=rhos, data_dir=data_dir, data_name=data_name)
     write_atomically(Path(path), text.encode("utf-8", "replace"))
     return Path(path)
 
@@ -57,17 +58,19 @@ def render_page(
     *,
     rhos: Sequence[int] = (),
     data_dir: str | Path | None = None,
+    data_name: str | None = None,
 ) -> str:
     """The page as HTML: it loads nothing from elsewhere, and the same records give the same text.
 
     It shows images of inputs if their data set is in `data_dir` (as for `datasets.load`) and has the run's fingerprint;
-    otherwise it says why not. Sections without results are left out.
+    otherwise it says why not. `data_name` replaces the name in the records, of data that were moved or that a function
+    returns. Sections without results are left out.
     """
     if not runs and not attacks:
         raise InputError("a page needs at least one run, got none; name a records file")
     summaries, under_attack = [run.summary for run in runs], [summary for _, summary in attacks]
     found = [list(input_results(run)) for run in runs]
-    data = _data(runs, data_dir)
+    data = _data(runs, data_dir, data_name)
     names = [
         class_names(run.records.header, None if isinstance(one, InputError) else one)
         for run, one in zip(runs, data, strict=True)
@@ -94,7 +97,9 @@ def _settings(summary: Summary | AttackSummary) -> dict[str, str]:
     return {**known, "model": f"model {summary.model_id}"}
 
 
-def _data(runs: Sequence[ReportedRun], data_dir: str | Path | None) -> list[Dataset | InputError]:
+def _data(
+    runs: Sequence[ReportedRun], data_dir: str | Path | None, data_name: str | None
+) -> list[Dataset | InputError]:
     """The data set of each run, loaded once for all that share it, or why it cannot be shown."""
     found: dict[tuple[object, ...], Dataset | InputError] = {}
     keys = []
@@ -103,7 +108,7 @@ def _data(runs: Sequence[ReportedRun], data_dir: str | Path | None) -> list[Data
         keys.append(tuple(known.get(name) for name in ("name", "split", "fingerprint", "skipped")))
         if keys[-1] not in found:
             try:
-                found[keys[-1]] = load_data(run.records.header, data_dir)
+                found[keys[-1]] = load_data(run.records.header, data_dir, data_name)
             except InputError as error:
                 found[keys[-1]] = error
     return [found[key] for key in keys]

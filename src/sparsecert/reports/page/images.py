@@ -18,14 +18,14 @@ from sparsecert.schemes import ENUMERATION, ESTIMATION, PREDICTION
 from sparsecert.schemes import from_config as scheme_from_config
 
 
-def load_data(header: Header, data_dir: str | Path | None) -> Dataset:
-    """The data set of a run; refuses one of the same name with another fingerprint."""
+def load_data(header: Header, data_dir: str | Path | None, name: str | None = None) -> Dataset:
+    """The data set of a run, or of this name in its place; refuses one with another fingerprint."""
     known = header.run["data"]
     if known.get("skipped"):
         raise InputError(f"this run skipped {known['skipped']} files of {known['name']}")
-    if is_function(known["name"]):  # records say what is read, never what is run
-        raise InputError(f"the images come from the function {known['name']}, which a report does not call")
-    data = datasets.load(known["name"], known["split"], data_dir, size=known.get("resized"))
+    if name is None and is_function(known["name"]):  # records say what is read, never what is run
+        raise InputError(f"the images come from the function {known['name']}; to call it, add --data {known['name']}")
+    data = datasets.load(name or known["name"], known["split"], data_dir, size=known.get("resized"))
     if data.fingerprint() != known["fingerprint"]:
         raise InputError(f"the {data.name} found here is not that of this run (its fingerprint differs)")
     return data
