@@ -17,7 +17,7 @@ from sparsecert.datasets import ArrayImages
 from tests.helpers import untimed
 
 SCHEME, ENCODING = sc.Uniform(16, 4), sc.MeanFill(0.0)
-ONE_CLASS = "24 of 24 inputs get class 0 from their ablated copies, while the model gives whole inputs 4 classes"
+ONE_CLASS = "nearly all inputs get class 0 from their ablated copies, while the model gives .* several classes"
 
 
 class WholeOnly(nn.Module):
@@ -118,7 +118,7 @@ def test_a_run_in_groups_warns_once_and_its_records_stay(tmp_path: Path, monkeyp
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         compared = run("compared.jsonl")
-    assert [str(one.message).split(" get class ")[1][0] for one in told] == ["0"]
+    assert [str(one.message).split(" from ")[0] for one in told] == ["nearly all inputs get class 0"]
     monkeypatch.setattr("sparsecert.votes.one_class.LEAST_INPUTS", 1_000)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -48,9 +48,8 @@ class OneClass:
         if one_leads and whole >= LEAST_INPUTS and self._whole.max() <= SEVERAL * whole:
             self._done = True
             warnings.warn(
-                f"{self._seen[leader]} of {answered} inputs get class {leader} from their ablated copies, while the "
-                f"model gives whole inputs {np.count_nonzero(self._whole)} classes; a model has to be trained on "
-                "ablated copies for its certificates to be of use",
+                f"nearly all inputs get class {leader} from their ablated copies, while the model gives the same "
+                "inputs whole several classes; train it on ablated copies, or its certificates are of no use",
                 stacklevel=6,
             )
         self._done |= whole >= MOST_INPUTS
