@@ -57,8 +57,9 @@ def test_every_example_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: p
             shutil.copytree(ROOT / folder, tmp_path / folder)
         (out,) = (parameter for parameter in command.params if parameter.name == "out")
         monkeypatch.setattr(out, "default", tmp_path / STUDY)  # nothing is written to the repository
-    if page.stem == "imagenet":
-        _write_photographs(tmp_path / "data" / "imagenet")
+    if "needs: photographs" in text:
+        for name in ("imagenet", "imagenette"):
+            _write_photographs(tmp_path / "data" / name)
         monkeypatch.setenv("SPARSECERT_DATA", str(tmp_path / "data"))
     write_small_mnist(tmp_path / "data")
     run_page(text, has=("photographs", "MNIST"))
