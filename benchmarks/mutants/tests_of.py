@@ -43,7 +43,7 @@ TESTS = {
     "schemes/spread.py": (SCHEMES, "schemes/test_fixed.py"),
     "schemes/philox.py": (SCHEMES, "schemes/test_masks.py"),
     "schemes/random_values.py": ("schemes/test_random_values.py", "certificates/test_random_values.py"),
-    "schemes/scheme.py": (SCHEMES, "schemes/test_delta.py", "schemes/test_masks.py"),
+    "schemes/scheme.py": (SCHEMES, "schemes/test_delta.py", "schemes/test_masks.py", "schemes/test_fixed.py"),
     "schemes/subsets.py": (SCHEMES, "schemes/test_masks.py"),
     "schemes/uniform.py": (SCHEMES, "schemes/test_delta.py", "schemes/test_masks.py"),
 }
