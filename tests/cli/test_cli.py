@@ -379,7 +379,7 @@ MISTAKES = {
     "gzip": ([*CERTIFY, "--out", "{tmp}/c.jsonl.gz"], "compress them afterwards"),
     "data": (["certify", "{trained}", "--data", "cats", *OUT], "data set must be one of cifar10, cifar10-sample"),
     "data missing": ([*CERTIFY, "--data", "mnist", "--data-dir", "{tmp}", *OUT], "sparsecert data get mnist"),
-    "shape": (["certify", "{trained}", "--data", "{photos}", *OUT], "classes"),
+    "shape": (["certify", "{trained}", "--data", "{photos}", *OUT], "was trained on inputs of shape 1 x 8 x 8"),
     "no model": (["certify", "{tmp}/none", "--data", "digits", *OUT], "does not exist; train a model first"),
     "truncated": (["certify", "{truncated}", "--data", "digits", *OUT], "is not a whole model file"),
     "other run": ([*CERTIFY, "--limit", "30", "--n0", "50", "--n", "501", "--out", "{certified}"], "n is 500 there"),

@@ -20,7 +20,7 @@ class LogLines:
     """Prints how far a task is: as it starts, once it is known how long it will take, and every half minute.
 
     Stands in for `rich.progress.Progress` with one task; `texts` are formatted with the task as rich does it. A task
-    of less than half a minute prints its first line alone. What was done before that does not count in the rate.
+    of less than half a minute prints its first line and its last. What was done before that does not count in the rate.
     """
 
     def __init__(self, *texts: str, noun: str) -> None:
@@ -37,7 +37,9 @@ class LogLines:
         """The first update starts the clock."""
 
     def stop(self) -> None:
-        """What the command prints says that it is done."""
+        """Says how far it came, if that has not been said."""
+        if self._started is not None and self._how_far() != self._said:
+            self._print()
 
     def update(self, task: TaskID, *, completed: float, total: float | None = None, **fields: Any) -> None:
         """Takes what is done; prints a line if it is time for one."""
@@ -68,8 +70,11 @@ class LogLines:
         return left
 
     def _print(self, *more: str) -> None:
-        said = " ".join(text.format(task=self.task) for text in self._texts)
-        click.echo(f"{self.task.description}: {', '.join((said, *more))}", err=True)
+        self._said = self._how_far()
+        click.echo(f"{self.task.description}: {', '.join((self._said, *more))}", err=True)
+
+    def _how_far(self) -> str:
+        return " ".join(text.format(task=self.task) for text in self._texts)
 
     def _rate(self, done: float, taken: float) -> str:
         """How much is done in a second, a minute or an hour: the first in which it is one at least."""
