@@ -39,7 +39,6 @@ def _smoothed(scheme: FixedMasks, classes: int, seed: int) -> Smoothed:
     return Smoothed(Reader(scheme.units, classes, seed), scheme, NullChannels(), classes=classes)
 
 
-@pytest.mark.filterwarnings("ignore:.* inputs get class")  # of an untrained model
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize(
     "scheme", [Lattice(2, 3, 3), Partition(6, 3), Partition(6, 3, rounds=2), Bands(2, 3, 1)], ids=str
