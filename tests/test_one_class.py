@@ -54,23 +54,26 @@ def test_votes_for_one_class_are_told_of_once(procedure: sc.Fixed | sc.Sequentia
 
 def test_exact_votes_and_random_values_are_compared_too() -> None:
     with pytest.warns(UserWarning, match=ONE_CLASS):
-        sc.Smoothed(WholeOnly(), sc.Lattice(4, 4, parts=4), ENCODING).certify(_images())
+        found = sc.Smoothed(WholeOnly(), sc.Lattice(4, 4, parts=4), ENCODING).certify(_images())
+    assert found.labels.tolist() == [0] * 24
 
     def replaced(copies: torch.Tensor) -> torch.Tensor:
         flat = copies.flatten(1)
         whole = (flat[:, 1:] == flat[:, 1:2]).all(dim=1)
         return nn.functional.one_hot(torch.where(whole, (4 * flat[:, 0]).long().clamp(0, 3), 0), 4).float()
 
+    g = sc.Smoothed(replaced, sc.RandomValues(16, 0.3, 256), sc.ReplacedValues(256))
     with pytest.warns(UserWarning, match=ONE_CLASS):
-        sc.Smoothed(replaced, sc.RandomValues(16, 0.3, 256), sc.ReplacedValues(256)).certify(_images(), n0=5, n=20)
+        found = g.certify(_images(), n0=5, n=20)
+    assert found.selected.tolist() == [0] * 24
 
 
 def test_inputs_of_one_class_and_few_inputs_are_no_reason() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         g = sc.Smoothed(WholeOnly(), SCHEME, ENCODING)
-        g.certify(_images(classes=1), n0=5, n=20)
-        g.certify(_images()[:19], n0=5, n=20)
+        alike, few = g.certify(_images(classes=1), n0=5, n=20), g.certify(_images()[:19], n0=5, n=20)
+    assert set(alike.selected.tolist()) == set(few.selected.tolist()) == {0}
 
 
 def test_a_model_with_several_answers_scores_no_whole_input() -> None:

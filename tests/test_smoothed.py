@@ -228,15 +228,18 @@ def test_so_are_resized_ones_whatever_shows_them(digits: Digits, encoding: Any) 
     net = nn.Sequential(nn.Flatten(), nn.Linear(64 * encoding.channels(1), 10))
     g = sc.Smoothed(net, sc.Uniform(64, 12), encoding)
     with pytest.warns(UserWarning, match=r"inputs are numbers up to 254.9, and .* values in \[0, 1\].*pass x / 255"):
-        g.predict(digits[0] * 254.9, n=10)
+        reported = g.predict(digits[0] * 254.9, n=10)
+    assert (reported.counts.sum(axis=1) == 10).all()
 
 
 def test_values_of_another_range_are_as_meant(digits: Digits) -> None:
     net = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        sc.Smoothed(net, sc.Uniform(64, 12), sc.MeanFill(77.5)).predict((digits[0] * 255).round(), n=10)
-        sc.Smoothed(_net(), sc.Uniform(64, 12)).predict((digits[0] - 0.3) / 0.1, n=10)
+        bytes_ = sc.Smoothed(net, sc.Uniform(64, 12), sc.MeanFill(77.5)).predict((digits[0] * 255).round(), n=10)
+        scaled = sc.Smoothed(_net(), sc.Uniform(64, 12)).predict((digits[0] - 0.3) / 0.1, n=10)
+    assert (bytes_.counts.sum(axis=1) == 10).all()
+    assert (scaled.counts.sum(axis=1) == 10).all()
 
 
 def test_a_std_is_no_flag() -> None:
