@@ -47,6 +47,10 @@ class FixedMasks(Scheme):
         table.setflags(write=False)
         return table
 
+    @property
+    def retained(self) -> int:
+        return int(self.table.sum(axis=1).max())
+
     @cached_property
     def _most_met(self) -> list[int]:
         """Entry rho: at most this many masks retain any of rho units; the last is for all units."""

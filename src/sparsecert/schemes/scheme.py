@@ -95,6 +95,11 @@ class Scheme(ABC):
         """Height and width of the image whose pixels, row by row, are the units; None for units of any kind."""
         return None
 
+    @property
+    def retained(self) -> int:
+        """The most units that a mask retains."""
+        return self.units
+
     def sharper_theorem(self, bound: str) -> tuple[Theorem, str] | None:
         """A tighter theorem that holds for this scheme alone, for intervals of this bound, and its name."""
         return None

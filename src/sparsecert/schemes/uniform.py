@@ -42,6 +42,10 @@ class Uniform(Scheme):
         object.__setattr__(self, "units", check_int("units", self.units, 1, MOST_UNITS, "2**31 - 1"))
         object.__setattr__(self, "keep", check_int("keep", self.keep, 1, self.units, f"units ({self.units})"))
 
+    @property
+    def retained(self) -> int:
+        return self.keep
+
     def delta(self, rho: int) -> Fraction:
         """1 - C(d - rho, k) / C(d, k), exactly; its float rounds up. 0 at rho = 0, 1 once rho > units - keep."""
         rho = check_int("rho", rho, 0, MOST_UNITS, "2**31 - 1")

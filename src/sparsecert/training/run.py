@@ -22,7 +22,7 @@ from sparsecert.errors import InputError
 from sparsecert.files import write_atomically
 from sparsecert.modelfile import MODEL_NAME
 from sparsecert.procedures.exact import require_fixed_masks
-from sparsecert.schemes import TRAINING, Scheme
+from sparsecert.schemes import TRAINING, FixedMasks, Scheme
 from sparsecert.smoothed import Smoothed
 from sparsecert.training.batches import Batches
 from sparsecert.training.distributed import ProcessGroup
@@ -304,6 +304,8 @@ class TrainingRun(Run):
     def save_model(self, out: Path, half: bool = False) -> None:
         """Writes the finished model, with its settings and last losses in the header.
 
+        A model of random masks that was trained for the vote names the bound that certifies this vote.
+
         Times go to the log alone, so that equal weights give equal files.
         """
         last = {name: value for name, value in self.log[-1].items() if name != "seconds"}
@@ -313,6 +315,7 @@ class TrainingRun(Run):
             "class_names": list(self.data.classes),
             "training": {"settings": self.settings(), "last_epoch": last},
             **({"independent": True} if self.recipe.independent else {}),
+            **({"bound": "pairwise"} if self.recipe.vote and not isinstance(self.scheme, FixedMasks) else {}),
         }
         smoothed = Smoothed(self.model, self.scheme, self.encoding, classes=len(self.data.classes), metadata=metadata)
         self._write_log(out)  # first: a finished model is never resumed, so the log could not be completed
