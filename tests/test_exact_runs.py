@@ -458,7 +458,7 @@ def test_an_attack_is_held_against_exact_certificates(
 def test_one_broken_exact_certificate_is_told_loudly(
     folders: dict[str, Path], attacked: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Findings as if the answer to an image were another than the certified one."""
+    """Attack records as if the answer to an image were another than the certified one."""
     found = records.read_attack(attacked["lattice"])
     sure = {line.example: line for line in _read(folders["lattice"]).lines}
     line = next(line for line in found.lines if line.example in sure)

@@ -264,8 +264,8 @@ def test_one_logit_is_told_what_to_return(digits: Digits, flat: bool) -> None:
 def test_a_model_of_plain_images_is_told_of_the_encoding_that_it_takes() -> None:
     net = nn.Sequential(nn.Conv2d(3, 2, 1), nn.Flatten(), nn.Linear(32, 2))
     images = torch.rand(2, 3, 4, 4)
-    told = r"shape \(6, 4, 4\): .*; it takes 3 channels, and NullChannels\(\) shows it 6: use MeanFill\(mean\)"
-    with pytest.raises(sc.InputError, match=told):
+    message = r"shape \(6, 4, 4\): .*; it takes 3 channels, and NullChannels\(\) shows it 6: use MeanFill\(mean\)"
+    with pytest.raises(sc.InputError, match=message):
         sc.Smoothed(net, sc.Uniform(16, 4)).certify(images, n0=5, n=10)
     assert len(sc.Smoothed(net, sc.Uniform(16, 4), sc.MeanFill(0.5)).certify(images, n0=5, n=10)) == 2
     with pytest.raises(sc.InputError, match=r"shape \(2, 4, 4\): [^;]*$"):

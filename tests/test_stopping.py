@@ -205,7 +205,7 @@ def test_votes_go_on_while_a_simulation_of_them_gains_enough_radius() -> None:
 @pytest.mark.filterwarnings("ignore:.* gave scores that are not finite")
 @pytest.mark.parametrize("bound", METHOD_NAMES)
 def test_the_votes_kept_are_those_of_the_stage_with_the_largest_radius(bound: str) -> None:
-    """Replayed from the same chance, look by look, with the exact certificate in the place of floating point."""
+    """Replayed from the same votes, stage by stage, with the exact certificate instead of floating point."""
     sampling = Sequential(max_samples=1_300, n0=100, tolerance=0.0)
     shares = [_lead(lead, 0.95, invalid) for lead in np.linspace(0.05, 0.95, 30) for invalid in (0.0, 0.05)]
     stopped, chance, earlier = _stopped(shares, sampling, bound, seed=3), Chance(shares, seed=3), 0

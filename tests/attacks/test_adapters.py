@@ -41,7 +41,7 @@ def _the_libraries_generators() -> None:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> dict[bytes, set[int]]:
-    """Filled with every image that a library asks about, and the classes with the largest scores that it was told."""
+    """Filled with every image that a library queries, and the class with the largest score in each answer."""
     seen: dict[bytes, set[int]] = {}
     forward = Scores.forward
 

@@ -1,4 +1,4 @@
-"""Attack runs: recorded, resumed to the same findings, and the images they found given back bit for bit."""
+"""Attack runs: recorded, resumed to the same results; the adversarial images are restored bit for bit."""
 
 from __future__ import annotations
 

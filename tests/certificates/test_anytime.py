@@ -312,7 +312,7 @@ def test_a_level_whose_inverse_no_float_holds_can_be_asked_for() -> None:
 
 
 def test_the_most_votes_there_could_have_been_are_paid_for() -> None:
-    """The masks' distance from the ideal is charged for all of them, wherever the votes were stopped."""
+    """alpha is corrected for the non-uniformity of all masks, wherever the votes were stopped."""
     scheme = Uniform(784, 45)
     alpha, most = float(1_000 * scheme.nonuniformity), 10_000
     assert certify_anytime(Tally((9, 0)), Tally((500, 0)), scheme, alpha, "two-sided", 900).radius is not None

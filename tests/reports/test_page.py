@@ -310,26 +310,26 @@ def test_predictions_give_the_accuracy_of_classes_too() -> None:
 
 def test_attacks_beside_certificates_and_alone() -> None:
     run = made([AT_6, AT_6, AT_12], [0, 0, 0])
-    findings = attack([(9, 1), (None, 0), (13, None)])
-    summary = summarise_attack(findings)
-    gaps = compute_gaps([(run.records, run.summary)], [findings])
-    found = read(run, attacks=[(findings, summary)], gaps=gaps)
+    attack_records = attack([(9, 1), (None, 0), (13, None)])
+    summary = summarise_attack(attack_records)
+    gaps = compute_gaps([(run.records, run.summary)], [attack_records])
+    found = read(run, attacks=[(attack_records, summary)], gaps=gaps)
     _check_self_contained(found)
     assert len(found.all("polygon")) == 1
     assert "0 of 3" in found.texts("td")
     assert f"{format_percent(summary.accuracy_at(9))} ({format_percent(summary.success_at(9))})" in found.texts("td")
     assert found.pairs()["clean accuracy"] == format_percent(summary.clean_accuracy)
     assert not any("NOT SOUND" in text for text in found.texts("p"))
-    alone = Read(render_page([], [(findings, summary)]))
+    alone = Read(render_page([], [(attack_records, summary)]))
     _check_self_contained(alone)
     assert alone.texts("h2") == ["Headline", "Under attack", "Settings behind these numbers"]
     assert alone.pairs()["versions"] == "sparsecert 0.1.0"
 
 
 def test_a_broken_certificate_is_loud() -> None:
-    run, findings = made([AT_6], [0]), attack([(3, 1)])
-    gaps = compute_gaps([(run.records, run.summary)], [findings])
-    found = read(run, attacks=[(findings, summarise_attack(findings))], gaps=gaps)
+    run, attack_records = made([AT_6], [0]), attack([(3, 1)])
+    gaps = compute_gaps([(run.records, run.summary)], [attack_records])
+    found = read(run, attacks=[(attack_records, summarise_attack(attack_records))], gaps=gaps)
     assert [one for one in found.all("p") if one.get("class") == "alarm"]
     assert any(text.startswith("NOT SOUND") for text in found.texts("p"))
 

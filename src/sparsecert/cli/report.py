@@ -146,7 +146,7 @@ def report(
         else:
             runs.append((votes, summarise(votes, alpha=alpha, bound=bound, predictions=predicted)))
     summaries = [summary for _, summary in runs]
-    attacks = [summarise_attack(findings) for findings in found]
+    attacks = [summarise_attack(attack_records) for attack_records in found]
     gaps = compute_gaps([(votes, one) for votes, one in runs if one.certifies], found)
     if form in LEADERBOARDS:
         text = _entry(form, summaries, attacks, rhos, paper)
