@@ -33,7 +33,7 @@ def _names(folder: Path, source: str) -> list[str]:
     return [mutant.name for mutant in mutants_of(folder / "tiny.py", "tiny.py", "tiny")]
 
 
-def test_every_place_of_a_function_is_changed_in_turn_and_nothing_else(tmp_path: Path) -> None:
+def test_each_place_of_a_function_is_changed_by_itself(tmp_path: Path) -> None:
     assert _names(tmp_path, TINY) == [
         "larger: if not a > b: -> if not not a > b:",
         "larger: a > b -> a >= b",

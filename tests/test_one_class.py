@@ -44,7 +44,7 @@ def _images(classes: int = 4) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("procedure", [sc.Fixed(5, 20), sc.Sequential(64, n0=8)])
-def test_votes_for_one_class_are_told_of_once(procedure: sc.Fixed | sc.Sequential) -> None:
+def test_votes_for_one_class_get_one_warning(procedure: sc.Fixed | sc.Sequential) -> None:
     with pytest.warns(UserWarning, match=ONE_CLASS) as shown:
         found = sc.Smoothed(WholeOnly(), SCHEME, ENCODING).certify(_images(), procedure)
     assert len(shown) == 1

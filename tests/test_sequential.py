@@ -148,7 +148,7 @@ def test_an_inputs_votes_are_those_of_its_own_first_masks() -> None:
     assert len({*c.samples.tolist()}) > 3
 
 
-def test_groups_taken_in_turn_give_what_each_gives_alone() -> None:
+def test_pipelined_groups_give_what_each_gives_alone() -> None:
     voter, sampling = Smoothed(_by_pair, SMALL).voter(_alike(1)), Sequential(max_samples=700, n0=60)
 
     def works() -> list[Steps[Any]]:
@@ -166,7 +166,7 @@ def test_groups_taken_in_turn_give_what_each_gives_alone() -> None:
         assert c.counts.tolist() == alone[len(c)].counts.tolist()
 
 
-def test_work_in_turn_is_begun_in_order_with_so_many_under_way() -> None:
+def test_pipelined_work_starts_in_order_with_so_many_in_flight() -> None:
     under_way: set[int] = set()
     most, started = 0, []
 

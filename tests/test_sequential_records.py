@@ -103,7 +103,7 @@ def test_another_sampling_is_another_run(trained: Path, recorded: Path, tmp_path
     assert recorded.read_bytes() == before
 
 
-def test_told_adds_up_to_the_samples(trained: Path, tmp_path: Path) -> None:
+def test_progress_adds_up_to_the_samples(trained: Path, tmp_path: Path) -> None:
     reported: list[tuple[int, int]] = []
     for _ in range(2):
         reported.clear()

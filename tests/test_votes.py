@@ -134,7 +134,7 @@ def test_scores_that_are_not_finite_vote_for_nobody(bad: float) -> None:
     assert met.min() > 0
 
 
-def test_progress_is_told_of_every_copy_once() -> None:
+def test_progress_reports_every_copy_once() -> None:
     reported: list[int] = []
     reference = Reference(_model(), SCHEME, NullChannels(), CPU)
     reference.count(

@@ -160,7 +160,7 @@ def test_a_report_of_an_attack_alone(run: Path, tmp_path: Path, capsys: pytest.C
     assert shown == ["1", "60"]
 
 
-def test_an_unsound_certificate_is_told_loudly(run: Path, tmp_path: Path) -> None:
+def test_an_unsound_certificate_is_reported_loudly(run: Path, tmp_path: Path) -> None:
     """Records of an attack that misclassifies a certified image without changing it."""
     attack = read_attack(run / "attack-noise.jsonl")
     certified = {line.example: line for line in read(run / "certify.jsonl").lines}

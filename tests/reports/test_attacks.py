@@ -175,7 +175,7 @@ def test_an_attack_within_the_certified_radius_is_flagged(
 @pytest.mark.parametrize(
     ("found", "broken"), [((0, 0), ()), ((0, 2), (0,)), ((12, 2), (0,)), ((13, 2), ()), ((0, None), ())]
 )
-def test_a_certificate_for_a_wrong_class_is_held_against_other_answers_than_its_own(
+def test_a_certificate_for_a_wrong_class_is_checked_against_other_answers_than_its_own(
     found: tuple[int, int | None], broken: tuple[int, ...]
 ) -> None:
     """Image 0 is of class 1 and certified for class 0 up to 12; it counts as not certified in the curves."""
@@ -205,7 +205,7 @@ def exactly(ranked: list[str], **changes: Any) -> Records:
 
 
 @pytest.mark.parametrize(("found", "broken"), [((2, 1), (0,)), ((3, 1), ()), ((0, 2), (0,)), ((None, 0), ())])
-def test_exact_certificates_are_held_against_an_attack_on_all_masks(
+def test_exact_certificates_are_checked_against_an_attack_on_all_masks(
     found: tuple[int | None, int | None], broken: tuple[int, ...]
 ) -> None:
     """Five votes of a partition: a changed pixel moves one, so that two leave 3 to 2, and three do not."""

@@ -480,7 +480,7 @@ def test_classes_have_their_names_where_these_are_known() -> None:
     assert {"0", "2"} <= set(read(made()).texts("th"))
 
 
-def test_rows_of_a_table_are_told_in_words() -> None:
+def test_rows_of_a_table_are_described_in_words() -> None:
     """With the names that its classes have there."""
     known = records.read(Path(__file__).parent.parent / "kept" / "table.jsonl")
     found = read(ReportedRun(known, summarise(known)))

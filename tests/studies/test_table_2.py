@@ -365,7 +365,7 @@ def test_the_attacks_are_those_of_their_names() -> None:
     assert replace(attacked, restarts=3).attack("noise") == UniformNoise(restarts=3)
 
 
-def test_an_attack_within_a_certified_radius_is_told_loudly(
+def test_an_attack_within_a_certified_radius_is_reported_loudly(
     made: tuple[Path, dict[str, Any]], data: Path, tmp_path: Path
 ) -> None:
     """Records that say a certified image was misclassified as it is."""
