@@ -27,9 +27,7 @@ from sparsecert.registry import ATTACKS
         help="What is a success: another class or an abstention, or another class only.",
     ),
     options.out_file,
-    options.split,
-    options.limit,
-    options.drawn,
+    options.selection,
     click.option(
         "--samples", "--n", "samples", type=int, help="Ablated copies per query of a smoothed model (default: 10000)."
     ),
@@ -45,12 +43,8 @@ from sparsecert.registry import ATTACKS
     click.option(
         "--group", type=int, help="Images attacked and recorded together (default: depends on the memory)."
     ),
-    options.data_dir,
-    options.skip_bad,
-    options.resize,
-    options.device,
-    options.precision,
-    options.rows,
+    options.data_files,
+    options.computation,
 )  # fmt: skip
 def attack(
     model: str,

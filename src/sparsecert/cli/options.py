@@ -143,6 +143,12 @@ def together(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
     return decorate
 
 
+data_files = together(data_dir, skip_bad, resize)
+selection = together(split, limit, drawn)
+on_cluster = together(shard, ray, workers, cpus_per_worker, gpus_per_worker)
+computation = together(device, precision, rows)
+
+
 def given() -> dict[str, str]:
     """The parameters on the command line: name and flag of each."""
     from click.core import ParameterSource
