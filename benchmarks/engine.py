@@ -83,7 +83,6 @@ class Stopwatch:
     last: float = 0.0
 
     def start(self) -> None:
-        """From here on."""
         synchronise(self.device)
         self.last = time.perf_counter()
 

@@ -241,7 +241,7 @@ def curve(simulation: Simulation, found: Certifications | Outcome) -> Floats:
 
 
 def row(name: str, simulation: Simulation, found: Certifications | Outcome, points: Floats) -> None:
-    """One line of numbers."""
+    """Prints one line of the table."""
     median = median_certified_robustness(robustness(simulation, found))
     shown = " ".join(f"{share:5.2f}" for share in points)
     print(f"{name:<36}{found.samples.mean():>8,.0f}{'N/A' if median is None else median:>8}  {shown}", flush=True)

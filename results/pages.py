@@ -36,7 +36,7 @@ class Block:
     text: str
 
     def write(self, text: str) -> None:
-        """Puts another text there."""
+        """Replaces the text."""
         start = START.format(self.name)
         before, _, rest = self.page.read_text().partition(start)
         _, _, after = rest.partition(END)
@@ -70,7 +70,6 @@ def all_blocks() -> list[Block]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command."""
     parser = argparse.ArgumentParser(description="Write the numbers of README.md and docs/ from results/.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a block is stale")
     parser.add_argument("names", nargs="*", metavar="BLOCK", help="blocks to write or check (default: all)")

@@ -241,7 +241,7 @@ class Certifications:
         return [(selection, estimation, self.scheme, self.alpha) for selection, estimation in votes]
 
     def _each(self, name: str, values: Sequence[int] | None) -> Sequence[int | None]:
-        """One for each input."""
+        """The values, or None for each input where none are given; refuses another number than of inputs."""
         if values is not None and len(values) != len(self):
             raise InputError(f"{name} must be one for each of the {len(self)} inputs, got {len(values)}")
         return [None] * len(self) if values is None else [int(value) for value in values]

@@ -37,7 +37,7 @@ class Certificate:
 
 
 class Theorem(Protocol):
-    """Interval + scheme -> radius."""
+    """Turns an interval into a radius."""
 
     def __call__(self, interval: Interval, scheme: Scheme) -> int | None:
         """The largest certified number of perturbed units; None if not even 0 is certified."""
@@ -50,8 +50,7 @@ class Compared(Protocol):
     input, that class alone.
     """
 
-    def __call__(self, votes: Counts, labels: Int64, rivals: Int64 | None = None) -> tuple[Int64, Int64]:
-        """Both counts."""
+    def __call__(self, votes: Counts, labels: Int64, rivals: Int64 | None = None) -> tuple[Int64, Int64]: ...
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,6 @@ def serve(
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """A listening socket."""
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
