@@ -1,4 +1,5 @@
-"""Writes the tables of README.md and docs/: each marker block is made from records or from what a benchmark printed.
+"""Writes the tables of README.md and docs/: each marker block is made from records, from what a
+benchmark printed, or from the registries.
 
     <!-- results: table-1 -->
     ...
@@ -19,12 +20,35 @@ from itertools import zip_longest
 from pathlib import Path
 
 from results import printed, recorded
+from results.markdown import markdown
+from sparsecert.registry import REGISTRIES
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))
 START, END = "<!-- results: {} -->", "<!-- end of results -->"
 MARKER = re.compile(rf"^(?:{START.format('(.+)')}|{END})$", re.MULTILINE)
-BLOCKS: dict[str, Callable[[], str]] = {**recorded.BLOCKS, **printed.BLOCKS}
+KINDS = {"bound": "certificate", "rule": "election rule"}  # where the page says more than the command line
+
+
+def registered() -> str:
+    """Everything that is chosen by name."""
+    headers = "kind", "folder", "registry", "entry points", "built in"
+    return markdown(
+        headers,
+        (
+            (
+                KINDS.get(registry.kind, registry.kind),
+                f"`src/sparsecert/{registry.folder}`",
+                f"`{registry.variable}`",
+                f"`{registry.group}`",
+                ", ".join(f"`{name}`" for name in registry),
+            )
+            for registry in REGISTRIES
+        ),
+    )
+
+
+BLOCKS: dict[str, Callable[[], str]] = {**recorded.BLOCKS, **printed.BLOCKS, "registered": registered}
 
 
 @dataclass(frozen=True)

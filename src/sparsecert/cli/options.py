@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sparsecert.cli.registered import NameOption, Registered, name_option
+from sparsecert.cli.registered import Command, NameOption, Registered, name_option
 from sparsecert.errors import InputError
 from sparsecert.registry import CERTIFICATES, DATASETS, MODELS, RULES
 
 if TYPE_CHECKING:
     from sparsecert.runs import Cluster, Limit, Shard
     from sparsecert.smoothed import Smoothed
-
-Command = Callable[..., Any]
 
 QUIET_RAY = {  # set in this process only; Ray reads them when it is imported
     "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # hide its log messages: we report what matters
