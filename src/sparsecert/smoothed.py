@@ -119,7 +119,7 @@ class Smoothed:
         batches: tensors or (inputs, labels) pairs. The result is of all of them, with the labels as `truth`.
         """
         procedure = procedure_for(self, procedure, n0, n)
-        certify = procedure.certify_and_compare
+        certify = procedure.certify_with_origin
         if is_loader(x):
             call = partial(self._finish, procedure, certify, alpha=alpha, seed=seed, on_progress=on_progress)
             return certify_batches(lambda inputs, numbers: call(inputs, examples=numbers), x, examples)

@@ -68,7 +68,7 @@ class Procedure(ABC):
     def predict(self, copies: Copies, alpha: float | None) -> Steps[Predictions]:
         """The answer to each input, or an abstention."""
 
-    def certify_and_compare(self, copies: Copies, alpha: float | None) -> Steps[Certifications]:
+    def certify_with_origin(self, copies: Copies, alpha: float | None) -> Steps[Certifications]:
         """`certify`, with the certificates' origin; warns where nearly all inputs get one class (`votes.one_class`)."""
         before, voter = time.perf_counter(), copies.voter
         found = yield from self.certify(copies, alpha)
