@@ -111,7 +111,7 @@ def test_a_scheme_of_random_masks_is_refused() -> None:
     smoothed = Smoothed(Reader(6, 2, 0), Uniform(6, 2), NullChannels())
     with pytest.raises(InputError, match="needs a fixed set, such as Lattice"):
         smoothed.certify(torch.rand(1, 1, 2, 3), Exact())
-    with pytest.raises(InputError, match="rule must be one of pairwise, plurality, run-off"):
+    with pytest.raises(InputError, match=f"rule must be one of {', '.join(RULES)}"):
         _smoothed(Lattice(2, 3, 3), 2, 0).certify(torch.rand(1, 1, 2, 3), Exact("borda"))
 
 

@@ -72,7 +72,7 @@ class Sequential(Procedure):
 
     def check(self, scheme: Scheme, alpha: float | None, seed: int) -> None:
         assert alpha is not None
-        CERTIFICATES[self.bound or BOUND]  # refuses a name that is none
+        self.method.compared_anytime()
         check_settings(scheme, seed)
         corrected_alpha(alpha, scheme, self.most)
         if self.at_least is not None and self.at_least >= len(scheme.deltas) - 1:
@@ -108,7 +108,7 @@ class Sequential(Procedure):
         """
         assert alpha is not None
         scheme, group, copies = copies.voter.scheme, np.arange(len(copies)), copies.on_device()
-        method = self.method
+        method, compared = self.method, self.method.compared_anytime()
         selection = StagedVotes(copies, SELECTION, method.by_pairs)
         rows = group
         for total in selection_stages(self.n0):
@@ -125,9 +125,8 @@ class Sequential(Procedure):
         for total in estimation_stages(self.most):
             yield from estimation.extend(rows, total)
             votes = estimation.counts.take(rows)
-            assert method.compared is not None
-            strongest = method.compared(votes, label[rows])
-            going = rule.update(rows, strongest, method.compared(votes, label[rows], second[rows]), total)
+            strongest, fixed = compared(votes, label[rows]), compared(votes, label[rows], second[rows])
+            going = rule.update(rows, strongest, fixed, total)
             best = rows[rule.at[rows] == total]
             for known, now in zip(kept.arrays, estimation.counts.arrays, strict=True):
                 known[best] = now[best]
