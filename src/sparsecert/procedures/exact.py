@@ -53,13 +53,12 @@ class Exact(Procedure):
         if not 0 <= self.seconds <= MOST_SECONDS:
             raise InputError(f"seconds must be between 0 and {MOST_SECONDS:g}, got {self.seconds}")
 
-    def elects_by(self, scheme: FixedMasks) -> str:
-        """The rule that elects the class."""
-        return self.rule or scheme.rule
+    def elects_by(self, scheme: Scheme) -> str:
+        return self.rule or require_fixed_masks(scheme).rule
 
-    def perturbs(self, scheme: FixedMasks) -> str:
+    def perturbs(self, scheme: Scheme) -> str:
         """What the adversary perturbs: units anywhere, or a patch."""
-        return self.against or scheme.against
+        return self.against or require_fixed_masks(scheme).against
 
     def adversary(self, scheme: FixedMasks) -> Adversary:
         """The bound on what an adversary can do to the votes; refuses patches where the units form no image."""
@@ -85,11 +84,11 @@ class Exact(Procedure):
         return self.first_votes(scheme)
 
     def header_fields(self, scheme: Scheme, alpha: float | None, seed: int) -> dict[str, Any]:
-        settings = {"against": self.perturbs(require_fixed_masks(scheme)), "seconds": float(self.seconds)}
+        settings = {"against": self.perturbs(scheme), "seconds": float(self.seconds)}
         return {**self.prediction_header_fields(scheme, alpha, seed), **settings}
 
     def prediction_header_fields(self, scheme: Scheme, alpha: float | None, seed: int) -> dict[str, Any]:
-        return {"rule": self.elects_by(require_fixed_masks(scheme)), "masks": self.first_votes(scheme)}
+        return {"rule": self.elects_by(scheme), "masks": self.first_votes(scheme)}
 
     def certify(self, copies: Copies, alpha: float | None) -> Steps[Certifications]:
         scheme = require_fixed_masks(copies.voter.scheme)
@@ -103,7 +102,7 @@ class Exact(Procedure):
         return Certifications(certificates, self, None, None, votes, samples, ranks=ranks)
 
     def predict(self, copies: Copies, alpha: float | None) -> Steps[Predictions]:
-        rule = RULES[self.elects_by(require_fixed_masks(copies.voter.scheme))]
+        rule = RULES[self.elects_by(copies.voter.scheme)]
         ranks, votes, winners = yield from _vote(copies, rule.winners)
         return Predictions(votes, tuple(winners.tolist()), ranks.shape[1], None, None, ranks)
 

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from sparsecert.bounds import corrected_alpha
-from sparsecert.certificates import CERTIFICATES, Method
 from sparsecert.certificates.anytime import certify_anytime
 from sparsecert.counts import Counts, Int64
 from sparsecert.errors import InputError, check_int
-from sparsecert.procedures.fixed import sampled_header_fields
 from sparsecert.procedures.pipelining import Steps
-from sparsecert.procedures.procedure import BOUND, Procedure, check_settings, warn_of_invalid
+from sparsecert.procedures.procedure import SampledProcedure, check_settings, warn_of_invalid
 from sparsecert.procedures.stopping import FIRST_STAGE, StoppingRule, clear, estimation_stages, selection_stages
 from sparsecert.results import Certifications, Predictions
 from sparsecert.schemes import ESTIMATION, MAX_DRAWS, SELECTION, Scheme
@@ -28,7 +26,7 @@ NOT_FOR_PREDICTION = "a prediction takes a fixed number of samples; use Fixed(n=
 
 
 @dataclass(frozen=True)
-class Sequential(Procedure):
+class Sequential(SampledProcedure):
     """Takes as many ablated copies of an input as its radius needs, at most `max_samples` in all.
 
     Up to `n0` of them select the class, fewer where it is clear. The others are taken in stages. Without `at_least`
@@ -60,11 +58,6 @@ class Sequential(Procedure):
             object.__setattr__(self, "at_least", check_int("at_least", self.at_least, 0, (1 << 31) - 1, "2**31 - 1"))
 
     @property
-    def method(self) -> Method:
-        """The bound and what it compares."""
-        return CERTIFICATES[self.bound or BOUND]
-
-    @property
     def most(self) -> int:
         """The most estimation votes."""
         assert self.max_samples is not None
@@ -92,11 +85,7 @@ class Sequential(Procedure):
     def header_fields(self, scheme: Scheme, alpha: float | None, seed: int) -> dict[str, Any]:
         most = {"n0": int(self.n0), "n": self.most}  # the most there can be
         sampling = {"sampling": {"kind": "sequential", **self.config()}}
-        return {
-            **most,
-            **sampled_header_fields(alpha, seed, self.method.name, self.method.theorem_name),
-            **sampling,
-        }
+        return {**most, **self.sampled_header_fields(alpha, seed, self.method.theorem_name), **sampling}
 
     def prediction_header_fields(self, scheme: Scheme, alpha: float | None, seed: int) -> dict[str, Any]:
         raise InputError(NOT_FOR_PREDICTION)
