@@ -18,6 +18,7 @@ from sparsecert.procedures import Exact, exact
 from sparsecert.registry import RULES
 from sparsecert.schemes import Bands, FixedMasks, Lattice, Partition, Uniform
 from sparsecert.smoothed import Smoothed
+from sparsecert.votes.copies import Copies
 from sparsecert.votes.voter import Voter, rank
 
 
@@ -159,9 +160,9 @@ def test_the_next_inputs_are_voted_on_while_the_last_are_elected(monkeypatch: py
     """No more than two parts are under way, so that memory does not grow with the inputs."""
     happened, begin = [], Voter.begin_ranks
 
-    def watched(voter: Voter, inputs: torch.Tensor, *rest: Any) -> Callable[[], Any]:
-        part = int(4 * inputs[0, 0, 0, 0])
-        ranked = begin(voter, inputs, *rest)
+    def watched(voter: Voter, copies: Copies, masks: int) -> Callable[[], Any]:
+        part = int(4 * copies.inputs[0, 0, 0, 0])
+        ranked = begin(voter, copies, masks)
         happened.append(f"begin {part}")
         return lambda: (happened.append(f"fetch {part}"), ranked())[1]
 

@@ -46,17 +46,10 @@ class Chance:
         self.shares, self.classes, self.seed = p / p.sum(axis=1, keepdims=True), p.shape[1] - 1, seed
         self.drawn: dict[int, npt.NDArray[np.int64]] = {}  # by purpose: [example, draw]
 
-    def begin_count(
-        self,
-        inputs: torch.Tensor,
-        examples: Sequence[int],
-        draws: range,
-        seed: int,
-        on_progress: Any = None,
-        chosen: Any = None,
-    ) -> Callable[[], Counts]:
+    def begin_count(self, copies: Copies, draws: range) -> Callable[[], Counts]:
         """Each vote is a function of its example and draw alone, as with masks."""
-        assert len(inputs) == len(examples)
+        examples = copies.examples
+        assert len(copies) == len(examples)
         purpose, first = divmod(draws.start, ESTIMATION)
         votes, kinds = self._votes(purpose, first + len(draws)), self.classes + 1
         votes = votes[list(examples), first : first + len(draws)] + kinds * np.arange(len(examples))[:, None]
@@ -212,7 +205,7 @@ def test_the_votes_kept_are_those_of_the_stage_with_the_largest_radius(bound: st
     for row, certificate in enumerate(stopped.certificates):
         votes = int(stopped.samples[row]) - stopped.selection[row].total
         seen = [
-            chance.begin_count(torch.zeros(1), [row], range(ESTIMATION, ESTIMATION + total), 0)()[0]
+            Copies(chance, torch.zeros(1), [row]).begin_count(ESTIMATION, 0, total)()[0]  # type: ignore[arg-type]
             for total in estimation_stages(sampling.most)
             if total <= votes
         ]
