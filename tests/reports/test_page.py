@@ -357,7 +357,7 @@ def test_what_records_say_is_never_markup() -> None:
 
 def test_odd_file_names_can_be_written(tmp_path: Path) -> None:
     run = made(path="runs/\udcff.jsonl")
-    assert write_page(tmp_path / "new" / "p.html", [run]) == tmp_path / "new" / "p.html"
+    assert write_page(tmp_path / "new" / "p.html", render_page([run])) == tmp_path / "new" / "p.html"
     Read((tmp_path / "new" / "p.html").read_text("utf-8"))
 
 
@@ -528,8 +528,8 @@ def test_without_pictures_no_torch_is_needed(tmp_path: Path) -> None:
         writer.append(run.records.lines)
     program = (
         "from sparsecert.reports import summarise; from sparsecert.records import read\n"
-        "from sparsecert.reports.page import ReportedRun, write_page\n"
-        "found = read(sys.argv[1]); write_page(sys.argv[2], [ReportedRun(found, summarise(found))])"
+        "from sparsecert.reports.page import ReportedRun, render_page, write_page\n"
+        "found = read(sys.argv[1]); write_page(sys.argv[2], render_page([ReportedRun(found, summarise(found))]))"
     )
     assert not modules_after(program, tmp_path / "certify.jsonl", tmp_path / "p.html") & {"matplotlib", "torch"}
     Read((tmp_path / "p.html").read_text("utf-8"))
