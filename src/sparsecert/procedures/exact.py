@@ -8,13 +8,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sparsecert.certificates.adversary import Adversary, PerturbedUnits
 from sparsecert.certificates.enumerated import EnumeratedUnits
 from sparsecert.certificates.patches import PerturbedPatch
 from sparsecert.certificates.plurality import ExactCertificate, first_choices
-from sparsecert.counts import Counts, Int64
+from sparsecert.counts import Counts, Int16, Int64
 from sparsecert.errors import InputError
 from sparsecert.procedures.pipelining import Steps
 from sparsecert.procedures.procedure import Procedure, warn_of_invalid
@@ -113,9 +112,7 @@ def _adversary(procedure: Exact, scheme: FixedMasks) -> Adversary:
     return procedure.adversary(scheme)
 
 
-def _vote(
-    copies: Copies, elected: Callable[[npt.NDArray[np.int16]], Int64]
-) -> Steps[tuple[npt.NDArray[np.int16], Counts, Int64]]:
+def _vote(copies: Copies, elected: Callable[[Int16], Int64]) -> Steps[tuple[Int16, Counts, Int64]]:
     """int16[b, masks, classes]: how each input's copy by each mask ranks the classes; the votes for first choices; and
     int64[..., b]: what `elected` makes of the ranks.
 
@@ -123,7 +120,7 @@ def _vote(
     """
     masks = len(require_fixed_masks(copies.voter.scheme).table)
     ranks = np.empty((len(copies), masks, copies.voter.classes), dtype=np.int16)
-    begun: list[tuple[slice, Callable[[], npt.NDArray[np.int16]]]] = []
+    begun: list[tuple[slice, Callable[[], Int16]]] = []
     done: list[tuple[Counts, Int64]] = []
 
     def finish_first() -> None:
@@ -153,7 +150,7 @@ def check_geometry(adversary: Adversary, sides: tuple[int, int] | None) -> None:
         )
 
 
-def elect(ranks: npt.NDArray[np.int16], rule: str, adversary: Adversary) -> tuple[Int64, Int64]:
+def elect(ranks: Int16, rule: str, adversary: Adversary) -> tuple[Int64, Int64]:
     """int64[b]: the winner and the radius of each input, from its copies' rankings alone; some inputs at a time."""
     parts = [RULES[rule].certify(ranks[at : at + AT_ONCE], adversary) for at in range(0, len(ranks), AT_ONCE)]
     labels, radii = zip(*parts, strict=True)

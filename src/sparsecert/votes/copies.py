@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING
 from sparsecert.progress import OnProgress, ignore
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
     import torch
 
-    from sparsecert.counts import Counts, Int64
+    from sparsecert.counts import Counts, Int16, Int64
     from sparsecert.votes.pairs import SelectionVotes
     from sparsecert.votes.voter import Voter
 
@@ -44,7 +42,7 @@ class Copies:
         """Starts the same vote to choose a class by pairs. Its `labels` are there once the procedure has yielded."""
         return self.voter.begin_selection(self, range(purpose + first, purpose + last))
 
-    def begin_ranks(self, masks: int) -> Callable[[], npt.NDArray[np.int16]]:
+    def begin_ranks(self, masks: int) -> Callable[[], Int16]:
         """Starts ranking the classes by each mask of a fixed set; call the result for the ranks."""
         return self.voter.begin_ranks(self, masks)
 

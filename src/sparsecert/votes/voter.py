@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import torch
 
-from sparsecert.counts import Counts, Int64
+from sparsecert.counts import Counts, Int16, Int64
 from sparsecert.encodings import Encoding
 from sparsecert.errors import InputError
 from sparsecert.progress import OnProgress, ignore
@@ -128,7 +127,7 @@ class Voter:
                 copies.on_progress(0, rows)
         return counts.view(len(inputs), self.classes + 1)
 
-    def begin_ranks(self, copies: Copies, masks: int) -> Callable[[], npt.NDArray[np.int16]]:
+    def begin_ranks(self, copies: Copies, masks: int) -> Callable[[], Int16]:
         """Starts ranking the classes for each input and each mask of a fixed set; call the result for the ranks.
 
         int16[b, masks, classes]: 0 is the class with the largest score, of equal scores the lowest-numbered; all 0
@@ -139,7 +138,7 @@ class Voter:
         with on_device(self.device):
             fetch = fetch_later(found.view(len(copies), masks, self.classes))
 
-        def fetched() -> npt.NDArray[np.int16]:
+        def fetched() -> Int16:
             (ranks,) = fetch()
             assert ranks is not None
             return ranks
