@@ -392,7 +392,7 @@ def test_a_classifier_that_is_not_the_files_is_refused(trained: Path) -> None:
     loaded = Smoothed.load(trained)
     other = Smoothed(loaded.model, Uniform(64, 3), loaded.encoding, classes=10)
     with pytest.raises(InputError, match="was saved with another scheme than"):
-        clusters._job(Cluster(), {"CPU": 1}, FIXED, other, trained, datasets.load("digits"), "")
+        clusters._job(Cluster(), {"CPU": 1}, DatasetRun(FIXED, other, trained, datasets.load("digits"), "unused"), "")
 
 
 def test_fixed_masks_are_certified_as_on_one_machine(trained: Path, tmp_path: Path) -> None:

@@ -236,3 +236,11 @@ def test_reports_refuse_what_does_not_fit(run: Path, tmp_path: Path, capsys: pyt
         said = capsys.readouterr()
         assert message in said.err
         assert said.out == ""
+
+
+def test_a_table_is_refused_by_a_model_of_images(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "table.csv").write_text("a,b\n1,2\n")
+    done = sparsecert("attack", run, "--data", tmp_path / "table.csv", "--out", tmp_path / "a.jsonl", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "the model was not trained on a table" in done.stderr
+    assert not (tmp_path / "a.jsonl").exists()
