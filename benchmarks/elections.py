@@ -31,6 +31,7 @@ from sparsecert.registry import RULES
 from sparsecert.runs import load_batch
 from sparsecert.schemes import Lattice, Partition
 from sparsecert.smoothed import Smoothed
+from sparsecert.votes.copies import Copies
 from sparsecert.votes.eval_mode import in_eval_mode
 from sparsecert.votes.precision import autocast
 from sparsecert.votes.voter import rank
@@ -108,10 +109,11 @@ def end_to_end(device: torch.device, images: int, few: int) -> None:
 
     scheme, voter = require_fixed_masks(smoothed.scheme), smoothed.voter(inputs)
     masks, adversary = len(scheme.table), PerturbedUnits(scheme.table)
-    ranks = voter.begin_ranks(inputs, masks)()
+    copies = Copies(voter, inputs, range(len(inputs)))
+    ranks = copies.begin_ranks(masks)()
     parts = {
         "model checked and fused": wall(lambda: smoothed.voter(inputs), device),
-        "votes": wall(lambda: voter.begin_ranks(inputs, masks)(), device),
+        "votes": wall(lambda: copies.begin_ranks(masks)(), device),
         "first choices": wall(lambda: first_choices(ranks), device),
         "elections": wall(lambda: elect(ranks, scheme.rule, adversary), device),
     }

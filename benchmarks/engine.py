@@ -30,6 +30,7 @@ from sparsecert.encodings import NullChannels
 from sparsecert.schemes import ESTIMATION, Uniform
 from sparsecert.smoothed import Smoothed
 from sparsecert.votes.batches import on_device
+from sparsecert.votes.copies import Copies
 from sparsecert.votes.engine import FusedScorer
 from sparsecert.votes.eval_mode import in_eval_mode
 from sparsecert.votes.precision import PRECISIONS
@@ -83,7 +84,6 @@ class Stopwatch:
     last: float = 0.0
 
     def start(self) -> None:
-        """From here on."""
         synchronise(self.device)
         self.last = time.perf_counter()
 
@@ -205,16 +205,16 @@ def engine_rate(case: Case, model: nn.Module, images: torch.Tensor, precision: s
     """Copies a second of the engine; then, timed apart, where the time of a pass goes."""
     device = images.device
     voter = Voter(model, Uniform(case.size**2, case.keep), NullChannels(), images[:1], precision=precision)
-    draws = range(ESTIMATION, ESTIMATION + copies // len(images))
+    each = copies // len(images)
 
     def run() -> None:
-        voter.begin_count(images, range(len(images)), draws, SEED)()
+        Copies(voter, images, range(len(images)), SEED).begin_count(ESTIMATION, 0, each)()
 
-    voter.begin_count(images[:1], [0], range(ESTIMATION, ESTIMATION + voter.rows), SEED)()
+    Copies(voter, images[:1], [0], SEED).begin_count(ESTIMATION, 0, voter.rows)()
     taken = timed(run, device)
     form = "fused" if isinstance(voter._scores, FusedScorer) else "the model itself"
     print(f"  {form}, {voter.rows:,} copies a pass: {passed(voter, images)}")
-    return len(draws) * len(images) / taken
+    return each * len(images) / taken
 
 
 def passed(voter: Voter, images: torch.Tensor) -> str:

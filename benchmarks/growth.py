@@ -27,6 +27,7 @@ from sparsecert.records import Record
 from sparsecert.runs import certify_dataset
 from sparsecert.schemes import ESTIMATION, Uniform
 from sparsecert.smoothed import Smoothed
+from sparsecert.votes.copies import Copies
 from sparsecert.votes.engine.encode import copies as chosen_copies
 from sparsecert.votes.engine.layout import layout_of
 from sparsecert.votes.precision import PRECISIONS
@@ -158,10 +159,10 @@ def _report(what: str, taken: float) -> None:
 
 def _timed(voter: Voter, batch: torch.Tensor, n: int) -> float:
     device = voter.device
-    voter.begin_count(batch[:1], [0], range(ESTIMATION, ESTIMATION + min(n, voter.rows)), SEED)()
+    Copies(voter, batch[:1], [0], SEED).begin_count(ESTIMATION, 0, min(n, voter.rows))()
     synchronise(device)
     began = time.perf_counter()
-    voter.begin_count(batch, range(len(batch)), range(ESTIMATION, ESTIMATION + n), SEED)()
+    Copies(voter, batch, range(len(batch)), SEED).begin_count(ESTIMATION, 0, n)()
     return time.perf_counter() - began
 
 

@@ -94,10 +94,8 @@ def by_alpha_spending(simulation: Simulation, sampling: Sequential, selection: C
     votes = Counts(none.copy(), taken.copy(), none.copy() if method.by_pairs else None)
     best, refuted = np.full(len(label), -1), np.zeros(len(label), dtype=np.bool_)
     for stage, total in enumerate(stages):
-        more, chosen = range(total - (stages[stage - 1] if stage else 0)), label if method.by_pairs else None
-        for known, fresh in zip(
-            votes.arrays, voter.begin_count(None, rows, more, 0, None, chosen)().arrays, strict=True
-        ):
+        more = total - (stages[stage - 1] if stage else 0)
+        for known, fresh in zip(votes.arrays, voter.votes(rows, more, method.by_pairs)().arrays, strict=True):
             known[rows] += fresh
         taken[rows] = total
         leader, rival = method.compared(votes.take(rows), label[rows])
@@ -241,7 +239,7 @@ def curve(simulation: Simulation, found: Certifications | Outcome) -> Floats:
 
 
 def row(name: str, simulation: Simulation, found: Certifications | Outcome, points: Floats) -> None:
-    """One line of numbers."""
+    """Prints one line of the table."""
     median = median_certified_robustness(robustness(simulation, found))
     shown = " ".join(f"{share:5.2f}" for share in points)
     print(f"{name:<36}{found.samples.mean():>8,.0f}{'N/A' if median is None else median:>8}  {shown}", flush=True)

@@ -9,7 +9,7 @@ independent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -103,27 +103,20 @@ class SimulatedVoter:
         self.simulation, self.scheme, self.generator = simulation, simulation.scheme, generator
         self.classes = simulation.shares.shape[1] - 1
 
-    def begin_count(
-        self,
-        _inputs: torch.Tensor,
-        examples: Sequence[int],
-        draws: range,
-        _seed: int,
-        _progress: object = None,
-        chosen: object = None,
-    ) -> Callable[[], Counts]:
+    def begin_count(self, copies: Copies, draws: range) -> Callable[[], Counts]:
         """The votes of these inputs, as many as there are draws."""
-        which = np.asarray(examples)
-        votes = self.generator.multinomial(len(draws), self.simulation.shares[which])
-        above = None if chosen is None else self._above(which, votes)
+        return self.votes(np.asarray(copies.examples), len(draws), copies.chosen is not None)
+
+    def votes(self, which: Int64, draws: int, compared: bool) -> Callable[[], Counts]:
+        """So many votes of each of these inputs, and how many rank the recorded class above each other one."""
+        votes = self.generator.multinomial(draws, self.simulation.shares[which])
+        above = self._above(which, votes) if compared else None
         return lambda: Counts(votes[:, :-1], votes[:, -1], above)
 
-    def begin_selection(
-        self, inputs: torch.Tensor, examples: Sequence[int], draws: range, seed: int, _progress: object = None
-    ) -> SelectionVotes:
+    def begin_selection(self, copies: Copies, draws: range) -> SelectionVotes:
         """The votes that choose: always the recorded class, the only one whose comparisons are known."""
-        which, recorded = np.asarray(examples), self.simulation.chosen
-        counts = self.begin_count(inputs, examples, draws, seed, chosen=recorded)()
+        which, recorded = np.asarray(copies.examples), self.simulation.chosen
+        counts = self.votes(which, len(draws), recorded is not None)()
         assert recorded is not None
         assert counts.above is not None
         pairs = np.full((len(which), self.classes, self.classes), -1)

@@ -1,4 +1,5 @@
-"""Writes the tables of README.md and docs/: each marker block is made from records or from what a benchmark printed.
+"""Writes the tables of README.md and docs/: each marker block is made from records, from what a
+benchmark printed, or from the registries.
 
     <!-- results: table-1 -->
     ...
@@ -19,12 +20,35 @@ from itertools import zip_longest
 from pathlib import Path
 
 from results import printed, recorded
+from results.markdown import markdown
+from sparsecert.registry import REGISTRIES
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))
 START, END = "<!-- results: {} -->", "<!-- end of results -->"
 MARKER = re.compile(rf"^(?:{START.format('(.+)')}|{END})$", re.MULTILINE)
-BLOCKS: dict[str, Callable[[], str]] = {**recorded.BLOCKS, **printed.BLOCKS}
+KINDS = {"bound": "certificate", "rule": "election rule"}  # where the page says more than the command line
+
+
+def registered() -> str:
+    """Everything that is chosen by name."""
+    headers = "kind", "folder", "registry", "entry points", "built in"
+    return markdown(
+        headers,
+        (
+            (
+                KINDS.get(registry.kind, registry.kind),
+                f"`src/sparsecert/{registry.folder}`",
+                f"`{registry.variable}`",
+                f"`{registry.group}`",
+                ", ".join(f"`{name}`" for name in registry),
+            )
+            for registry in REGISTRIES
+        ),
+    )
+
+
+BLOCKS: dict[str, Callable[[], str]] = {**recorded.BLOCKS, **printed.BLOCKS, "registered": registered}
 
 
 @dataclass(frozen=True)
@@ -36,7 +60,7 @@ class Block:
     text: str
 
     def write(self, text: str) -> None:
-        """Puts another text there."""
+        """Replaces the text."""
         start = START.format(self.name)
         before, _, rest = self.page.read_text().partition(start)
         _, _, after = rest.partition(END)
@@ -70,7 +94,6 @@ def all_blocks() -> list[Block]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command."""
     parser = argparse.ArgumentParser(description="Write the numbers of README.md and docs/ from results/.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a block is stale")
     parser.add_argument("names", nargs="*", metavar="BLOCK", help="blocks to write or check (default: all)")

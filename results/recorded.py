@@ -82,10 +82,10 @@ def attacked() -> Table:
 def gap() -> Gap:
     """The attack on our model and its certificates, for the same images."""
     found = AttackStudy(Study(STUDY))
-    findings = found.findings(found.ours, PUBLISHED)
-    certificates, reason = found.certificates(findings)
+    attack_records = found.attack_records(found.ours, PUBLISHED)
+    certificates, reason = found.certificates(attack_records)
     assert certificates is not None, reason
-    return compute_gap(certificates, findings, summarise(certificates, bound="two-sided"))
+    return compute_gap(certificates, attack_records, summarise(certificates, bound="two-sided"))
 
 
 def attack_gap() -> str:

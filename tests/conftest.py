@@ -11,7 +11,7 @@ import pytest
 if "PYTEST_XDIST_WORKER_COUNT" in os.environ:  # processes side by side share the CPUs, and so do those they start
     _threads = max(1, (os.cpu_count() or 1) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"]))
     os.environ.setdefault("OMP_NUM_THREADS", str(_threads))
-    os.environ["COLUMNS"] = "120"  # as where there is no terminal; these processes are told 80
+    os.environ["COLUMNS"] = "120"  # as where there is no terminal; these processes see 80
 
 import torch
 

@@ -44,3 +44,4 @@ ENCODINGS: list[Encoding] = [  # of every kind that shows NULL
     ),
 ]
 METHOD_NAMES = [name for name, method in CERTIFICATES.items() if not method.by_pairs]  # of first choices alone
+ANYTIME_NAMES = [name for name in METHOD_NAMES if CERTIFICATES[name].compared is not None]  # and sequential sampling

@@ -11,6 +11,7 @@ import torch
 from sparsecert.counts import Counts
 from sparsecert.encodings import Encoding
 from sparsecert.schemes import Scheme
+from sparsecert.votes.copies import Copies
 from sparsecert.votes.engine import TRIED, FusedScorer, fast_scorer, fuse_on_cuda
 from sparsecert.votes.precision import PRECISIONS, autocast, dtype_of
 from sparsecert.votes.voter import Voter
@@ -63,4 +64,5 @@ class Reference:
         classes: int | None = None,
         **listening: Any,
     ) -> Counts:
-        return self.voter(inputs[:1], rows, classes).begin_count(inputs, examples, draws, seed, **listening)()
+        voter = self.voter(inputs[:1], rows, classes)
+        return voter.begin_count(Copies(voter, inputs, examples, seed, **listening), draws)()

@@ -27,7 +27,7 @@ from sparsecert import datasets
 from sparsecert.errors import InputError
 from sparsecert.procedures import Exact, Fixed, Sequential
 from sparsecert.records import Header, read
-from sparsecert.runs import Cluster, RandomSample, RunSpec, ray_pool, record_all, record_on_cluster
+from sparsecert.runs import Cluster, DatasetRun, RandomSample, RunSpec, ray_pool, record_all, record_on_cluster
 from sparsecert.runs import cluster as clusters
 from sparsecert.runs.cluster import check_worker
 from sparsecert.runs.connection import capacity, describe_resources, ray_connection
@@ -94,7 +94,7 @@ def _one_thread() -> Iterator[None]:
 
 def _local(trained: Path, out: Path, kind: str = "fixed") -> Path:
     smoothed = Smoothed.load(trained, rows=ROWS)
-    record_all(QUESTIONS[kind], smoothed, trained, datasets.load("digits"), out, LIMIT[kind])
+    record_all(DatasetRun(QUESTIONS[kind], smoothed, trained, datasets.load("digits"), out, LIMIT[kind]))
     return out
 
 
@@ -103,7 +103,7 @@ def _on_cluster(
 ) -> Path:
     smoothed = Smoothed.load(trained, rows=ROWS)
     cluster = cluster or Cluster(workers=2)
-    record_on_cluster(cluster, question, smoothed, trained, datasets.load("digits"), out, limit, **more)
+    record_on_cluster(cluster, DatasetRun(question, smoothed, trained, datasets.load("digits"), out, limit, **more))
     return out
 
 
@@ -179,29 +179,25 @@ def test_a_run_begun_on_one_is_continued_on_the_other(trained: Path, tmp_path: P
     (tmp_path / "c.jsonl").write_bytes(b"".join(lines[:10]) + lines[10][:20])
     digits, reported = datasets.load("digits"), []
     smoothed = Smoothed.load(trained)
-    record_on_cluster(
-        Cluster(),
-        FIXED,
-        smoothed,
-        trained,
-        digits,
-        tmp_path / "c.jsonl",
-        48,
-        on_progress=lambda *now: reported.append(now),
+    run = DatasetRun(
+        FIXED, smoothed, trained, digits, tmp_path / "c.jsonl", 48, on_progress=lambda *now: reported.append(now)
     )
+    record_on_cluster(Cluster(), run)
     assert _content(tmp_path / "c.jsonl") == whole
     assert reported[0] == (9, 0)
     assert sum(inputs for inputs, _ in reported) == 48
     lines = (tmp_path / "c.jsonl").read_bytes().splitlines(keepends=True)
     (tmp_path / "d.jsonl").write_bytes(b"".join([lines[0], *lines[7:]]))
-    record_all(FIXED, smoothed, trained, digits, tmp_path / "d.jsonl", 48)
+    record_all(DatasetRun(FIXED, smoothed, trained, digits, tmp_path / "d.jsonl", 48))
     assert _content(tmp_path / "d.jsonl") == whole
 
 
 def test_a_random_subset_is_the_same_on_both(trained: Path, tmp_path: Path) -> None:
     digits, smoothed = datasets.load("digits"), Smoothed.load(trained, rows=ROWS)
-    record_all(FIXED, smoothed, trained, digits, tmp_path / "local.jsonl", RandomSample(6, 1))
-    record_on_cluster(Cluster(), FIXED, smoothed, trained, digits, tmp_path / "cluster.jsonl", RandomSample(6, 1))
+    record_all(DatasetRun(FIXED, smoothed, trained, digits, tmp_path / "local.jsonl", RandomSample(6, 1)))
+    record_on_cluster(
+        Cluster(), DatasetRun(FIXED, smoothed, trained, digits, tmp_path / "cluster.jsonl", RandomSample(6, 1))
+    )
     assert [line.example for line in read(tmp_path / "local.jsonl").lines] == digits.random_indices(6, 1).tolist()
     assert _content(tmp_path / "cluster.jsonl") == _content(tmp_path / "local.jsonl")
 
@@ -236,9 +232,9 @@ def test_a_worker_that_dies_at_its_start_ends_the_run(
     smoothed.save(tmp_path / "m.safetensors")
     with pytest.raises(InputError, match=r"^2 workers in a row died as they started: "):
         record_on_cluster(
-            Cluster(workers=2), FIXED, smoothed, tmp_path / "m.safetensors", datasets.load("digits"),
-            tmp_path / "c.jsonl",
-        )  # fmt: skip
+            Cluster(workers=2),
+            DatasetRun(FIXED, smoothed, tmp_path / "m.safetensors", datasets.load("digits"), tmp_path / "c.jsonl"),
+        )
     assert not (tmp_path / "c.jsonl").exists()
 
 
@@ -268,8 +264,8 @@ def test_a_module_of_ones_own_is_sent_and_warnings_come_back(tmp_path: Path) -> 
     predict, digits = RunSpec("predict", Fixed(n=100), 0.05, 3), datasets.load("digits")
     model, watched = tmp_path / "m.safetensors", Watched(predict, _warn)
     with pytest.warns(UserWarning, match="the weather is odd"):
-        record_on_cluster(Cluster(workers=1), watched, smoothed, model, digits, tmp_path / "p.jsonl", 10)
-    record_all(predict, smoothed, model, digits, tmp_path / "local.jsonl", 10)
+        record_on_cluster(Cluster(workers=1), DatasetRun(watched, smoothed, model, digits, tmp_path / "p.jsonl", 10))
+    record_all(DatasetRun(predict, smoothed, model, digits, tmp_path / "local.jsonl", 10))
     assert _content(tmp_path / "p.jsonl") == _content(tmp_path / "local.jsonl")
 
 
@@ -312,7 +308,11 @@ def test_the_command_killed_by_sigkill_ends_with_the_same_content(trained: Path,
     assert 5 <= out.read_bytes().count(b"\n") < 41
     again = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     assert again.stdout.startswith("accuracy (abstained)"), again.stdout
-    record_all(certify, Smoothed.load(trained, rows=ROWS), trained, datasets.load("digits"), tmp_path / "d.jsonl", 40)
+    record_all(
+        DatasetRun(
+            certify, Smoothed.load(trained, rows=ROWS), trained, datasets.load("digits"), tmp_path / "d.jsonl", 40
+        )
+    )
     assert _content(out) == _content(tmp_path / "d.jsonl")
 
 
@@ -392,7 +392,7 @@ def test_a_classifier_that_is_not_the_files_is_refused(trained: Path) -> None:
     loaded = Smoothed.load(trained)
     other = Smoothed(loaded.model, Uniform(64, 3), loaded.encoding, classes=10)
     with pytest.raises(InputError, match="was saved with another scheme than"):
-        clusters._job(Cluster(), {"CPU": 1}, FIXED, other, trained, datasets.load("digits"), "")
+        clusters._job(Cluster(), {"CPU": 1}, DatasetRun(FIXED, other, trained, datasets.load("digits"), "unused"), "")
 
 
 def test_fixed_masks_are_certified_as_on_one_machine(trained: Path, tmp_path: Path) -> None:
@@ -401,6 +401,6 @@ def test_fixed_masks_are_certified_as_on_one_machine(trained: Path, tmp_path: Pa
     model = tmp_path / "lattice.safetensors"
     Smoothed(network.model, lattice, network.encoding, classes=10, metadata=network.metadata).save(model)
     question, local = RunSpec("certify", Exact(), None, 0), tmp_path / "local.jsonl"
-    record_all(question, Smoothed.load(model, rows=ROWS), model, datasets.load("digits"), local, 80)
+    record_all(DatasetRun(question, Smoothed.load(model, rows=ROWS), model, datasets.load("digits"), local, 80))
     spread = _on_cluster(model, tmp_path / "spread.jsonl", question, 80)
     assert _content(spread) == _content(local)

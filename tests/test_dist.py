@@ -21,8 +21,8 @@ import pytest
 pytestmark = pytest.mark.check
 
 ROOT = Path(__file__).parent.parent
-TOLD = "CHANGELOG.md", "constraints.txt", "mkdocs.yml", "docs", "examples"  # in the source archive alone
-PARTS = "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "NOTICE", "src", *TOLD
+SOURCE_ONLY = "CHANGELOG.md", "constraints.txt", "mkdocs.yml", "docs", "examples"  # in the source archive alone
+PARTS = "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "NOTICE", "src", *SOURCE_ONLY
 
 LEAST = {"build": (1, 2), "setuptools": (77, 0), "pip": (22, 3)}  # the extra `dist` of pyproject.toml
 
@@ -81,7 +81,7 @@ def test_pages_and_examples_are_in_the_source_archive(wheel: Path) -> None:
         names = {name.partition("/")[2] for name in files.getnames()}
     wanted = {
         path.relative_to(ROOT).as_posix()
-        for part in TOLD
+        for part in SOURCE_ONLY
         for path in [ROOT / part, *(ROOT / part).rglob("*")]
         if path.suffix != ".pyc" and path.name != "__pycache__"
     }

@@ -143,14 +143,6 @@ def _flags(command: click.Command) -> Iterator[str]:
             yield from (option.flag for thing in parameter.type.registry.values() for option in thing.options)
 
 
-def test_the_page_of_extensions_lists_everything() -> None:
-    text = (DOCS / "extending.md").read_text()
-    rows = re.findall(r"^\| [^|]+ \| `src/sparsecert/(\S+)` \| `(\w+)` \| `(\S+)` \| (.+) \|$", text, re.MULTILINE)
-    assert [(folder, variable, group, re.findall(r"`([^`]+)`", names)) for folder, variable, group, names in rows] == [
-        (registry.folder, registry.variable, registry.group, list(registry)) for registry in REGISTRIES
-    ]
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_files_and_commands_it_names_exist(page: Path) -> None:
     text = re.sub(r"(?s)```.*?```", "", page.read_text())

@@ -18,6 +18,7 @@ from sparsecert.procedures import Exact, exact
 from sparsecert.registry import RULES
 from sparsecert.schemes import Bands, FixedMasks, Lattice, Partition, Uniform
 from sparsecert.smoothed import Smoothed
+from sparsecert.votes.copies import Copies
 from sparsecert.votes.voter import Voter, rank
 
 
@@ -111,7 +112,7 @@ def test_a_scheme_of_random_masks_is_refused() -> None:
     smoothed = Smoothed(Reader(6, 2, 0), Uniform(6, 2), NullChannels())
     with pytest.raises(InputError, match="needs a fixed set, such as Lattice"):
         smoothed.certify(torch.rand(1, 1, 2, 3), Exact())
-    with pytest.raises(InputError, match="rule must be one of pairwise, plurality, run-off"):
+    with pytest.raises(InputError, match=f"rule must be one of {', '.join(RULES)}"):
         _smoothed(Lattice(2, 3, 3), 2, 0).certify(torch.rand(1, 1, 2, 3), Exact("borda"))
 
 
@@ -159,9 +160,9 @@ def test_the_next_inputs_are_voted_on_while_the_last_are_elected(monkeypatch: py
     """No more than two parts are under way, so that memory does not grow with the inputs."""
     happened, begin = [], Voter.begin_ranks
 
-    def watched(voter: Voter, inputs: torch.Tensor, *rest: Any) -> Callable[[], Any]:
-        part = int(4 * inputs[0, 0, 0, 0])
-        ranked = begin(voter, inputs, *rest)
+    def watched(voter: Voter, copies: Copies, masks: int) -> Callable[[], Any]:
+        part = int(4 * copies.inputs[0, 0, 0, 0])
+        ranked = begin(voter, copies, masks)
         happened.append(f"begin {part}")
         return lambda: (happened.append(f"fetch {part}"), ranked())[1]
 

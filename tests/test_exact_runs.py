@@ -318,7 +318,7 @@ def test_a_winner_that_the_rankings_do_not_elect_is_refused(folders: dict[str, P
         summarise(records.read(path))
 
 
-def test_copies_without_finite_scores_are_kept_and_told(folders: dict[str, Path], tmp_path: Path) -> None:
+def test_copies_without_finite_scores_are_kept_and_reported(folders: dict[str, Path], tmp_path: Path) -> None:
     header, first, *_ = (folders["lattice"] / "certify.jsonl").read_text().splitlines()
     line = json.loads(first)
     ranked = line["rankings"].split(" ")
@@ -374,7 +374,7 @@ def test_what_linear_programs_added_is_proved_again(folders: dict[str, Path], tm
         format_median(more.radius)
 
 
-def test_linear_programs_only_enlarge_and_are_told(folders: dict[str, Path], tmp_path: Path) -> None:
+def test_linear_programs_only_enlarge_and_are_reported(folders: dict[str, Path], tmp_path: Path) -> None:
     out, data = tmp_path / "certify.jsonl", datasets.load("digits", "test")
     exactly = Exact(seconds=0.02)
     certify_dataset(
@@ -431,7 +431,7 @@ def test_an_attack_goes_on_to_the_same_findings(
     assert [replace(line, seconds=0.0) for line in first.lines] == [replace(line, seconds=0.0) for line in again.lines]
 
 
-def test_an_attack_is_held_against_exact_certificates(
+def test_an_attack_is_checked_against_exact_certificates(
     folders: dict[str, Path], attacked: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     both = folders["lattice"] / "certify.jsonl", attacked["lattice"]
@@ -455,10 +455,10 @@ def test_an_attack_is_held_against_exact_certificates(
         assert share <= (gap["accuracy_under_attack"][rho:] or gap["accuracy_under_attack"][-1:])[0]
 
 
-def test_one_broken_exact_certificate_is_told_loudly(
+def test_one_broken_exact_certificate_is_reported_loudly(
     folders: dict[str, Path], attacked: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Findings as if the answer to an image were another than the certified one."""
+    """Attack records as if the answer to an image were another than the certified one."""
     found = records.read_attack(attacked["lattice"])
     sure = {line.example: line for line in _read(folders["lattice"]).lines}
     line = next(line for line in found.lines if line.example in sure)

@@ -44,11 +44,11 @@ def test_the_summary_is_the_report_of_the_saved_records(
     c.save(out, labels.tolist(), data="my digits")
     done = sparsecert("report", out, "--format", "json")
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert told["accuracy"] == summary.accuracy
-    assert told["certified_accuracy"] == list(summary.certified_accuracy)
-    assert (told["data"], told["model_sha256"], told["inputs"]) == ("my digits", "unsaved", 20)
-    assert told["mean_seconds"] > 0
+    reported = json.loads(done.stdout)
+    assert reported["accuracy"] == summary.accuracy
+    assert reported["certified_accuracy"] == list(summary.certified_accuracy)
+    assert (reported["data"], reported["model_sha256"], reported["inputs"]) == ("my digits", "unsaved", 20)
+    assert reported["mean_seconds"] > 0
 
 
 def test_saved_records_are_those_of_a_run(trained: Path, g: sc.Smoothed, tmp_path: Path) -> None:

@@ -75,9 +75,9 @@ def test_votes_give_the_certificates_that_they_gave(name: str) -> None:
 
 
 def test_findings_are_whole() -> None:
-    findings = read_attack(KEPT / "attack.jsonl")
-    assert findings.header.kind == ATTACK
-    assert len(findings.lines) == 3
+    attack_records = read_attack(KEPT / "attack.jsonl")
+    assert attack_records.header.kind == ATTACK
+    assert len(attack_records.lines) == 3
 
 
 def test_the_model_file_gives_the_scores_that_it_gave() -> None:

@@ -33,7 +33,7 @@ def _names(folder: Path, source: str) -> list[str]:
     return [mutant.name for mutant in mutants_of(folder / "tiny.py", "tiny.py", "tiny")]
 
 
-def test_every_place_of_a_function_is_changed_in_turn_and_nothing_else(tmp_path: Path) -> None:
+def test_each_place_of_a_function_is_changed_by_itself(tmp_path: Path) -> None:
     assert _names(tmp_path, TINY) == [
         "larger: if not a > b: -> if not not a > b:",
         "larger: a > b -> a >= b",
@@ -61,7 +61,7 @@ for test in ("test_real.py", "test_vacuous.py"):
     mutants = mutants_of(root / "tiny.py", "tiny.py", "tiny")
     found = trial.outcomes_of(mutants, [str(root / test)], 2, lambda mutant, outcome: None)
     for mutant, outcome in found:
-        print("told", test, mutant.name, "is", outcome.value)
+        print("reported", test, mutant.name, "is", outcome.value)
 """
 
 
@@ -73,7 +73,7 @@ def test_a_mutant_is_killed_by_a_test_and_survives_a_vacuous_one(tmp_path: Path)
     done = subprocess.run(
         [sys.executable, "-c", TRIALS, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=True, timeout=300
     )
-    lines = {line.removeprefix("told ") for line in done.stdout.splitlines() if line.startswith("told ")}
+    lines = {line.removeprefix("reported ") for line in done.stdout.splitlines() if line.startswith("reported ")}
     assert lines == {
         "test_real.py count: i > n -> i >= n is killed",
         "test_real.py count: i > n -> i <= n is killed",

@@ -1,4 +1,4 @@
-"""A model whose votes all go to one class is told so, once; every other model loses no forward pass."""
+"""A model whose votes all go to one class gets one warning; other models need no extra forward pass."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def _images(classes: int = 4) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("procedure", [sc.Fixed(5, 20), sc.Sequential(64, n0=8)])
-def test_votes_for_one_class_are_told_of_once(procedure: sc.Fixed | sc.Sequential) -> None:
-    with pytest.warns(UserWarning, match=ONE_CLASS) as told:
+def test_votes_for_one_class_get_one_warning(procedure: sc.Fixed | sc.Sequential) -> None:
+    with pytest.warns(UserWarning, match=ONE_CLASS) as shown:
         found = sc.Smoothed(WholeOnly(), SCHEME, ENCODING).certify(_images(), procedure)
-    assert len(told) == 1
-    assert told[0].filename == __file__
+    assert len(shown) == 1
+    assert shown[0].filename == __file__
     assert found.selected.tolist() == [0] * 24
 
 
@@ -118,10 +118,10 @@ def test_a_run_in_groups_warns_once_and_its_records_stay(tmp_path: Path, monkeyp
         runs.certify_dataset(g, tmp_path / "model.safetensors", data, tmp_path / name, n0=5, n=20)
         return tmp_path / name
 
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as shown:
         warnings.simplefilter("always")
         compared = run("compared.jsonl")
-    assert [str(one.message).split(" from ")[0] for one in told] == ["nearly all inputs get class 0"]
+    assert [str(one.message).split(" from ")[0] for one in shown] == ["nearly all inputs get class 0"]
     monkeypatch.setattr("sparsecert.votes.one_class.LEAST_INPUTS", 1_000)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

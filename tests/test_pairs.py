@@ -19,6 +19,7 @@ from sparsecert.errors import InputError
 from sparsecert.procedures.sequential import strongest_rivals
 from sparsecert.procedures.stopping import clear
 from sparsecert.schemes import ESTIMATION, PREDICTION, SELECTION, Uniform
+from sparsecert.votes.copies import Copies
 from sparsecert.votes.pairs import MOST_TABLED, PassRows, add_above
 from tests.reference import Reference
 
@@ -84,7 +85,8 @@ def test_counts_by_pairs_are_those_of_a_plain_loop(rows: int | None, n: int) -> 
     voter = Reference(model, SCHEME, NullChannels()).voter(inputs[:1], rows)
     draws = range(ESTIMATION, ESTIMATION + n)
     expected = _slowly(model, inputs, examples, draws)
-    selected = voter.begin_selection(inputs, examples, draws, 7)
+    copies = Copies(voter, inputs, examples, seed=7)
+    selected = copies.begin_selection(ESTIMATION, 0, n)
     labels = selected.labels()
     votes, pairs = selected.fetch()
     assert pairs is not None
@@ -95,11 +97,11 @@ def test_counts_by_pairs_are_those_of_a_plain_loop(rows: int | None, n: int) -> 
     smallest = [[min(row) for row in table] for *_, table in expected]
     assert labels.tolist() == chosen.labels.tolist() == [each.index(max(each)) for each in smallest]
     given = torch.tensor([0, 1, 2, 3, 0])
-    counts = voter.begin_count(inputs, examples, draws, 7, chosen=given)()
+    counts = copies.comparing(given).begin_count(ESTIMATION, 0, n)()
     assert counts.above is not None
     assert counts.above.dtype == np.int64
     assert counts.above.tolist() == [table[label] for label, (*_, table) in zip(given.tolist(), expected, strict=True)]
-    plain = voter.begin_count(inputs, examples, draws, 7)()
+    plain = copies.begin_count(ESTIMATION, 0, n)()
     assert plain.above is None
     for one in (plain, counts):
         assert (one.votes == votes.votes).all()
@@ -231,14 +233,14 @@ class _Ranked:
         q, *_ = shares
         self.shares, self.chance, self.scheme, self.inputs = [2 * q - 1, 1 - q, 1 - q], chance, scheme, inputs
 
-    def begin_count(self, inputs: Any, examples: Any, draws: range, *_: Any) -> Any:
-        votes = self.chance.multinomial(len(draws), self.shares, size=len(examples))
+    def begin_count(self, copies: Copies, draws: range) -> Any:
+        votes = self.chance.multinomial(len(draws), self.shares, size=len(copies))
         total = np.full(len(votes), len(draws))
         above = np.stack((total, total - votes[:, 1], total - votes[:, 2]), axis=1)
         return lambda: Counts(votes, np.zeros(len(votes), np.int64), above)
 
-    def begin_selection(self, inputs: Any, examples: Any, draws: range, *_: Any) -> Any:
-        counts = self.begin_count(inputs, examples, draws)()
+    def begin_selection(self, copies: Copies, draws: range) -> Any:
+        counts = self.begin_count(copies, draws)()
         pairs = np.zeros((len(counts), 3, 3), dtype=np.int64)
         pairs[:, 0] = counts.above
 
@@ -251,6 +253,5 @@ class _Ranked:
 
 def _finished(procedure: sc.Sequential, voter: Any, alpha: float) -> Any:
     from sparsecert.procedures.pipelining import finish
-    from sparsecert.votes.copies import Copies
 
     return finish(procedure.certify(Copies(voter, torch.zeros(voter.inputs, 1), range(voter.inputs)), alpha))

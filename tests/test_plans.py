@@ -26,7 +26,7 @@ def test_eight_gpus_take_an_eighth() -> None:
     ("seconds", "text"),
     [(0.04, "0.0 s"), (119, "119.0 s"), (120, "2.0 min"), (7_200, "2.0 h"), (172_800, "2.0 d"), (8_640_000, "100.0 d")],
 )
-def test_durations_are_told_in_a_unit_that_suits(seconds: float, text: str) -> None:
+def test_durations_are_written_in_a_suitable_unit(seconds: float, text: str) -> None:
     assert format_duration(seconds) == text
 
 

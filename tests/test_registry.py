@@ -9,6 +9,7 @@ import pkgutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import click
@@ -17,6 +18,7 @@ import pytest
 import sparsecert
 from sparsecert.attacks import Attack
 from sparsecert.cli import cli
+from sparsecert.cli.declared import options_of
 from sparsecert.cli.registered import Registered
 from sparsecert.encodings import Encoding
 from sparsecert.errors import InputError
@@ -126,6 +128,36 @@ def test_a_scheme_survives_its_config(scheme: Scheme) -> None:
 def test_a_config_that_is_none_is_refused(config: Any) -> None:
     with pytest.raises(InputError, match="cannot be understood"):
         from_config(config)
+
+
+def test_options_are_read_from_the_text_of_all_files_without_importing_them() -> None:
+    script = (
+        "import sys\n"
+        "from sparsecert.cli.declared import options_of\n"
+        "from sparsecert.registry import ATTACKS, ENCODINGS, SCHEMES\n"
+        "print({registry.kind: {name: options_of(registry, name) for name in registry}\n"
+        "       for registry in (SCHEMES, ENCODINGS, ATTACKS)})\n"
+        "assert not {'torch', 'numpy'} & {*sys.modules}\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    imported = {registry.kind: {name: thing.options for name, thing in registry.items()} for registry in WITH_OPTIONS}
+    assert done.stdout.strip() == str(imported)
+
+
+def test_options_that_the_text_does_not_say_plainly_are_imported(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "schemes").mkdir()
+    file = tmp_path / "schemes" / "lattice.py"
+    monkeypatch.setattr(sparsecert, "__file__", str(tmp_path / "__init__.py"))
+    monkeypatch.setattr(SCHEMES, "module_to_import", lambda name: f"sparsecert.schemes.{name}")
+    for options in ("tuple(sorted(PARTS))", "(*PARTS,)", "(PARTS,)"):
+        file.write_text(f'@SCHEMES.register("lattice")\nclass Lattice:\n    options: tuple = {options}\n')
+        assert options_of(SCHEMES, "lattice") == SCHEMES["lattice"].options
+    file.write_text(
+        '@SCHEMES.register("lattice")\nclass Lattice:\n    options: tuple = (Option("--few", int, "Few."),)\n'
+    )
+    assert options_of(SCHEMES, "lattice") == (Option("--few", int, "Few."),)
 
 
 @pytest.mark.parametrize(("thing", "option"), OPTIONS)

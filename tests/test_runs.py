@@ -144,7 +144,7 @@ def test_numpy_numbers_are_recorded_as_numbers(trained: Path, tmp_path: Path) ->
     assert read(tmp_path / "c.jsonl").header.run["seed"] == 2
 
 
-def test_told_adds_up_on_a_fresh_and_on_a_resumed_run(trained: Path, tmp_path: Path) -> None:
+def test_progress_adds_up_on_a_fresh_and_on_a_resumed_run(trained: Path, tmp_path: Path) -> None:
     for _ in range(2):
         reported: list[tuple[int, int]] = []
         _certify(

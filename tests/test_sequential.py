@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
@@ -13,15 +14,16 @@ import numpy as np
 import pytest
 import torch
 
-from sparsecert.certificates import certify_anytime
+from sparsecert.certificates import CERTIFICATES, certify_anytime
 from sparsecert.certificates.anytime import gap_at
 from sparsecert.errors import InputError
+from sparsecert.procedures import Fixed
 from sparsecert.procedures.pipelining import Steps, finish, interleave
 from sparsecert.procedures.sequential import Sequential
 from sparsecert.schemes import ESTIMATION, SELECTION, Scheme, Uniform
 from sparsecert.smoothed import Smoothed
 from sparsecert.votes.copies import Copies
-from tests.contracts import METHOD_NAMES, SCHEMES
+from tests.contracts import ANYTIME_NAMES, SCHEMES
 from tests.helpers import Digits, acceptable
 
 SMALL, MNIST = Uniform(12, 2), Uniform(784, 45)
@@ -58,6 +60,14 @@ def test_settings_that_cannot_be_used_are_refused(settings: dict[str, Any], mess
     with pytest.raises(InputError, match=message) as refusal:
         Sequential(**settings)
     assert "\n" not in str(refusal.value)
+
+
+def test_a_bound_without_a_proof_for_any_stop_is_refused_before_any_vote(monkeypatch: pytest.MonkeyPatch) -> None:
+    lacking = replace(CERTIFICATES["two-sided"], name="lacking", compared=None)
+    monkeypatch.setattr(CERTIFICATES, "_things", {**CERTIFICATES, "lacking": lacking})
+    with pytest.raises(InputError, match="bound lacking has no proof for sequential sampling"):
+        Sequential(bound="lacking").check(MNIST, 0.05, 0)
+    Fixed(bound="lacking").check(MNIST, 0.05, 0)
 
 
 def test_a_radius_or_level_that_the_scheme_cannot_give_is_refused() -> None:
@@ -109,7 +119,7 @@ def _alike(inputs: int) -> torch.Tensor:
     return torch.full((inputs, 12), 0.5)
 
 
-@pytest.mark.parametrize("bound", METHOD_NAMES)
+@pytest.mark.parametrize("bound", ANYTIME_NAMES)
 def test_certificates_from_real_masks_are_wrong_within_alpha_also_at_another_alpha_afterwards(bound: str) -> None:
     """p_A = 40/66 and p_B = 18/66 by enumeration of the 66 masks: the lead of 22/66 is 2 delta(1), so 1 is wrong.
 
@@ -148,7 +158,7 @@ def test_an_inputs_votes_are_those_of_its_own_first_masks() -> None:
     assert len({*c.samples.tolist()}) > 3
 
 
-def test_groups_taken_in_turn_give_what_each_gives_alone() -> None:
+def test_pipelined_groups_give_what_each_gives_alone() -> None:
     voter, sampling = Smoothed(_by_pair, SMALL).voter(_alike(1)), Sequential(max_samples=700, n0=60)
 
     def works() -> list[Steps[Any]]:
@@ -166,7 +176,7 @@ def test_groups_taken_in_turn_give_what_each_gives_alone() -> None:
         assert c.counts.tolist() == alone[len(c)].counts.tolist()
 
 
-def test_work_in_turn_is_begun_in_order_with_so_many_under_way() -> None:
+def test_pipelined_work_starts_in_order_with_so_many_in_flight() -> None:
     under_way: set[int] = set()
     most, started = 0, []
 
@@ -188,7 +198,7 @@ def test_work_in_turn_is_begun_in_order_with_so_many_under_way() -> None:
     assert [list(interleave((work(number, 2) for number in range(3)), 1))] == [[0, 1, 2]]
 
 
-@pytest.mark.parametrize("bound", METHOD_NAMES)
+@pytest.mark.parametrize("bound", ANYTIME_NAMES)
 def test_certify_end_to_end(trained: Path, digits: Digits, bound: str) -> None:
     g, sampling, reported = Smoothed.load(trained), Sequential(max_samples=900, n0=100, bound=bound), []
     c = g.certify(digits[0], sampling, alpha=0.1, seed=2, on_progress=lambda inputs, copies: reported.append(copies))

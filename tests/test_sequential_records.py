@@ -23,7 +23,7 @@ from sparsecert.reports.summary import certificates_of
 from sparsecert.runs import certify_dataset, load_batch
 from sparsecert.schemes import Uniform
 from sparsecert.smoothed import Smoothed
-from tests.contracts import METHOD_NAMES
+from tests.contracts import ANYTIME_NAMES
 from tests.helpers import untimed
 from tests.reports.made import header
 
@@ -103,7 +103,7 @@ def test_another_sampling_is_another_run(trained: Path, recorded: Path, tmp_path
     assert recorded.read_bytes() == before
 
 
-def test_told_adds_up_to_the_samples(trained: Path, tmp_path: Path) -> None:
+def test_progress_adds_up_to_the_samples(trained: Path, tmp_path: Path) -> None:
     reported: list[tuple[int, int]] = []
     for _ in range(2):
         reported.clear()
@@ -169,7 +169,7 @@ def test_reports_draw_the_recorded_radii_from_the_votes(recorded: Path) -> None:
     assert not s.recertified
 
 
-@pytest.mark.parametrize("bound", METHOD_NAMES)
+@pytest.mark.parametrize("bound", ANYTIME_NAMES)
 @pytest.mark.parametrize("alpha", [0.01, 0.3])
 def test_another_alpha_or_bound_is_a_certificate_at_a_stopping_time_too(
     recorded: Path, alpha: float, bound: str

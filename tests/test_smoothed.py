@@ -205,7 +205,7 @@ def test_inputs_are_checked(g: sc.Smoothed, digits: Digits, change: Any, message
         g.predict(change(digits[0]), n=10)
 
 
-def test_images_of_8_bits_that_were_not_divided_are_told_of(g: sc.Smoothed, digits: Digits) -> None:
+def test_images_of_8_bits_that_were_not_divided_get_a_warning(g: sc.Smoothed, digits: Digits) -> None:
     with pytest.warns(UserWarning, match=r"whole numbers up to 255.*pass x / 255"):
         reported = g.predict((digits[0] * 255).round(), n=10)
     assert (reported.counts.sum(axis=1) == 10).all()  # it is a warning: the copies vote all the same
@@ -250,7 +250,7 @@ def test_a_std_is_no_flag() -> None:
 
 
 @pytest.mark.parametrize("flat", [False, True])
-def test_one_logit_is_told_what_to_return(digits: Digits, flat: bool) -> None:
+def test_one_logit_is_refused_with_what_to_return(digits: Digits, flat: bool) -> None:
     one = nn.Sequential(nn.Flatten(), nn.Linear(128, 1), *([nn.Flatten(0)] if flat else []))
     with pytest.raises(sc.InputError, match=r"one logit z for two classes is the scores \(0, z\).*functional.pad"):
         sc.Smoothed(one, sc.Uniform(64, 12)).predict(digits[0], n=10)
@@ -261,11 +261,11 @@ def test_one_logit_is_told_what_to_return(digits: Digits, flat: bool) -> None:
     assert sc.Smoothed(scores, sc.Uniform(64, 12)).predict(digits[0], n=10).counts.shape == (20, 2)
 
 
-def test_a_model_of_plain_images_is_told_of_the_encoding_that_it_takes() -> None:
+def test_a_model_of_plain_images_hears_which_encoding_it_takes() -> None:
     net = nn.Sequential(nn.Conv2d(3, 2, 1), nn.Flatten(), nn.Linear(32, 2))
     images = torch.rand(2, 3, 4, 4)
-    told = r"shape \(6, 4, 4\): .*; it takes 3 channels, and NullChannels\(\) shows it 6: use MeanFill\(mean\)"
-    with pytest.raises(sc.InputError, match=told):
+    message = r"shape \(6, 4, 4\): .*; it takes 3 channels, and NullChannels\(\) shows it 6: use MeanFill\(mean\)"
+    with pytest.raises(sc.InputError, match=message):
         sc.Smoothed(net, sc.Uniform(16, 4)).certify(images, n0=5, n=10)
     assert len(sc.Smoothed(net, sc.Uniform(16, 4), sc.MeanFill(0.5)).certify(images, n0=5, n=10)) == 2
     with pytest.raises(sc.InputError, match=r"shape \(2, 4, 4\): [^;]*$"):

@@ -28,7 +28,7 @@ from sparsecert.procedures.stopping import StoppingRule, clear, estimation_stage
 from sparsecert.results import Certifications
 from sparsecert.schemes import ESTIMATION, Scheme, Uniform
 from sparsecert.votes.copies import Copies
-from tests.contracts import METHOD_NAMES
+from tests.contracts import ANYTIME_NAMES
 from tests.helpers import acceptable
 
 SMALL, MNIST = Uniform(12, 2), Uniform(784, 45)
@@ -46,17 +46,10 @@ class Chance:
         self.shares, self.classes, self.seed = p / p.sum(axis=1, keepdims=True), p.shape[1] - 1, seed
         self.drawn: dict[int, npt.NDArray[np.int64]] = {}  # by purpose: [example, draw]
 
-    def begin_count(
-        self,
-        inputs: torch.Tensor,
-        examples: Sequence[int],
-        draws: range,
-        seed: int,
-        on_progress: Any = None,
-        chosen: Any = None,
-    ) -> Callable[[], Counts]:
+    def begin_count(self, copies: Copies, draws: range) -> Callable[[], Counts]:
         """Each vote is a function of its example and draw alone, as with masks."""
-        assert len(inputs) == len(examples)
+        examples = copies.examples
+        assert len(copies) == len(examples)
         purpose, first = divmod(draws.start, ESTIMATION)
         votes, kinds = self._votes(purpose, first + len(draws)), self.classes + 1
         votes = votes[list(examples), first : first + len(draws)] + kinds * np.arange(len(examples))[:, None]
@@ -156,7 +149,7 @@ def _watched(tolerance: float, bound: str, monkeypatch: pytest.MonkeyPatch) -> t
     return [_ended(watches[0], row, total) for row, total in enumerate(votes)], votes
 
 
-@pytest.mark.parametrize("bound", METHOD_NAMES)
+@pytest.mark.parametrize("bound", ANYTIME_NAMES)
 def test_without_tolerance_votes_go_on_until_more_cannot_help(bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Until the radius is the largest there is, the next one is refuted, or the budget is spent."""
     ended, exact = _watched(0.0, bound, monkeypatch)
@@ -203,16 +196,16 @@ def test_votes_go_on_while_a_simulation_of_them_gains_enough_radius() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.* gave scores that are not finite")
-@pytest.mark.parametrize("bound", METHOD_NAMES)
+@pytest.mark.parametrize("bound", ANYTIME_NAMES)
 def test_the_votes_kept_are_those_of_the_stage_with_the_largest_radius(bound: str) -> None:
-    """Replayed from the same chance, look by look, with the exact certificate in the place of floating point."""
+    """Replayed from the same votes, stage by stage, with the exact certificate instead of floating point."""
     sampling = Sequential(max_samples=1_300, n0=100, tolerance=0.0)
     shares = [_lead(lead, 0.95, invalid) for lead in np.linspace(0.05, 0.95, 30) for invalid in (0.0, 0.05)]
     stopped, chance, earlier = _stopped(shares, sampling, bound, seed=3), Chance(shares, seed=3), 0
     for row, certificate in enumerate(stopped.certificates):
         votes = int(stopped.samples[row]) - stopped.selection[row].total
         seen = [
-            chance.begin_count(torch.zeros(1), [row], range(ESTIMATION, ESTIMATION + total), 0)()[0]
+            Copies(chance, torch.zeros(1), [row]).begin_count(ESTIMATION, 0, total)()[0]  # type: ignore[arg-type]
             for total in estimation_stages(sampling.most)
             if total <= votes
         ]
@@ -230,7 +223,7 @@ def test_the_votes_kept_are_those_of_the_stage_with_the_largest_radius(bound: st
 # --- what is answered
 
 
-@pytest.mark.parametrize("bound", METHOD_NAMES)
+@pytest.mark.parametrize("bound", ANYTIME_NAMES)
 def test_the_question_is_answered_yes_no_or_undecided(bound: str) -> None:
     asked, budget = 4, 900
     gap = float(gap_at(MNIST, asked))
@@ -284,7 +277,7 @@ def test_answers_looked_for_after_every_vote_are_wrong_within_alpha(
         assert errors > 0.4 * alpha * RUNS, "wrong answers hardly ever come: the test could not have found too many"
 
 
-@pytest.mark.parametrize("bound", METHOD_NAMES)
+@pytest.mark.parametrize("bound", ANYTIME_NAMES)
 def test_no_is_said_only_where_the_exact_wealth_of_the_opposite_bet_reaches_one_over_alpha(bound: str) -> None:
     chance, said, asked = np.random.default_rng(6), 0, 3
     sampling = Sequential(max_samples=5_000, n0=100, at_least=asked)

@@ -17,6 +17,7 @@ from sparsecert.errors import InputError
 from sparsecert.schemes import ESTIMATION, Uniform
 from sparsecert.votes import memory
 from sparsecert.votes.batches import FEW, few_batch_sizes
+from sparsecert.votes.copies import Copies
 from tests.reference import Reference
 
 CPU = torch.device("cpu")
@@ -58,7 +59,7 @@ def test_threads_that_vote_at_once_vote_in_eval_mode_to_their_end() -> None:
     voter = Reference(model, SCHEME, NullChannels(), CPU).voter(_inputs(1), rows=8)
 
     def votes() -> list[list[int]]:
-        found: list[list[int]] = voter.begin_count(_inputs(), range(5), range(40), seed=7)().votes.tolist()
+        found: list[list[int]] = Copies(voter, _inputs(), range(5), 7).begin_count(0, 0, 40)().votes.tolist()
         return found
 
     alone, found, seen = votes(), dict[str, list[list[int]]](), list[bool]()
@@ -134,7 +135,7 @@ def test_scores_that_are_not_finite_vote_for_nobody(bad: float) -> None:
     assert met.min() > 0
 
 
-def test_progress_is_told_of_every_copy_once() -> None:
+def test_progress_reports_every_copy_once() -> None:
     reported: list[int] = []
     reference = Reference(_model(), SCHEME, NullChannels(), CPU)
     reference.count(

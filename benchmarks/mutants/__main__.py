@@ -44,7 +44,7 @@ def main() -> int:
     for tests in dict.fromkeys(tests_of(mutant.path) for mutant in mutants):
         these = [mutant for mutant in mutants if tests_of(mutant.path) == tests]
         print(f"\n{len(these)} by {' '.join(tests)}", file=sys.stderr, flush=True)
-        outcomes += outcomes_of(these, tests, options.jobs, _told)
+        outcomes += outcomes_of(these, tests, options.jobs, _report)
     alive = {_key(mutant) for mutant, outcome in outcomes if outcome is Outcome.SURVIVED}
     stale += [name for name in EQUIVALENTS if name in set(map(_key, mutants)) - alive]
     return _reported(outcomes, stale, time.monotonic() - began)
@@ -70,7 +70,7 @@ def _reported(outcomes: Sequence[tuple[Mutant, Outcome]], stale: Sequence[str], 
     return int(bool(counts["all", "survived"] or stale))
 
 
-def _told(mutant: Mutant, outcome: Outcome) -> None:
+def _report(mutant: Mutant, outcome: Outcome) -> None:
     print(".", end="", file=sys.stderr, flush=True)
     if outcome is Outcome.TIMED_OUT or (outcome is Outcome.SURVIVED and _key(mutant) not in EQUIVALENTS):
         print(f"{outcome.value:<10} {_line(mutant)}", flush=True)

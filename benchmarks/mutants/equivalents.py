@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 SELF = "a class is never its own rival, so that the two numbers are never equal"
-SHORT = "it only saves work: what is passed over could not lower the radius"
+SHORT = "it only saves work: what is skipped could not lower the radius"
 MORE = "it only looks at more rivals than it must"
 NO_COUNT = "no count is below 0, so that the largest is the same"
 SLOWER = "64 bits instead of 16 sort the same, only more slowly"

@@ -92,10 +92,10 @@ def mutants_of(path: Path, shown: str, module: str) -> list[Mutant]:
             again[turn]()
             name = f"{function}: {before} -> {_text(node)}"
             found.append(Mutant(shown, node.lineno, name, module, function, source, (place, turn)))
-    return _told_apart(found)
+    return _distinct(found)
 
 
-def _told_apart(found: list[Mutant]) -> list[Mutant]:
+def _distinct(found: list[Mutant]) -> list[Mutant]:
     """With the number of the occurrence where a function has the same change twice."""
     seen: Counter[str] = Counter()
     result = []

@@ -49,7 +49,7 @@ def allowed(seconds: float) -> int:
 def outcomes_of(
     mutants: Sequence[Mutant], tests: Sequence[str], jobs: int, on_progress: OnProgress
 ) -> list[tuple[Mutant, Outcome]]:
-    """What these tests say of each mutant, told as it is known; with the code as it is they have to pass.
+    """What these tests say of each mutant, reported as it is known; with the code as it is they have to pass.
 
     A mutant with which a test works for ten times as long as with the code as it is, and 20 seconds more, is stopped,
     and is counted by itself. It is the seconds of work that count, so that a busy machine makes no mutant look as if it

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+Int16 = npt.NDArray[np.int16]
 Int64 = npt.NDArray[np.int64]
 Float64 = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
@@ -94,7 +95,7 @@ class Counts:
 
     @property
     def arrays(self) -> list[Int64]:
-        """Those that are there."""
+        """The arrays that are known."""
         return [known for known in (self.votes, self.invalid, self.above, self.chosen) if known is not None]
 
     @classmethod
@@ -109,7 +110,7 @@ class Counts:
 
     @classmethod
     def of(cls, tally: Tally) -> Counts:
-        """A batch of one."""
+        """The counts of one input, as a batch."""
         above = None if tally.above is None else np.array([tally.above], dtype=np.int64)
         chosen = None if tally.chosen is None else np.array([tally.chosen], dtype=np.int64)
         return cls(np.array([tally.votes], dtype=np.int64), np.array([tally.invalid], dtype=np.int64), above, chosen)

@@ -71,6 +71,10 @@ class Registry(Mapping[str, T]):
         """The name under which a thing is registered; of a class that is not, the class's own name."""
         return next((name for name, found in self._things.items() if found is thing), thing.__name__)
 
+    def module_to_import(self, name: str) -> str | None:
+        """The module of this package that registers a name; None if it has been imported, or is no such name."""
+        return None if name in self._things else self._files.get(name)
+
     def __getitem__(self, name: str) -> T:
         if name not in self._things:
             self._load(name)

@@ -13,7 +13,7 @@ from sparsecert.certificates import Certificate
 from sparsecert.certificates.plurality import ExactCertificate
 from sparsecert.certificates.target import Averted, Flagged, certify_averted, certify_flagged
 from sparsecert.certificates.top_k import TopK, certify_top_k
-from sparsecert.counts import Counts, Int64, Tally
+from sparsecert.counts import Bool, Counts, Float64, Int16, Int64, Tally
 from sparsecert.errors import InputError
 from sparsecert.schemes import Scheme
 
@@ -44,7 +44,7 @@ class Predictions:
     n: int
     alpha: float | None
     seed: int | None
-    ranks: npt.NDArray[np.int16] | None = None
+    ranks: Int16 | None = None
     selection: Counts | None = None
 
     def __repr__(self) -> str:
@@ -56,7 +56,7 @@ class Predictions:
         return np.array([ABSTAINED if answer is None else answer for answer in self.answers], dtype=np.int64)
 
     @property
-    def abstained(self) -> npt.NDArray[np.bool_]:
+    def abstained(self) -> Bool:
         """bool[b]: the two leading classes could not be told apart."""
         return np.array([answer is None for answer in self.answers], dtype=np.bool_)
 
@@ -104,7 +104,7 @@ class Certifications:
     samples: Int64
     selection: Counts | None = None
     answers: tuple[str | None, ...] = ()
-    ranks: npt.NDArray[np.int16] | None = None
+    ranks: Int16 | None = None
     scheme: Scheme | None = None
     classes: npt.NDArray[Any] | None = None  # what the labels stand for, where they are more than numbers
     truth: Int64 | None = None  # the true classes, where a loader gave them
@@ -133,7 +133,7 @@ class Certifications:
         return np.array([ABSTAINED if c.radius is None else c.radius for c in self.certificates], dtype=np.int64)
 
     @property
-    def abstained(self) -> npt.NDArray[np.bool_]:
+    def abstained(self) -> Bool:
         """bool[b]: nothing could be certified."""
         return np.array([c.radius is None for c in self.certificates], dtype=np.bool_)
 
@@ -148,7 +148,7 @@ class Certifications:
         classes = np.arange(self.counts.shape[1]) if self.classes is None else self.classes
         return named(classes, self.labels)
 
-    def certified(self, truth: Any, radius: int) -> npt.NDArray[np.bool_]:
+    def certified(self, truth: Any, radius: int) -> Bool:
         """bool[b]: whether the answer is the true class, and certified against changes of so many units."""
         right = self.names == np.asarray(truth, dtype=object)
         return np.asarray(right & (self.radii >= radius), dtype=np.bool_)
@@ -198,14 +198,14 @@ class Certifications:
         return np.array([_chosen(c) for c in self.certificates], dtype=np.int64)
 
     @property
-    def p_lower(self) -> npt.NDArray[np.float64]:
+    def p_lower(self) -> Float64:
         """float64[b]: the selected class has at least this probability (pairwise: of being ranked above each other
         one); NaN where only the lead is bounded.
         """
         return np.array([_side(c, "p_lower") for c in self.certificates], dtype=np.float64)
 
     @property
-    def p_upper(self) -> npt.NDArray[np.float64]:
+    def p_upper(self) -> Float64:
         """float64[b]: every other class has at most this probability (pairwise: of being ranked above the selected
         one); NaN where only the lead is bounded.
         """
@@ -241,7 +241,7 @@ class Certifications:
         return [(selection, estimation, self.scheme, self.alpha) for selection, estimation in votes]
 
     def _each(self, name: str, values: Sequence[int] | None) -> Sequence[int | None]:
-        """One for each input."""
+        """The values, or None for each input where none are given; refuses another number than of inputs."""
         if values is not None and len(values) != len(self):
             raise InputError(f"{name} must be one for each of the {len(self)} inputs, got {len(values)}")
         return [None] * len(self) if values is None else [int(value) for value in values]

@@ -119,7 +119,7 @@ class Smoothed:
         batches: tensors or (inputs, labels) pairs. The result is of all of them, with the labels as `truth`.
         """
         procedure = procedure_for(self, procedure, n0, n)
-        certify = procedure.certify_and_compare
+        certify = procedure.certify_with_origin
         if is_loader(x):
             call = partial(self._finish, procedure, certify, alpha=alpha, seed=seed, on_progress=on_progress)
             return certify_batches(lambda inputs, numbers: call(inputs, examples=numbers), x, examples)
@@ -222,7 +222,8 @@ class Smoothed:
         a GPU if there is one. `precision` replaces the one it was saved with; `rows` is as in the constructor. The
         boosted trees of a table run on the CPU in fp64: another device or precision is refused.
         """
-        return cls._rebuilt(path, *modelfile.read(path), model, device, precision, rows)
+        file = modelfile.find_model(path)
+        return cls.load_bytes(modelfile.read_bytes(file), str(file), model, device, precision=precision, rows=rows)
 
     @classmethod
     def load_bytes(
@@ -235,28 +236,15 @@ class Smoothed:
         precision: str | None = None,
         rows: int | None = None,
     ) -> Smoothed:
-        """`load` from what the file of that name holds, on a machine that does not see the file."""
-        return cls._rebuilt(name, *modelfile.parse(data, name), model, device, precision, rows)
-
-    @classmethod
-    def _rebuilt(
-        cls,
-        path: str | Path,
-        tensors: modelfile.Tensors,
-        header: dict[str, Any],
-        model: torch.nn.Module | str | None,
-        device: str | torch.device,
-        precision: str | None,
-        rows: int | None,
-    ) -> Smoothed:
-        """The classifier of a model file's tensors and header."""
-        modelfile.refuse_plain(path, header)
+        """`load` from the bytes of the file of that name, on a machine that does not see the file."""
+        tensors, header = modelfile.parse(data, name)
+        modelfile.refuse_plain(name, header)
         if header.get("kind") == modelfile.TABLE:
             from sparsecert.tabular.training import rebuild
 
-            return rebuild(path, tensors, header, model, device, precision, rows)
+            return rebuild(name, tensors, header, model, device, precision, rows)
         device = devices.device_named(device) if isinstance(device, str) else device
-        module, scheme, encoding = modelfile.rebuild(path, tensors, header, model)
+        module, scheme, encoding = modelfile.rebuild(name, tensors, header, model)
         return cls(
             module.to(device), scheme, encoding, classes=header["classes"], rows=rows, metadata=header["facts"],
             precision=precision or modelfile.saved_precision(header),

@@ -86,7 +86,7 @@ class AttackStudy:
             return model == self.ours
         return not (model in WITHOUT_GRADIENTS and attack in BY_GRADIENTS)
 
-    def findings(self, model: str, attack: str) -> AttackRecords:
+    def attack_records(self, model: str, attack: str) -> AttackRecords:
         """The records of the attack on that classifier, created if missing."""
         path = self._find(model, attack)
         if not self._is_complete(path, model, attack):
@@ -101,33 +101,33 @@ class AttackStudy:
         except InputError:
             return False
 
-    def certificates(self, findings: AttackRecords) -> tuple[Records | None, str]:
+    def certificates(self, attack_records: AttackRecords) -> tuple[Records | None, str]:
         """The study's certificates of the attacked classifier and images, or None and the reason."""
-        found, reason = self.votes(CERTIFY, findings)
+        found, reason = self.votes(CERTIFY, attack_records)
         if found is None:
             return None, reason
-        attacked = {line.example for line in findings.lines}
+        attacked = {line.example for line in attack_records.lines}
         lines = tuple(line for line in found.lines if line.example in attacked)
         if not lines:
             return None, f"{found.path} has none of the images attacked"
         return Records(found.path, found.header, lines), ""
 
-    def votes(self, kind: str, findings: AttackRecords) -> tuple[Records | None, str]:
+    def votes(self, kind: str, attack_records: AttackRecords) -> tuple[Records | None, str]:
         """The study's records of that kind of the attacked classifier, or None and the reason."""
         path = self.study.folder(self.spec) / f"{kind}.jsonl"
         there = find_records(path)
         if there is None:
             return None, f"there is no {path}"
         found = records.read(there)
-        differing = first_difference(found, findings, SAME_IMAGES)
+        differing = first_difference(found, attack_records, SAME_IMAGES)
         if differing is None:
             return found, ""
         name, attacked, voted = differing
         return None, f"{there} is of another classifier or data: its {name} is {voted}, not {attacked}"
 
-    def predictions(self, findings: AttackRecords) -> Records | None:
+    def predictions(self, attack_records: AttackRecords) -> Records | None:
         """The votes that give the smoothed classifier's accuracy: of prediction, else of estimation."""
-        return self.votes(PREDICT, findings)[0] or self.votes(CERTIFY, findings)[0]
+        return self.votes(PREDICT, attack_records)[0] or self.votes(CERTIFY, attack_records)[0]
 
     def attack(self, name: str) -> Attack:
         """The attack of that name, with its settings."""

@@ -20,6 +20,7 @@ from sparsecert.progress import OnProgress
 from sparsecert.runs.groups import groups, load_batch
 from sparsecert.schemes import PREDICTION
 from sparsecert.smoothed import Smoothed
+from sparsecert.votes.copies import Copies
 from sparsecert.votes.voter import Voter
 from studies.levine_feizi_2020 import models, record_files
 from studies.levine_feizi_2020.model_spec import ModelSpec
@@ -136,8 +137,8 @@ def _share(
 
     indices, correct = data.spaced_indices(study.limit), 0
     for examples in groups(indices, MOST_IMAGES):
-        draws = range(PREDICTION, PREDICTION + copies)
-        votes = voter.begin_count(load_batch(data, examples), examples, draws, study.seed, on_progress)().votes
+        shown = Copies(voter, load_batch(data, examples), examples, study.seed, on_progress)
+        votes = shown.begin_count(PREDICTION, 0, copies)().votes
         correct += int(votes[range(len(examples)), data.labels[examples]].sum())
         on_progress(len(examples), 0)
     return Share(len(indices), len(data), correct)

@@ -32,7 +32,7 @@ KEY = "orange: made brighter, blue: made darker"
 class Example:
     """An image before and after the attack, in grey, with its class, the new answer and its certified radius."""
 
-    finding: AttackRecord
+    attack: AttackRecord
     original: Pixels
     adversarial: Pixels
     true: str
@@ -42,7 +42,7 @@ class Example:
     @property
     def changes(self) -> str:
         """How many pixels, and the radius where that is known."""
-        pixels = "1 pixel" if self.finding.distance == 1 else f"{self.finding.distance} pixels"
+        pixels = "1 pixel" if self.attack.distance == 1 else f"{self.attack.distance} pixels"
         return "\n".join(filter(None, (pixels, self.radius)))
 
     @property
@@ -50,7 +50,7 @@ class Example:
         """The original dimmed, in colour where it was changed."""
         dimmed = np.repeat((DIMMED * self.original).astype(np.uint8)[..., None], 3, axis=2)
         changed: npt.NDArray[np.bool_] = np.zeros(self.original.size, dtype=np.bool_)
-        changed[list(self.finding.pixels)] = True
+        changed[list(self.attack.pixels)] = True
         changed = changed.reshape(self.original.shape)
         brighter = self.adversarial > self.original
         dimmed[changed & brighter], dimmed[changed & ~brighter] = BRIGHTER, DARKER
@@ -59,52 +59,54 @@ class Example:
 
 def figure_3(attacked: AttackStudy, path: Path) -> list[Path]:
     """Writes, for each class, the first image that was classified correctly and attacked successfully."""
-    findings = attacked.findings(attacked.ours, PUBLISHED)
-    examples = _examples(attacked, findings, first_of_each_class(findings), path)
+    attack_records = attacked.attack_records(attacked.ours, PUBLISHED)
+    examples = _examples(attacked, attack_records, first_of_each_class(attack_records), path)
     chosen = "of each class the first image attacked that was answered rightly and then fooled"
-    return write_figure(lambda: _in_columns(attacked, findings, examples, chosen), path)
+    return write_figure(lambda: _in_columns(attacked, attack_records, examples, chosen), path)
 
 
 def figure_5(attacked: AttackStudy, path: Path) -> list[Path]:
     """Writes the 40 that follow in the test set, leaving out those of Figure 3."""
-    findings = attacked.findings(attacked.ours, PUBLISHED)
-    examples = _examples(attacked, findings, the_next(findings), path)
+    attack_records = attacked.attack_records(attacked.ours, PUBLISHED)
+    examples = _examples(attacked, attack_records, the_next(attack_records), path)
     chosen = f"the next {len(examples)}, in the order of the test set"
-    return write_figure(lambda: _in_a_grid(attacked, findings, examples, chosen), path)
+    return write_figure(lambda: _in_a_grid(attacked, attack_records, examples, chosen), path)
 
 
-def fooled(findings: AttackRecords) -> list[AttackRecord]:
+def fooled(attack_records: AttackRecords) -> list[AttackRecord]:
     """The images that were classified correctly and attacked successfully, in the order of the test set."""
-    return sorted((line for line in findings.lines if line.distance), key=lambda line: line.example)
+    return sorted((line for line in attack_records.lines if line.distance), key=lambda line: line.example)
 
 
-def first_of_each_class(findings: AttackRecords) -> list[AttackRecord]:
+def first_of_each_class(attack_records: AttackRecords) -> list[AttackRecord]:
     """The first fooled image of each class, by class: nothing is hand-picked."""
     first: dict[int, AttackRecord] = {}
-    for line in fooled(findings):
+    for line in fooled(attack_records):
         first.setdefault(line.true, line)
     return [first[true] for true in sorted(first)]
 
 
-def the_next(findings: AttackRecords) -> list[AttackRecord]:
+def the_next(attack_records: AttackRecords) -> list[AttackRecord]:
     """The first fooled images that Figure 3 does not show."""
-    shown = {line.example for line in first_of_each_class(findings)}
-    return [line for line in fooled(findings) if line.example not in shown][:MORE]
+    shown = {line.example for line in first_of_each_class(attack_records)}
+    return [line for line in fooled(attack_records) if line.example not in shown][:MORE]
 
 
 def _examples(
-    attacked: AttackStudy, findings: AttackRecords, chosen: Sequence[AttackRecord], path: Path
+    attacked: AttackStudy, attack_records: AttackRecords, chosen: Sequence[AttackRecord], path: Path
 ) -> list[Example]:
     """The images to show; needs the data set."""
     if not chosen:
-        raise InputError(f"{findings.path} holds too few fooled images for {path.name}; attack more, with --limit")
+        raise InputError(
+            f"{attack_records.path} holds too few fooled images for {path.name}; attack more, with --limit"
+        )
 
-    data, radii = attacked.study.test, _radii(attacked, findings)
-    left = adversarial_images(replace(findings, lines=tuple(chosen)), data)[:, 0]
+    data, radii = attacked.study.test, _radii(attacked, attack_records)
+    left = adversarial_images(replace(attack_records, lines=tuple(chosen)), data)[:, 0]
     after: Pixels = (255 * left).round().byte().numpy()
     return [
         Example(
-            finding=line,
+            attack=line,
             original=image(data, line.example),
             adversarial=after[place],
             true=f"a {data.classes[line.true]}",
@@ -115,21 +117,23 @@ def _examples(
     ]
 
 
-def _radii(attacked: AttackStudy, findings: AttackRecords) -> dict[int, str]:
+def _radii(attacked: AttackStudy, attack_records: AttackRecords) -> dict[int, str]:
     """Each image's two-sided certified radius in words; empty without certificates."""
-    certificates, _ = attacked.certificates(findings)
+    certificates, _ = attacked.certificates(attack_records)
     if certificates is None:
         return {}
-    gap = compute_gap(certificates, findings, summarise(certificates, bound="two-sided"))
+    gap = compute_gap(certificates, attack_records, summarise(certificates, bound="two-sided"))
     return {pair.example: "not certified" if pair.radius is None else f"certified {pair.radius}" for pair in gap.pairs}
 
 
-def _in_columns(attacked: AttackStudy, findings: AttackRecords, examples: Sequence[Example], chosen: str) -> Figure:
+def _in_columns(
+    attacked: AttackStudy, attack_records: AttackRecords, examples: Sequence[Example], chosen: str
+) -> Figure:
     """A column per image: the original, the adversarial one, and the changes."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(max(6.0, 1.1 * len(examples)), 4.3), layout="constrained")
-    figure.suptitle(_heading(attacked, findings, examples, chosen), fontsize=9)
+    figure.suptitle(_heading(attacked, attack_records, examples, chosen), fontsize=9)
     for place, example in enumerate(examples, start=1):
         pictures = (
             (example.original, example.true),
@@ -141,13 +145,15 @@ def _in_columns(attacked: AttackStudy, findings: AttackRecords, examples: Sequen
     return figure
 
 
-def _in_a_grid(attacked: AttackStudy, findings: AttackRecords, examples: Sequence[Example], chosen: str) -> Figure:
+def _in_a_grid(
+    attacked: AttackStudy, attack_records: AttackRecords, examples: Sequence[Example], chosen: str
+) -> Figure:
     """A pair per image: the adversarial one above its changes."""
     from matplotlib.figure import Figure
 
     across, rows = min(ACROSS, len(examples)), -(-len(examples) // ACROSS)
     figure = Figure(figsize=(max(6.0, 1.1 * across), 2.8 * rows + 0.45), layout="constrained")
-    figure.suptitle(_heading(attacked, findings, examples, chosen), fontsize=9)
+    figure.suptitle(_heading(attacked, attack_records, examples, chosen), fontsize=9)
     for place, example in enumerate(examples):
         at = 2 * across * (place // across) + place % across + 1
         show(figure.add_subplot(2 * rows, across, at), example.adversarial, f"{example.true}\n{example.says}")
@@ -155,8 +161,8 @@ def _in_a_grid(attacked: AttackStudy, findings: AttackRecords, examples: Sequenc
     return figure
 
 
-def _heading(attacked: AttackStudy, findings: AttackRecords, examples: Sequence[Example], chosen: str) -> str:
-    run = findings.header.run
+def _heading(attacked: AttackStudy, attack_records: AttackRecords, examples: Sequence[Example], chosen: str) -> str:
+    run = attack_records.header.run
     attack = f"the Pointwise attack, best of {run['attack']['restarts']}, n = {run['n']:,}, alpha = {run['alpha']}"
     certified = "; certified: the original's radius" if any(example.radius for example in examples) else ""
     return f"MNIST, k = {attacked.spec.keep}: images found by {attack}\n{chosen}; {KEY}{certified}"

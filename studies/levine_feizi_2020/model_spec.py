@@ -76,8 +76,6 @@ class RandomValuesSpec(ModelSpec):
         return RandomValues(prod(shape), self.kappa, self.values)
 
     def encoder(self, data: Dataset, recipe: Recipe) -> Encoding:
-        """Its encoding."""
-
         return ReplacedValues(self.values)
 
     def trained_by(self, recipe: Recipe) -> Recipe:

@@ -76,12 +76,10 @@ class Study:
 
     @cached_property
     def test(self) -> Dataset:
-        """The test set."""
         return datasets.load(self.data, "test", self.data_dir)
 
     @cached_property
     def training(self) -> Dataset:
-        """The training set."""
         return datasets.load(self.data, "train", self.data_dir)
 
     @property

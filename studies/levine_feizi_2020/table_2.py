@@ -54,7 +54,7 @@ class AttackedRow:
     """One classifier: its published row, the attack's records, and its accuracy on `images` test images."""
 
     printed: PublishedAttackedRow
-    findings: AttackRecords
+    attack_records: AttackRecords
     summary: AttackSummary
     accuracy: float
     images: int
@@ -70,8 +70,8 @@ def table_2(attacked: AttackStudy, others: Sequence[str] = ()) -> Output:
     rows = [_row(attacked, model) for model in attacked.rows]
     further = _others(attacked, others)
     ours = rows[list(attacked.rows).index(attacked.ours)]
-    against = {PUBLISHED: ours.findings, **further.get(attacked.ours, {})}
-    gaps = {name: _gap(attacked, findings) for name, findings in against.items()}
+    against = {PUBLISHED: ours.attack_records, **further.get(attacked.ours, {})}
+    gaps = {name: _gap(attacked, attack_records) for name, attack_records in against.items()}
     medians = {model: row.summary.median for model, row in zip(attacked.rows, rows, strict=True)}
     checked = [_certificate_note(name, gap) for name, gap in gaps.items()]
     reached = check_medians(medians.pop(attacked.ours), medians)
@@ -88,17 +88,17 @@ def table_2(attacked: AttackStudy, others: Sequence[str] = ()) -> Output:
 
 
 def _row(attacked: AttackStudy, model: str) -> AttackedRow:
-    findings = attacked.findings(model, PUBLISHED)
-    summary = summarise_attack(findings)
+    attack_records = attacked.attack_records(model, PUBLISHED)
+    summary = summarise_attack(attack_records)
     accuracy, images = summary.clean_accuracy, summary.attacked
     if model != attacked.ours:
         facts = plain_info(attacked.study, model)
         accuracy, images = facts.accuracy, facts.images
-    elif votes := attacked.predictions(findings):
+    elif votes := attacked.predictions(attack_records):
         scheme = from_config(votes.header.run["scheme"])
         answers = classify(votes, scheme, attacked.known.alpha, str(votes.path))
         accuracy, images = answers.accuracy, answers.inputs
-    return AttackedRow(attacked.rows[model], findings, summary, accuracy, images)
+    return AttackedRow(attacked.rows[model], attack_records, summary, accuracy, images)
 
 
 def _others(attacked: AttackStudy, asked: Sequence[str]) -> dict[str, dict[str, AttackRecords]]:
@@ -108,16 +108,16 @@ def _others(attacked: AttackStudy, asked: Sequence[str]) -> dict[str, dict[str, 
         for name in ATTACKS[1:]:
             wanted = name in asked and attacked.applies(model, name)
             if wanted or attacked.has(model, name):
-                found.setdefault(model, {})[name] = attacked.findings(model, name)
+                found.setdefault(model, {})[name] = attacked.attack_records(model, name)
     return found
 
 
-def _gap(attacked: AttackStudy, findings: AttackRecords) -> Gap | str:
+def _gap(attacked: AttackStudy, attack_records: AttackRecords) -> Gap | str:
     """An attack on the smoothed classifier compared with its certificates, or why it cannot be."""
-    certificates, reason = attacked.certificates(findings)
+    certificates, reason = attacked.certificates(attack_records)
     if certificates is None:
         return reason
-    return compute_gap(certificates, findings, summarise(certificates, bound="two-sided"))
+    return compute_gap(certificates, attack_records, summarise(certificates, bound="two-sided"))
 
 
 def _certificate_note(name: str, gap: Gap | str) -> str:
@@ -186,7 +186,7 @@ def _within_12(rows: Sequence[AttackedRow]) -> str:
     """The share of the attacked images that no attack within 12 pixels fooled, beside what was published."""
     each = []
     for row in rows:
-        lines = [line for line in row.findings.lines if line.failed is None]
+        lines = [line for line in row.attack_records.lines if line.failed is None]
         share = sum(line.distance is None or line.distance > WITHIN for line in lines) / max(1, len(lines))
         known = "not published" if row.printed.within_12 is None else f"published {row.printed.within_12:g}%"
         each.append(f"{row.printed.printed} {format_percent(share)} ({known})")
@@ -200,7 +200,7 @@ def _without_findings(rows: Sequence[AttackedRow]) -> list[str]:
     """
     each = []
     for row in rows:
-        lines = [line for line in row.findings.lines if line.failed is None]
+        lines = [line for line in row.attack_records.lines if line.failed is None]
         spared = [line.true for line in lines if line.distance is None]
         if spared:
             classes = ", ".join(map(str, sorted(set(spared))))
@@ -214,7 +214,7 @@ def _settings(attacked: AttackStudy, rows: Sequence[AttackedRow]) -> list[str]:
     """The settings in words: those of all rows, those of our model, and how networks were trained."""
     each = [attack_settings(row.summary) for row in rows]
     common = shared_items(each)
-    of = rows[0].findings.header.run["data"]["of"]
+    of = rows[0].attack_records.header.run["data"]["of"]
     images = f"{rows[0].summary.expected_inputs} of the {of:,} test images, evenly spaced, the same for every model"
     ours = next(facts for row, facts in zip(rows, each, strict=True) if row.printed.keep is not None)
     own = {name: text for name, text in ours.items() if name not in common and name != "model"}
@@ -256,8 +256,8 @@ def _table_of_others(
     names = [name for name in ATTACKS if name == PUBLISHED or any(name in found for found in further.values())]
     texts, config = [], dict[str, str]()
     for model, row in zip(attacked.rows, rows, strict=True):
-        found = {PUBLISHED: row.findings, **further.get(model, {})}
-        summaries = {name: summarise_attack(findings) for name, findings in found.items()}
+        found = {PUBLISHED: row.attack_records, **further.get(model, {})}
+        summaries = {name: summarise_attack(attack_records) for name, attack_records in found.items()}
         config |= {name: attack_settings(summary)["attack"] for name, summary in summaries.items()}
         medians = [format_magnitude(summaries[name].median) if name in summaries else NOT_APPLICABLE for name in names]
         texts.append(
@@ -275,8 +275,8 @@ def _table_of_others(
 def _nearest(attacks: Sequence[AttackRecords]) -> list[int | None]:
     """For each image, the fewest pixels by any of the attacks; None where none found anything."""
     nearest: dict[int, int | None] = {}
-    for findings in attacks:
-        for line in findings.lines:
+    for attack_records in attacks:
+        for line in attack_records.lines:
             if line.failed is None:
                 known = [one for one in (nearest.get(line.example), line.distance) if one is not None]
                 nearest[line.example] = min(known, default=None)

@@ -41,7 +41,7 @@ def _the_libraries_generators() -> None:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> dict[bytes, set[int]]:
-    """Filled with every image that a library asks about, and the classes with the largest scores that it was told."""
+    """Filled with every image that a library queries, and the class with the largest score in each answer."""
     seen: dict[bytes, set[int]] = {}
     forward = Scores.forward
 
@@ -96,7 +96,7 @@ def test_an_abstention_outweighs_even_all_of_few_votes() -> None:
     assert scores.argmax() == 3
 
 
-def test_scores_agree_with_predictions_and_masks_are_fresh_unless_told(trained: Path, digits: Digits) -> None:
+def test_scores_agree_with_predictions_and_masks_are_fresh_unless_asked(trained: Path, digits: Digits) -> None:
     smoothed, images = Smoothed.load(trained), digits[0][:7]
     scores = Scores(smoothed, n=150, seed=4, batch=3)
     first, second = scores(images), scores(images)
@@ -254,7 +254,7 @@ def test_art_attacks(name: str, trained: Path, digits: Digits, asked: dict[bytes
 
 @pytest.mark.check  # importing the toolbox alone takes seconds
 @needs_art
-def test_art_is_told_the_shape_where_no_file_says_it() -> None:
+def test_art_gets_the_shape_where_no_file_has_it() -> None:
     with pytest.raises(InputError, match="shape must be that of one image"):
         _coin().as_art()
     classifier = _coin().as_art(n=50, shape=(1, 2, 2), abstains=False)

@@ -41,7 +41,7 @@ ZERO = torch.zeros(3, dtype=torch.int64)
 
 @pytest.mark.parametrize("needed", [3, 5, 8, 15, 16])
 def test_the_final_defender_has_the_last_word(needed: int) -> None:
-    """The cheap one is fooled by 3 pixels, the final one by more; the nearest finding that fools it is kept."""
+    """The cheap one is fooled by 3 pixels, the final one by more; the nearest result that fools it is kept."""
     found = Brightening()(Counting(3), BLACK, ZERO, final=Counting(needed, ABSTAINS))
     assert found.distances.tolist() == [needed] * 3
     assert found.adversarial.flatten(1).sum(dim=1).tolist() == [needed] * 3

@@ -1,4 +1,4 @@
-"""Attack runs: recorded, resumed to the same findings, and the images they found given back bit for bit."""
+"""Attack runs: recorded, resumed to the same results; the adversarial images are restored bit for bit."""
 
 from __future__ import annotations
 
@@ -288,7 +288,7 @@ def test_a_fault_that_all_images_share_is_no_finding(tmp_path: Path) -> None:
     assert len(read_attack(tmp_path / "a.jsonl").lines) == 0
 
 
-def test_in_a_group_of_one_a_fault_of_the_model_is_told_from_one_of_the_image(tmp_path: Path) -> None:
+def test_in_a_group_of_one_a_fault_of_the_model_is_distinguished_from_one_of_the_image(tmp_path: Path) -> None:
     data = _data()
     bad, asked = load_batch(data, [5]), 0
 
@@ -317,7 +317,9 @@ def test_in_a_group_of_one_a_fault_of_the_model_is_told_from_one_of_the_image(tm
 @pytest.mark.parametrize(
     "changes", [{"bounds": [0.0]}, {"bounds": None}, {"budget": 0}, {"data": {"of": 9, "inputs": 4}}]
 )
-def test_a_header_without_what_findings_are_held_against_is_damaged(tmp_path: Path, changes: dict[str, Any]) -> None:
+def test_a_header_without_what_attack_records_are_checked_against_is_damaged(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
     (tmp_path / "a.jsonl").write_text(Header(ATTACK, {**RUN, **changes}, {}).to_json() + "\n")
     with pytest.raises(InputError, match="has a damaged header"):
         read_attack(tmp_path / "a.jsonl")

@@ -18,7 +18,7 @@ from sparsecert.certificates import CERTIFICATES, certify_anytime, corollary_1, 
 from sparsecert.certificates.anytime import gap_at, stake_of
 from sparsecert.counts import Tally
 from sparsecert.schemes import Scheme, Uniform
-from tests.contracts import METHOD_NAMES, SCHEMES
+from tests.contracts import ANYTIME_NAMES, SCHEMES
 from tests.helpers import acceptable
 
 SMALL = Uniform(12, 2)  # delta: 0, 1/6, 7/22, 5/11, 19/33
@@ -92,7 +92,7 @@ def _against(counts: Ints, label: int, bound: str) -> tuple[Ints, Ints, Ints]:
     return leader, rival, total - leader - rival
 
 
-@pytest.mark.parametrize("bound", METHOD_NAMES)
+@pytest.mark.parametrize("bound", ANYTIME_NAMES)
 @pytest.mark.parametrize("alpha", [0.05, 0.3])
 @pytest.mark.parametrize("world", WORLDS)
 def test_an_adversary_who_looks_after_every_vote_finds_an_error_within_alpha(
@@ -130,7 +130,7 @@ def _stake(selection: Tally, bound: str, alpha: float) -> int:
     return stake_of(selection, bound, MOST, corrected_alpha(alpha, SMALL, MOST))
 
 
-@pytest.mark.parametrize("bound", METHOD_NAMES)
+@pytest.mark.parametrize("bound", ANYTIME_NAMES)
 def test_the_certificate_itself_after_every_vote_errs_within_alpha(bound: str) -> None:
     """No arithmetic but the certificate's own, on the world of two classes, where counts repeat."""
     alpha, shares, runs = 0.2, WORLDS["radius 1, two classes"], 1_000
@@ -145,7 +145,7 @@ def test_the_certificate_itself_after_every_vote_errs_within_alpha(bound: str) -
     assert errors > runs * alpha / 3, "the simulation hardly ever errs: it could not have found a wrong certificate"
 
 
-@pytest.mark.parametrize("bound", METHOD_NAMES)
+@pytest.mark.parametrize("bound", ANYTIME_NAMES)
 def test_bounds_for_a_fixed_number_of_votes_do_not_survive_that_adversary(bound: str) -> None:
     """The same adversary, looking at a few moments only, breaks Clopper-Pearson bounds: the simulation can find errors.
 
@@ -188,7 +188,7 @@ def _exact_radius(selection: Tally, votes: Tally, scheme: Scheme, alpha: float, 
     return sum(proved) - 1 if any(proved) else None
 
 
-@pytest.mark.parametrize("bound", METHOD_NAMES)
+@pytest.mark.parametrize("bound", ANYTIME_NAMES)
 @pytest.mark.parametrize("scheme", SCHEMES, ids=str)
 def test_the_radius_is_the_largest_at_which_the_exact_wealth_reaches_one_over_alpha(scheme: Scheme, bound: str) -> None:
     chance, found = np.random.default_rng(3), set()
@@ -203,7 +203,7 @@ def test_the_radius_is_the_largest_at_which_the_exact_wealth_reaches_one_over_al
     assert len(found) > 1
 
 
-@pytest.mark.parametrize("bound", METHOD_NAMES)
+@pytest.mark.parametrize("bound", ANYTIME_NAMES)
 @pytest.mark.parametrize("scheme", SCHEMES, ids=str)
 def test_the_radii_of_unanimous_votes_go_from_none_to_the_largest(scheme: Scheme, bound: str) -> None:
     largest = len(scheme.deltas) - 2
@@ -216,7 +216,7 @@ def test_the_radii_of_unanimous_votes_go_from_none_to_the_largest(scheme: Scheme
     assert all((-1 if a is None else a) <= (-1 if b is None else b) for a, b in pairwise(radii))
 
 
-@pytest.mark.parametrize("bound", METHOD_NAMES)
+@pytest.mark.parametrize("bound", ANYTIME_NAMES)
 def test_more_votes_for_the_leader_never_lower_the_radius(bound: str) -> None:
     scheme, selection = Uniform(784, 45), Tally((80, 15, 5))
     for votes in (
@@ -230,7 +230,7 @@ def test_more_votes_for_the_leader_never_lower_the_radius(bound: str) -> None:
         assert len(set(numbers)) > 4
 
 
-@pytest.mark.parametrize("bound", METHOD_NAMES)
+@pytest.mark.parametrize("bound", ANYTIME_NAMES)
 def test_invalid_votes_count_against_the_leader_as_the_rivals_would(bound: str) -> None:
     def radius(votes: Tally) -> int | None:
         return certify_anytime(Tally((50, 5, 5)), votes, Uniform(784, 45), 0.05, bound, 5_000).radius
@@ -252,7 +252,7 @@ def test_invalid_selection_votes_change_the_stake_and_never_the_class() -> None:
     assert nobody.interval.label == 0  # the lowest class, and a good one by chance: nothing rests on the choice
 
 
-@pytest.mark.parametrize("bound", METHOD_NAMES)
+@pytest.mark.parametrize("bound", ANYTIME_NAMES)
 def test_votes_in_proportion_to_the_probabilities_never_say_more_than_these_allow(bound: str) -> None:
     """And, with very many of them, say as much, unless the lead is too close to a threshold for the smallest stake."""
     scheme, chance, attained = Uniform(784, 45), np.random.default_rng(5), 0
@@ -272,7 +272,7 @@ def test_votes_in_proportion_to_the_probabilities_never_say_more_than_these_allo
     assert attained > 50
 
 
-@pytest.mark.parametrize("bound", METHOD_NAMES)
+@pytest.mark.parametrize("bound", ANYTIME_NAMES)
 def test_a_tie_is_never_certified(bound: str) -> None:
     for votes in (1, 10, 1_000, 10**7):
         for tally in (Tally((votes, votes)), Tally((votes, votes, 0)), Tally((votes, 0, 0), invalid=votes)):
@@ -288,7 +288,7 @@ def test_a_class_that_lost_after_its_selection_is_not_certified() -> None:
     assert certificate.radius is None
 
 
-@pytest.mark.parametrize("bound", METHOD_NAMES)
+@pytest.mark.parametrize("bound", ANYTIME_NAMES)
 def test_the_lead_proved_is_the_one_the_radius_needs(bound: str) -> None:
     """A lead larger than the one stated, by however little, has this radius by Corollary 2, and the stated one less."""
     scheme, seen = Uniform(784, 45), set()
@@ -312,7 +312,7 @@ def test_a_level_whose_inverse_no_float_holds_can_be_asked_for() -> None:
 
 
 def test_the_most_votes_there_could_have_been_are_paid_for() -> None:
-    """The masks' distance from the ideal is charged for all of them, wherever the votes were stopped."""
+    """alpha is corrected for the non-uniformity of all masks, wherever the votes were stopped."""
     scheme = Uniform(784, 45)
     alpha, most = float(1_000 * scheme.nonuniformity), 10_000
     assert certify_anytime(Tally((9, 0)), Tally((500, 0)), scheme, alpha, "two-sided", 900).radius is not None

@@ -98,7 +98,7 @@ def test_what_each_method_compares_when_votes_are_stopped() -> None:
         "two-sided": (([50, 60], [30, 33]), ([50, 60], [20, 3])),
         "pairwise": (([66, 64], [34, 36]), ([72, 81], [28, 19])),
     }
-    assert {*expected} == {*CERTIFICATES}
+    assert {*expected} == {name for name, method in CERTIFICATES.items() if method.compared is not None}
     for name, each in expected.items():
         compared = CERTIFICATES[name].compared
         assert compared is not None
@@ -113,7 +113,7 @@ def test_which_class_each_method_elects() -> None:
 
 
 def test_an_unknown_bound_is_refused() -> None:
-    with pytest.raises(InputError, match="bound must be one of one-sided, pairwise, two-sided, got 'three-sided'"):
+    with pytest.raises(InputError, match=f"bound must be one of {', '.join(CERTIFICATES)}, got 'three-sided'"):
         CERTIFICATES["three-sided"]
 
 

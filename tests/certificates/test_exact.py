@@ -289,7 +289,7 @@ def test_first_choices_are_counted_and_copies_without_an_opinion_are_invalid() -
 
 
 def test_one_linear_program_after_the_other_as_long_as_there_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each is asked about one unit more, and told how many seconds are left: of ten, at the moments given."""
+    """Each call is about one more unit and gets the seconds that are left: of ten, at the given times."""
     masks, asked = np.eye(9, dtype=bool), list[tuple[int, float]]()
     masks[0, 1] = True  # so that two overlap
 

@@ -160,7 +160,7 @@ def test_a_report_of_an_attack_alone(run: Path, tmp_path: Path, capsys: pytest.C
     assert shown == ["1", "60"]
 
 
-def test_an_unsound_certificate_is_told_loudly(run: Path, tmp_path: Path) -> None:
+def test_an_unsound_certificate_is_reported_loudly(run: Path, tmp_path: Path) -> None:
     """Records of an attack that misclassifies a certified image without changing it."""
     attack = read_attack(run / "attack-noise.jsonl")
     certified = {line.example: line for line in read(run / "certify.jsonl").lines}
@@ -236,3 +236,11 @@ def test_reports_refuse_what_does_not_fit(run: Path, tmp_path: Path, capsys: pyt
         said = capsys.readouterr()
         assert message in said.err
         assert said.out == ""
+
+
+def test_a_table_is_refused_by_a_model_of_images(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "table.csv").write_text("a,b\n1,2\n")
+    done = sparsecert("attack", run, "--data", tmp_path / "table.csv", "--out", tmp_path / "a.jsonl", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "the model was not trained on a table" in done.stderr
+    assert not (tmp_path / "a.jsonl").exists()

@@ -34,7 +34,7 @@ INSIDE = [NullChannels(), NullChannels(mean=[0.3], std=[0.2]), MeanFill(0.25), M
 @pytest.mark.parametrize("inside", INSIDE, ids=repr)
 @pytest.mark.parametrize("groups", [PLACES, ENTRIES], ids=["places", "entries"])
 def test_groups_are_shown_or_not_as_a_whole_and_protected_entries_always(inside: Encoding, groups: Any) -> None:
-    """Entry by entry, against the encoding within, told what of each channel is shown; the rest leaves no trace."""
+    """Entry by entry, against the inner encoding, given what each channel shows; the rest leaves no trace."""
     encoding = Grouped(inside, groups)
     inputs = torch.rand(1, 2, 2, 3)
     for bits in product((False, True), repeat=encoding.count):

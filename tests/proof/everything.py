@@ -134,7 +134,7 @@ class Statistical:
     certify: Callable[[Tally, Tally, Scheme, Fraction], Answer]
     slowly: Callable[[slow.Votes, slow.Votes, Sequence[Fraction], Fraction], Answer]
     k: int = 1
-    draws: int | None = None  # how many votes alpha is charged for, where it is not those that there are
+    draws: int | None = None  # how many votes alpha is corrected for, if not the number taken
 
     def __str__(self) -> str:
         return self.name

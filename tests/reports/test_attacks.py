@@ -61,7 +61,7 @@ def made(
     failed: int = 0,
     **changes: Any,
 ) -> AttackRecords:
-    """Findings of (distance, said) for images 0, 3, 6, ..., all of class 0."""
+    """Attack records of (distance, said) for images 0, 3, 6, ..., all of class 0."""
     base = header("predict", inputs=inputs or len(found) + failed).run
     facts = {"attack": {"name": "pointwise", "restarts": 10}, "bounds": [0.0, 1.0], "budget": None, "group": 4}
     run = {**base, **SMOOTHED, **facts, "data": {**base["data"], "shape": [1, 10, 10]}, **changes}
@@ -175,7 +175,7 @@ def test_an_attack_within_the_certified_radius_is_flagged(
 @pytest.mark.parametrize(
     ("found", "broken"), [((0, 0), ()), ((0, 2), (0,)), ((12, 2), (0,)), ((13, 2), ()), ((0, None), ())]
 )
-def test_a_certificate_for_a_wrong_class_is_held_against_other_answers_than_its_own(
+def test_a_certificate_for_a_wrong_class_is_checked_against_other_answers_than_its_own(
     found: tuple[int, int | None], broken: tuple[int, ...]
 ) -> None:
     """Image 0 is of class 1 and certified for class 0 up to 12; it counts as not certified in the curves."""
@@ -205,20 +205,20 @@ def exactly(ranked: list[str], **changes: Any) -> Records:
 
 
 @pytest.mark.parametrize(("found", "broken"), [((2, 1), (0,)), ((3, 1), ()), ((0, 2), (0,)), ((None, 0), ())])
-def test_exact_certificates_are_held_against_an_attack_on_all_masks(
+def test_exact_certificates_are_checked_against_an_attack_on_all_masks(
     found: tuple[int | None, int | None], broken: tuple[int, ...]
 ) -> None:
     """Five votes of a partition: a changed pixel moves one, so that two leave 3 to 2, and three do not."""
     records = exactly([" ".join(["012"] * 5), " ".join(["012"] * 3 + ["102"] * 2)])
     assert [line.radius for line in records.lines] == [2, 0]
-    findings = made([found, (1, 1)], n=None, alpha=None, **ALL_MASKS)
-    gap = compute_gap(records, findings, summarise(records))
+    attack_records = made([found, (1, 1)], n=None, alpha=None, **ALL_MASKS)
+    gap = compute_gap(records, attack_records, summarise(records))
     assert [pair.radius for pair in gap.pairs] == [2, 0]
     assert (gap.exact, gap.certified, gap.broken, gap.abstained_within) == (True, 2, broken, 0)
     reported = alarm(gap)
     assert (reported is None) == (not broken)
     assert reported is None or "an exact certificate never fails" in reported
-    text = attack_report([summarise(records)], [summarise_attack(findings)], [gap], "terminal")
+    text = attack_report([summarise(records)], [summarise_attack(attack_records)], [gap], "terminal")
     assert "plurality of all 5 masks" in text
 
 
@@ -250,9 +250,9 @@ def test_only_images_of_both_runs_count() -> None:
 
 
 def test_another_alpha_moves_the_radii() -> None:
-    records, findings = certified([AT_6]), made([(6, 1)])
-    assert compute_gap(records, findings, summarise(records)).broken == (0,)
-    assert compute_gap(records, findings, summarise(records, alpha=1e-12)).broken == ()
+    records, attack_records = certified([AT_6]), made([(6, 1)])
+    assert compute_gap(records, attack_records, summarise(records)).broken == (0,)
+    assert compute_gap(records, attack_records, summarise(records, alpha=1e-12)).broken == ()
 
 
 @pytest.mark.parametrize(
@@ -293,9 +293,9 @@ def test_certificates_of_the_class_that_beats_all_are_not_of_the_class_with_most
 
 @pytest.mark.parametrize("form", ["terminal", "markdown", "latex"])
 def test_every_form_tells_the_same(form: str) -> None:
-    records, findings = certified(VOTES), made(FOUND)
-    summary, attack = summarise(records), summarise_attack(findings)
-    gap = compute_gap(records, findings, summary)
+    records, attack_records = certified(VOTES), made(FOUND)
+    summary, attack = summarise(records), summarise_attack(attack_records)
+    gap = compute_gap(records, attack_records, summary)
     alone = attack_report([], [attack], [], form, [7, 50])
     for text in ("80.00%", "median adversarial attack magnitude", "9", "pointwise restarts=10", "no budget", "60.00"):
         assert text.replace("%", "\\%" if form == "latex" else "%") in alone
@@ -318,12 +318,12 @@ def test_the_table_spreads_its_rows_over_all_rhos(largest: int) -> None:
 
 
 def test_json_and_csv() -> None:
-    records, findings = certified(VOTES), made(FOUND, failed=1)
-    summary, attack = summarise(records), summarise_attack(findings)
+    records, attack_records = certified(VOTES), made(FOUND, failed=1)
+    summary, attack = summarise(records), summarise_attack(attack_records)
     one = json.loads(attack_report([], [attack], [], "json"))
     assert one == json.loads(json.dumps(attack.to_dict()))
     assert (one["kind"], one["clean_accuracy"], one["failed"]) == ("attack", 0.8, 1)
-    all_of_it = json.loads(attack_report([summary], [attack], [compute_gap(records, findings, summary)], "json"))
+    all_of_it = json.loads(attack_report([summary], [attack], [compute_gap(records, attack_records, summary)], "json"))
     assert list(all_of_it) == ["certify", "attack", "gap"]
     assert all_of_it["gap"][0]["attacks_within_certified_radius"] == 1
     assert all_of_it["gap"][0]["broken_certificates"] == [0]
@@ -337,8 +337,8 @@ def test_json_and_csv() -> None:
 
 
 def test_what_is_drawn(tmp_path: Path) -> None:
-    records, findings = certified([*VOTES]), made(FOUND)
-    attack, gap = summarise_attack(findings), compute_gap(records, findings, summarise(records))
+    records, attack_records = certified([*VOTES]), made(FOUND)
+    attack, gap = summarise_attack(attack_records), compute_gap(records, attack_records, summarise(records))
     (axes,) = _attack_figure([attack, summarise_attack(made([(3, 1)], seed=9))]).axes
     steps = [line for line in axes.lines if line.get_drawstyle() == "steps-mid"]
     assert len(steps) == 2
@@ -362,9 +362,9 @@ def test_what_is_drawn(tmp_path: Path) -> None:
 
 
 def test_a_report_of_attacks_needs_no_torch(tmp_path: Path) -> None:
-    findings = made(FOUND)
-    with Writer(tmp_path / "a.jsonl", findings.header) as writer:
-        writer.append(findings.lines)
+    attack_records = made(FOUND)
+    with Writer(tmp_path / "a.jsonl", attack_records.header) as writer:
+        writer.append(attack_records.lines)
     program = (
         "from sparsecert.reports import attack_report, summarise_attack, write_attack_curves\n"
         "from sparsecert.records import read_attack\n"
@@ -399,8 +399,8 @@ def test_where_groups_keep_channels_apart_a_pixel_may_perturb_several() -> None:
     records = certified([AT_6], encoding=encoding)
     data = {**made([]).header.run["data"], "shape": [3, 10, 10]}
     for distance, broken in ((2, (0,)), (3, ())):
-        findings = made([(distance, 1)], encoding=encoding, data=data)
-        assert compute_gap(records, findings, summarise(records)).broken == broken
+        attack_records = made([(distance, 1)], encoding=encoding, data=data)
+        assert compute_gap(records, attack_records, summarise(records)).broken == broken
     together = {**encoding, "groups": np.arange(100).reshape(10, 10).tolist()}
-    findings = made([(6, 1)], encoding=together, data=data)
-    assert compute_gap(certified([AT_6], encoding=together), findings, summarise(records)).broken == (0,)
+    attack_records = made([(6, 1)], encoding=together, data=data)
+    assert compute_gap(certified([AT_6], encoding=together), attack_records, summarise(records)).broken == (0,)

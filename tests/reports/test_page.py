@@ -310,26 +310,26 @@ def test_predictions_give_the_accuracy_of_classes_too() -> None:
 
 def test_attacks_beside_certificates_and_alone() -> None:
     run = made([AT_6, AT_6, AT_12], [0, 0, 0])
-    findings = attack([(9, 1), (None, 0), (13, None)])
-    summary = summarise_attack(findings)
-    gaps = compute_gaps([(run.records, run.summary)], [findings])
-    found = read(run, attacks=[(findings, summary)], gaps=gaps)
+    attack_records = attack([(9, 1), (None, 0), (13, None)])
+    summary = summarise_attack(attack_records)
+    gaps = compute_gaps([(run.records, run.summary)], [attack_records])
+    found = read(run, attacks=[(attack_records, summary)], gaps=gaps)
     _check_self_contained(found)
     assert len(found.all("polygon")) == 1
     assert "0 of 3" in found.texts("td")
     assert f"{format_percent(summary.accuracy_at(9))} ({format_percent(summary.success_at(9))})" in found.texts("td")
     assert found.pairs()["clean accuracy"] == format_percent(summary.clean_accuracy)
     assert not any("NOT SOUND" in text for text in found.texts("p"))
-    alone = Read(render_page([], [(findings, summary)]))
+    alone = Read(render_page([], [(attack_records, summary)]))
     _check_self_contained(alone)
     assert alone.texts("h2") == ["Headline", "Under attack", "Settings behind these numbers"]
     assert alone.pairs()["versions"] == "sparsecert 0.1.0"
 
 
 def test_a_broken_certificate_is_loud() -> None:
-    run, findings = made([AT_6], [0]), attack([(3, 1)])
-    gaps = compute_gaps([(run.records, run.summary)], [findings])
-    found = read(run, attacks=[(findings, summarise_attack(findings))], gaps=gaps)
+    run, attack_records = made([AT_6], [0]), attack([(3, 1)])
+    gaps = compute_gaps([(run.records, run.summary)], [attack_records])
+    found = read(run, attacks=[(attack_records, summarise_attack(attack_records))], gaps=gaps)
     assert [one for one in found.all("p") if one.get("class") == "alarm"]
     assert any(text.startswith("NOT SOUND") for text in found.texts("p"))
 
@@ -357,7 +357,7 @@ def test_what_records_say_is_never_markup() -> None:
 
 def test_odd_file_names_can_be_written(tmp_path: Path) -> None:
     run = made(path="runs/\udcff.jsonl")
-    assert write_page(tmp_path / "new" / "p.html", [run]) == tmp_path / "new" / "p.html"
+    assert write_page(tmp_path / "new" / "p.html", render_page([run])) == tmp_path / "new" / "p.html"
     Read((tmp_path / "new" / "p.html").read_text("utf-8"))
 
 
@@ -480,7 +480,7 @@ def test_classes_have_their_names_where_these_are_known() -> None:
     assert {"0", "2"} <= set(read(made()).texts("th"))
 
 
-def test_rows_of_a_table_are_told_in_words() -> None:
+def test_rows_of_a_table_are_described_in_words() -> None:
     """With the names that its classes have there."""
     known = records.read(Path(__file__).parent.parent / "kept" / "table.jsonl")
     found = read(ReportedRun(known, summarise(known)))
@@ -528,8 +528,8 @@ def test_without_pictures_no_torch_is_needed(tmp_path: Path) -> None:
         writer.append(run.records.lines)
     program = (
         "from sparsecert.reports import summarise; from sparsecert.records import read\n"
-        "from sparsecert.reports.page import ReportedRun, write_page\n"
-        "found = read(sys.argv[1]); write_page(sys.argv[2], [ReportedRun(found, summarise(found))])"
+        "from sparsecert.reports.page import ReportedRun, render_page, write_page\n"
+        "found = read(sys.argv[1]); write_page(sys.argv[2], render_page([ReportedRun(found, summarise(found))]))"
     )
     assert not modules_after(program, tmp_path / "certify.jsonl", tmp_path / "p.html") & {"matplotlib", "torch"}
     Read((tmp_path / "p.html").read_text("utf-8"))

@@ -152,7 +152,7 @@ def test_what_was_derived_again_says_so() -> None:
 
 
 @pytest.mark.parametrize("largest", [-1, 0, 1, 19, 20, 21, 99, 1234])
-def test_many_radii_are_thinned_and_it_is_said(largest: int) -> None:
+def test_of_many_radii_some_are_shown_and_the_table_says_so(largest: int) -> None:
     rhos, note = select_rhos(largest)
     assert rhos == sorted(set(rhos))
     assert (rhos[0], rhos[-1]) == (0, max(largest, 0))
@@ -161,7 +161,7 @@ def test_many_radii_are_thinned_and_it_is_said(largest: int) -> None:
     assert rhos[:11] == list(range(min(largest, 10) + 1)) or largest < 0
 
 
-def test_a_thinned_table_shows_the_true_values() -> None:
+def test_a_shortened_table_shows_the_true_values() -> None:
     text = terminal([other()], width=100)
     assert "then in steps of" in text
     shown = re.findall(r"^\s*(\d+)\s+(\d+\.\d\d)%$", text, re.MULTILINE)

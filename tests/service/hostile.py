@@ -182,7 +182,7 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 def made_png(
     width: int, height: int, before: bytes = b"", pixels: bytes = b"", depth: int = 8, colour: int = 0
 ) -> bytes:
-    """A PNG file that says whatever it is told to."""
+    """A PNG file with any header fields."""
     header = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
     return (
         b"\x89PNG\r\n\x1a\n"

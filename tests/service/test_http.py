@@ -276,7 +276,7 @@ def test_a_reader_who_does_not_read_gives_up_the_place_and_the_work() -> None:
     assert metric(made.handlers.metrics, "sparsecert_copies_total") < 900_000
 
 
-def test_one_request_too_many_is_told_to_come_back_and_none_is_lost() -> None:
+def test_one_request_too_many_is_asked_to_retry_and_none_is_lost() -> None:
     made = small(limits=Limits(samples=100_000, concurrency=3))
     body = {"values": _values(), "n": 3_000}
 

@@ -210,10 +210,10 @@ def test_what_is_missing_of_networks_that_are_gone_is_refused(
     kept = _without_models(made[0], tmp_path)
     attacked = AttackStudy(Study(kept, data_dir=data, limit=LIMIT, n=N), RESTARTS)
     with pytest.raises(InputError, match=r"plain.json tells of a model that is not in .*cnn; name another --out"):
-        attacked.findings("cnn", "noise")
+        attacked.attack_records("cnn", "noise")
     (kept / "mnist" / "attacks" / "plain.json").unlink()
     with pytest.raises(InputError, match=r"cnn-pointwise-6.jsonl.xz is of a model that is not in .*cnn"):
-        attacked.findings("cnn", "pointwise")
+        attacked.attack_records("cnn", "pointwise")
     assert not list(kept.rglob("*.safetensors"))
 
 
@@ -230,8 +230,8 @@ def test_records_that_were_begun_are_finished(made: tuple[Path, dict[str, Any]],
         assert _lines(_found(again, model)) == lines
 
 
-def _lines(findings: AttackRecords) -> list[AttackRecord]:
-    return sorted((replace(line, seconds=0.0) for line in findings.lines), key=lambda line: line.example)
+def _lines(attack_records: AttackRecords) -> list[AttackRecord]:
+    return sorted((replace(line, seconds=0.0) for line in attack_records.lines), key=lambda line: line.example)
 
 
 @pytest.mark.parametrize(
@@ -253,14 +253,16 @@ def test_records_of_other_settings_are_refused(
 
 def test_another_number_of_restarts_is_another_attack(made: tuple[Path, dict[str, Any]], data: Path) -> None:
     with pytest.raises(InputError, match=r"cnn-pointwise-6.jsonl was made with attack .*'restarts': 1.*'restarts': 2"):
-        AttackStudy(Study(made[0], data_dir=data, limit=LIMIT, n=N), 2).findings("cnn", "pointwise")
+        AttackStudy(Study(made[0], data_dir=data, limit=LIMIT, n=N), 2).attack_records("cnn", "pointwise")
 
 
 def test_another_number_of_images_has_records_of_its_own(made: tuple[Path, dict[str, Any]], data: Path) -> None:
-    two = AttackStudy(Study(made[0], data_dir=data, limit=2, n=N), RESTARTS).findings("nearest-neighbour", "pointwise")
+    two = AttackStudy(Study(made[0], data_dir=data, limit=2, n=N), RESTARTS).attack_records(
+        "nearest-neighbour", "pointwise"
+    )
     assert two.path.name == "nearest-neighbour-pointwise-2.jsonl"
     assert [line.example for line in two.lines] == datasets.load("mnist", "test", data).spaced_indices(2).tolist()
-    usual = AttackStudy(Study(made[0], data_dir=data, n=N), RESTARTS).findings("nearest-neighbour", "pointwise")
+    usual = AttackStudy(Study(made[0], data_dir=data, n=N), RESTARTS).attack_records("nearest-neighbour", "pointwise")
     assert usual.path.name == "nearest-neighbour-pointwise.jsonl"
     assert len(usual.lines) == 100  # of the 275 that there would be
 
@@ -270,7 +272,7 @@ def test_other_attacks_are_shown_below(made: tuple[Path, dict[str, Any]], data: 
     out = tmp_path / "others"
     shutil.copytree(made[0], out)
     attacked = AttackStudy(Study(out, data_dir=data, limit=LIMIT, n=N), RESTARTS)
-    attacked.findings("cnn", "saliency")
+    attacked.attack_records("cnn", "saliency")
     common = [*SMALL, "--out", out, "--data-dir", data, "--format", "json"]
     first, second = _tables(_run("table-2", "--attack", "noise", *common))
     assert first["rows"] == made[1]["rows"]
@@ -301,7 +303,7 @@ def test_our_model_can_be_asked_as_in_the_paper(made: tuple[Path, dict[str, Any]
     assert any("every query answered by all copies of fresh masks" in note for note in second["notes"])
     shutil.copy(found.path, _found(out, "k45").path)
     with pytest.raises(InputError, match="was made with masks fresh, not common"):
-        AttackStudy(Study(out, data_dir=data, limit=LIMIT, n=N), RESTARTS).findings("k45", "pointwise")
+        AttackStudy(Study(out, data_dir=data, limit=LIMIT, n=N), RESTARTS).attack_records("k45", "pointwise")
 
 
 def test_analysis_by_synthesis_is_measured_on_a_gpu_or_from_its_records(
@@ -338,7 +340,7 @@ def test_both_kinds_of_analysis_by_synthesis_come_from_one_training(
     monkeypatch.setitem(PLAIN_RECIPES["mnist"], "abs", recipe)
     monkeypatch.setattr(pointwise, "REPETITIONS", 1)
     attacked = AttackStudy(Study(tmp_path, data_dir=data, limit=1), RESTARTS)
-    found = [attacked.findings(model, "pointwise") for model in ("abs", "abs-binarized")]
+    found = [attacked.attack_records(model, "pointwise") for model in ("abs", "abs-binarized")]
     files = [tmp_path / "mnist" / "plain" / "abs" / name for name in ("model.safetensors", "binarized.safetensors")]
     assert [one.header.run["model"]["sha256"] for one in found] == [modelfile.fingerprint(file) for file in files]
     known = json.loads((tmp_path / "mnist" / "attacks" / "plain.json").read_text())
@@ -363,7 +365,7 @@ def test_the_attacks_are_those_of_their_names() -> None:
     assert replace(attacked, restarts=3).attack("noise") == UniformNoise(restarts=3)
 
 
-def test_an_attack_within_a_certified_radius_is_told_loudly(
+def test_an_attack_within_a_certified_radius_is_reported_loudly(
     made: tuple[Path, dict[str, Any]], data: Path, tmp_path: Path
 ) -> None:
     """Records that say a certified image was misclassified as it is."""
@@ -444,10 +446,10 @@ def test_examples_are_not_picked(made: tuple[Path, dict[str, Any]]) -> None:
         AttackRecord(number, true, distance, None, 1, 1, 0.0)
         for number, (true, distance) in enumerate(zip(trues, distances, strict=True))
     )
-    findings = AttackRecords(Path("made"), header, lines[::-1])
-    assert [line.example for line in fooled(findings)] == [0, 2, 3, 4, 6]
-    assert [line.example for line in first_of_each_class(findings)] == [2, 0, 6]
-    assert [line.example for line in the_next(findings)] == [3, 4]
+    attack_records = AttackRecords(Path("made"), header, lines[::-1])
+    assert [line.example for line in fooled(attack_records)] == [0, 2, 3, 4, 6]
+    assert [line.example for line in first_of_each_class(attack_records)] == [2, 0, 6]
+    assert [line.example for line in the_next(attack_records)] == [3, 4]
 
 
 def test_a_figure_shows_the_images_that_were_found(made: tuple[Path, dict[str, Any]], data: Path) -> None:

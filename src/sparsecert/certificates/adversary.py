@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparsecert.certificates.lp_dual import SCALE, proposed_prices
-from sparsecert.counts import Bool, Int64
+from sparsecert.counts import Bool, Float64, Int64
 from sparsecert.errors import InputError
 
 Costs = npt.NDArray[np.integer[Any]]
@@ -68,7 +68,7 @@ class PerturbedUnits(Adversary):
         return int(self.masks.sum(axis=0).max())
 
     @cached_property
-    def _within(self) -> npt.NDArray[np.float64]:
+    def _within(self) -> Float64:
         return self.masks.astype(np.float64)
 
     def bounds(self, costs: Costs) -> Int64:

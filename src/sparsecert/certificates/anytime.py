@@ -13,7 +13,6 @@ from sparsecert.bounds.betting import Growth, best_stake, growth, reaches
 from sparsecert.bounds.interval import Lead
 from sparsecert.certificates.certificate import Certificate
 from sparsecert.counts import Counts, Tally
-from sparsecert.errors import InputError
 from sparsecert.registry import CERTIFICATES
 from sparsecert.schemes import DELTA_BITS, Scheme
 
@@ -66,9 +65,7 @@ def _growth_at(delta: int, stake: int) -> Growth:
 
 def split_votes(votes: Tally, label: int, bound: str) -> tuple[int, int, int]:
     """Votes for the label, for the rival it is compared with, and for neither."""
-    compared = CERTIFICATES[bound].compared
-    if compared is None:
-        raise InputError(f"bound {bound} has no proof for sequential sampling; take a fixed number of samples")
+    compared = CERTIFICATES[bound].compared_anytime()
     leader, rival = (counts.item() for counts in compared(Counts.of(votes), np.array([label])))
     return leader, rival, votes.total - leader - rival
 

@@ -10,6 +10,7 @@ from typing import Protocol
 from sparsecert.bounds import corrected_alpha
 from sparsecert.bounds.interval import Bound, Interval, Lead
 from sparsecert.counts import Counts, Int64, Tally
+from sparsecert.errors import InputError
 from sparsecert.schemes import DELTA_BITS, Scheme
 
 ELECTED = {  # g(x) by each rule
@@ -37,7 +38,7 @@ class Certificate:
 
 
 class Theorem(Protocol):
-    """Interval + scheme -> radius."""
+    """Turns an interval into a radius."""
 
     def __call__(self, interval: Interval, scheme: Scheme) -> int | None:
         """The largest certified number of perturbed units; None if not even 0 is certified."""
@@ -50,8 +51,7 @@ class Compared(Protocol):
     input, that class alone.
     """
 
-    def __call__(self, votes: Counts, labels: Int64, rivals: Int64 | None = None) -> tuple[Int64, Int64]:
-        """Both counts."""
+    def __call__(self, votes: Counts, labels: Int64, rivals: Int64 | None = None) -> tuple[Int64, Int64]: ...
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,12 @@ class Method:
     def rule(self) -> str:
         """How votes elect the class g(x) that is certified; see `ELECTED`."""
         return "pairwise" if self.by_pairs else "plurality"
+
+    def compared_anytime(self) -> Compared:
+        """`compared`, or a refusal of sequential sampling."""
+        if self.compared is None:
+            raise InputError(f"bound {self.name} has no proof for sequential sampling; take a fixed number of samples")
+        return self.compared
 
     def theorem_for(self, scheme: Scheme) -> tuple[Theorem, str]:
         """The sharpest theorem that there is for the scheme, and its name."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
+
+from sparsecert.counts import Bool, Int64
 
 SCALE = 1 << 20  # prices are integers in units of 1 / SCALE
 
 
-def proposed_prices(
-    masks: npt.NDArray[np.bool_], costs: npt.NDArray[np.int64], rho: int, seconds: float
-) -> list[int] | None:
+def proposed_prices(masks: Bool, costs: Int64, rho: int, seconds: float) -> list[int] | None:
     """An integer from 0 to SCALE * cost for each mask; None if the solver found none in time.
 
     They are the dual values of the LP relaxation of the attack: meet masks of the largest total cost (each

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from sparsecert.cli import options
+from sparsecert.cli.data_source import DataSource
 from sparsecert.cli.registered import RegisteredCommand, name_option
 from sparsecert.registry import ATTACKS
 
@@ -26,9 +27,7 @@ from sparsecert.registry import ATTACKS
         help="What is a success: another class or an abstention, or another class only.",
     ),
     options.out_file,
-    options.split,
-    options.limit,
-    options.drawn,
+    options.selection,
     click.option(
         "--samples", "--n", "samples", type=int, help="Ablated copies per query of a smoothed model (default: 10000)."
     ),
@@ -44,12 +43,8 @@ from sparsecert.registry import ATTACKS
     click.option(
         "--group", type=int, help="Images attacked and recorded together (default: depends on the memory)."
     ),
-    options.data_dir,
-    options.skip_bad,
-    options.resize,
-    options.device,
-    options.precision,
-    options.rows,
+    options.data_files,
+    options.computation,
 )  # fmt: skip
 def attack(
     model: str,
@@ -113,7 +108,7 @@ def attack(
     which = options.chosen(limit, drawn, seed)
     verb = f"attack-{name}" if goal == "any" else f"attack-{name}-{goal}"
     out = options.records_file(out, model, verb, data_name)
-    data = options.load_attacked(model, data_name, split, data_dir, skip_bad, limit, resize)
+    data = DataSource(data_name, split, data_dir, skip_bad, resize, limit).load(_facts(model))
     target = target_of(
         model, data, device, data_dir,
         network=network, precision=precision, rows=rows, n=samples, alpha=alpha, error=error, full=full, rule=rule,
@@ -129,3 +124,14 @@ def attack(
         )  # fmt: skip
     click.echo(attack_report([], [summarise_attack(records.read_attack(out))], [], "terminal"))
     click.echo(f"wrote {out}")
+
+
+def _facts(model: str) -> dict[str, Any]:
+    """What the file of a model says of the data it was trained on."""
+    from sparsecert import modelfile
+    from sparsecert.plain.defenders import NEAREST_NEIGHBOUR
+    from sparsecert.smoothed import Smoothed
+
+    header = {} if model == NEAREST_NEIGHBOUR else modelfile.read_header(model)
+    facts = Smoothed.load(model).metadata if header.get("kind") == modelfile.TABLE else header.get("facts")
+    return facts or {}

@@ -75,6 +75,7 @@ def check(context: click.Context, name: str, split: str | None, workers: int | N
       sparsecert data check photos
     """
     from sparsecert import datasets
+    from sparsecert.cli.data_source import report_non_images
     from sparsecert.cli.progress import files_bar
     from sparsecert.datasets import own
     from sparsecert.datasets.bad_files import find_and_cache_bad_files
@@ -86,7 +87,7 @@ def check(context: click.Context, name: str, split: str | None, workers: int | N
         images = found.images
         if not isinstance(images, FolderImages):
             raise InputError(f"{name} is not an image folder; its files are checked whenever it is loaded")
-        options.report_non_images(found)
+        report_non_images(found)
         with files_bar(f"checking {each}") as on_progress:
             bad = find_and_cache_bad_files(images, workers, on_progress)
         for file, reason in bad.items():

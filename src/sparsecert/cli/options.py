@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import os
-import shlex
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from sparsecert.cli.registered import NameOption, Registered, name_option
+from sparsecert.cli.registered import Command, NameOption, Registered, name_option
 from sparsecert.errors import InputError
 from sparsecert.registry import CERTIFICATES, DATASETS, MODELS, RULES
 
 if TYPE_CHECKING:
-    from sparsecert.datasets import Dataset
-    from sparsecert.inputs import Inputs
     from sparsecert.runs import Cluster, Limit, Shard
     from sparsecert.smoothed import Smoothed
-
-Command = Callable[..., Any]
 
 QUIET_RAY = {  # set in this process only; Ray reads them when it is imported
     "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # hide its log messages: we report what matters
@@ -146,6 +141,12 @@ def together(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
     return decorate
 
 
+data_files = together(data_dir, skip_bad, resize)
+selection = together(split, limit, drawn)
+on_cluster = together(shard, ray, workers, cpus_per_worker, gpus_per_worker)
+computation = together(device, precision, rows)
+
+
 def given() -> dict[str, str]:
     """The parameters on the command line: name and flag of each."""
     from click.core import ParameterSource
@@ -165,14 +166,6 @@ def refuse_given(names: Collection[str], why: str) -> None:
             raise InputError(f"{flag} {why}")
 
 
-def refuse_in_memory(names: Collection[str], data_name: str) -> None:
-    """Refuses options for image folders if the data set is held in memory."""
-    from sparsecert.datasets import in_memory
-
-    if in_memory(data_name):
-        refuse_given(names, f"is for folders of image files, and {data_name} is held in memory; leave it out")
-
-
 def records_file(out: str | None, model: str, verb: str, data_name: str, part: Shard | None = None) -> str:
     """The records file: `out`, else a file in the run's folder, else runs/MODEL-DATA-VERB.jsonl."""
     if out is not None:
@@ -182,103 +175,6 @@ def records_file(out: str | None, model: str, verb: str, data_name: str, part: S
         return str((path if path.is_dir() else path.parent) / f"{verb}.jsonl")
     name = Path(data_name).stem if Path(data_name).expanduser().is_file() else Path(data_name).name.replace(":", "-")
     return str(Path("runs") / f"{path.stem}-{name}-{verb}.jsonl")
-
-
-def load_data(
-    name: str,
-    split: str,
-    data_dir: str | None,
-    skip_bad: bool,
-    limit: int | None = None,
-    *,
-    resize: int | None = None,
-    facts: Mapping[str, Any] | None = None,
-) -> Dataset:
-    """A split of a data set; reports skipped files, a `limit` above its size, and other images than its name says.
-
-    facts: of the model's file; images of another shape are refused, those of another data set reported.
-    """
-    from sparsecert import datasets
-    from sparsecert.cli.progress import files_bar
-    from sparsecert.datasets.provenance import check_data, other_images, other_training
-
-    refuse_in_memory(["skip_bad"], name)
-    with files_bar(f"checking files of {split}") as on_progress:
-        data = datasets.load(name, split, data_dir, skip_bad, on_progress, size=resize)
-    report_non_images(data)
-    if data.skipped:
-        from sparsecert.datasets.bad_files import describe_skipped
-
-        click.echo(describe_skipped(data), err=True)
-    check_data(facts or {}, data)
-    for line in (*data.notes, other_images(data), other_training(data, facts or {}, data_dir)):
-        if line is not None:
-            click.echo(line, err=True)
-    if limit is not None and limit > len(data):
-        click.echo(f"--limit {limit:,} exceeds {name} {split}: using all {len(data):,} inputs", err=True)
-    return data
-
-
-def load_inputs(
-    smoothed: Smoothed,
-    name: str,
-    split: str,
-    data_dir: str | None,
-    skip_bad: bool,
-    limit: int | None,
-    resize: int | None = None,
-) -> Inputs:
-    """The rows of a table if the model was trained on one or `name` is a table, else a split of a data set."""
-    facts = smoothed.metadata
-    if "table" not in facts and not _is_table(name):
-        return load_data(name, split, data_dir, skip_bad, limit, resize=resize, facts=facts)
-    from sparsecert.inputs.rows import Rows
-
-    if not Path(name).expanduser().is_file():
-        raise InputError(f"the model was trained on a table; --data must be a table file, got {name}")
-    refuse_given(["split", "skip_bad", "resize"], "is for images; leave it out for a table")
-    return Rows.read(name, smoothed.metadata)
-
-
-def _is_table(name: str) -> bool:
-    """Whether it is a file of rows, not of images."""
-    path = Path(name).expanduser()
-    return path.is_file() and path.suffix.lower() not in (".npz", ".npy")
-
-
-def load_attacked(
-    model: str,
-    name: str,
-    split: str,
-    data_dir: str | None,
-    skip_bad: bool,
-    limit: int | None,
-    resize: int | None = None,
-) -> Inputs:
-    """The rows of a table for a model of one, else a split of a data set, for any model under attack."""
-    from sparsecert import modelfile
-    from sparsecert.plain.defenders import NEAREST_NEIGHBOUR
-
-    header = {} if model == NEAREST_NEIGHBOUR else modelfile.read_header(model)
-    if header.get("kind") != modelfile.TABLE:
-        return load_data(name, split, data_dir, skip_bad, limit, resize=resize, facts=header.get("facts"))
-    from sparsecert.smoothed import Smoothed
-
-    return load_inputs(Smoothed.load(model), name, split, data_dir, skip_bad, limit, resize)
-
-
-def data_words(name: str, data_dir: str | None, resize: int | None) -> str:
-    """The options of this command line that say which data, for the next one."""
-    where = ["--data-dir", data_dir] if data_dir is not None and "data_dir" in given() else []
-    return shlex.join(["--data", name, *where, *(["--resize", str(resize)] if resize is not None else [])])
-
-
-def report_non_images(data: Dataset) -> None:
-    """Reports the files of an image folder that are not images, if any."""
-    if data.non_images:
-        from sparsecert.datasets.folder import describe_non_images
-
-        click.echo(describe_non_images(data), err=True)
 
 
 def chosen(limit: int | None, drawn: bool, seed: int) -> Limit:

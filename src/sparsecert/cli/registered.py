@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from sparsecert.cli.declared import options_of
 from sparsecert.errors import InputError
 from sparsecert.registry import Option, Registry
 
@@ -18,14 +19,14 @@ class Registered(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # ge
     """The name of something in a registry.
 
     with_options: its own options become options of the command, which receives their values as `<kind>_settings`, None
-    if not given. light: its modules need no torch, so that help may import the default.
+    if not given.
     """
 
     name = "name"
     other = ""  # what else is accepted, for the help
 
-    def __init__(self, registry: Registry[Any], with_options: bool = False, light: bool = False) -> None:
-        self.registry, self.with_options, self.light = registry, with_options, light
+    def __init__(self, registry: Registry[Any], with_options: bool = False) -> None:
+        self.registry, self.with_options = registry, with_options
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value not in self.registry:
@@ -47,10 +48,10 @@ class NameOption(click.Option):
 
 
 def name_option(
-    *flags: str, registry: Registry[Any], with_options: bool = False, light: bool = False, **settings: Any
+    *flags: str, registry: Registry[Any], with_options: bool = False, **settings: Any
 ) -> Callable[[Command], Command]:
     """Like `click.option`, for a name in a registry."""
-    return click.option(*flags, cls=NameOption, type=Registered(registry, with_options, light), **settings)
+    return click.option(*flags, cls=NameOption, type=Registered(registry, with_options), **settings)
 
 
 class SettingOption(click.Option):
@@ -70,12 +71,12 @@ class SettingOption(click.Option):
 class Chosen:
     """What the command line chooses by a name option, and the options this adds."""
 
-    def __init__(self, param: click.Parameter, args: Sequence[str], helps: bool) -> None:
+    def __init__(self, param: click.Parameter, args: Sequence[str]) -> None:
         assert isinstance(param.type, Registered)
         self.flag, self.registry = param.opts[0], param.type.registry
-        default = param.default if isinstance(param.default, str) and (param.type.light or not helps) else None
+        default = param.default if isinstance(param.default, str) else None
         self.name = _value(param.opts, args) or default
-        options = () if self.name is None else self.registry[self.name].options
+        options = () if self.name is None else options_of(self.registry, self.name)
         self.options = [SettingOption(self.registry.kind, option) for option in options]
 
     @property
@@ -105,9 +106,8 @@ class RegisteredCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Reads the choices first, to know their options; refuses options of things not chosen."""
-        helps = any(flag in args for flag in ctx.help_option_names)
         taken = {flag for param in super().get_params(ctx) for flag in param.opts}
-        chosen = ctx.meta[CHOSEN] = [Chosen(param, args, helps) for param in self.choices]
+        chosen = ctx.meta[CHOSEN] = [Chosen(param, args) for param in self.choices]
         for choice in chosen:
             choice.claim(taken)
         try:
@@ -149,7 +149,7 @@ class RegisteredCommand(click.Command):
 def _flags(registry: Registry[Any], name: str) -> list[str]:
     """The options of a registered thing; none if it cannot be imported."""
     try:
-        return [option.flag for option in registry[name].options]
+        return [option.flag for option in options_of(registry, name)]
     except InputError:
         return []
 

@@ -146,7 +146,7 @@ def report(
         else:
             runs.append((votes, summarise(votes, alpha=alpha, bound=bound, predictions=predicted)))
     summaries = [summary for _, summary in runs]
-    attacks = [summarise_attack(findings) for findings in found]
+    attacks = [summarise_attack(attack_records) for attack_records in found]
     gaps = compute_gaps([(votes, one) for votes, one in runs if one.certifies], found)
     if form in LEADERBOARDS:
         text = _entry(form, summaries, attacks, rhos, paper)
@@ -154,20 +154,12 @@ def report(
         text = attack_report(summaries, attacks, gaps, form, rhos) if attacks else FORMATS[form](summaries)
     drawn = _plot(summaries, attacks, gaps, plot) if plot else []
     if html is not None:
-        from sparsecert.reports.page import ReportedRun, write_page
+        from sparsecert.reports.page import ReportedRun, render_page, write_page
 
         shown = [ReportedRun(votes, one, None if one.exact else predicted) for votes, one in runs]
-        drawn.append(
-            write_page(
-                html,
-                shown,
-                list(zip(found, attacks, strict=True)),
-                gaps,
-                rhos=rhos,
-                data_dir=data_dir,
-                data_name=data_name,
-            )
-        )
+        attacked = list(zip(found, attacks, strict=True))
+        page = render_page(shown, attacked, gaps, rhos=rhos, data_dir=data_dir, data_name=data_name)
+        drawn.append(write_page(html, page))
     click.echo(text)
     for path in drawn:
         click.echo(f"wrote {path}", err=True)

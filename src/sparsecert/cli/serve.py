@@ -30,7 +30,7 @@ MISSING = "the service needs an extra: pip install 'sparsecert[serve]' ({})"
 @click.option("--max-samples", default=100_000, show_default=True, help="Maximum ablated copies per request (422).")
 @click.option("--concurrency", default=32, show_default=True, help="Maximum concurrent requests (429).")
 @click.option("--shape", metavar="C,H,W", help="Shape of one input, if the model file has none.")
-@options.together(options.network, options.device, options.precision, options.rows)
+@options.together(options.network, options.computation)
 def serve(
     model: str,
     host: str,
@@ -94,7 +94,6 @@ def serve(
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """A listening socket."""
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from sparsecert.cli import options, train_table
+from sparsecert.cli.data_source import DataSource
 from sparsecert.cli.registered import NameOption, RegisteredCommand, name_option
 from sparsecert.errors import InputError
 from sparsecert.registry import CERTIFICATES, ENCODINGS, MODELS, RECIPES, RULES, SCHEMES
@@ -30,7 +31,7 @@ from sparsecert.registry import CERTIFICATES, ENCODINGS, MODELS, RECIPES, RULES,
     click.option("--plain", "plain_kind", type=click.Choice(["cnn", "binarized", "robust", "abs"]),
                  help="Instead, a plain network on whole images, as an attack baseline."),
     name_option("--scheme", "scheme_name", default="uniform", show_default=True,
-                 registry=SCHEMES, with_options=True, light=True,
+                 registry=SCHEMES, with_options=True,
                  help="Which units a mask retains, where the recipe does not say; `train --scheme lattice --help` "
                       "shows its options."),
     click.option("--unit", metavar="RxC",
@@ -157,8 +158,9 @@ def train(
     from sparsecert.schemes import SchemeSpec
     from sparsecert.training.recipes import recipe_for
 
-    options.refuse_in_memory(["workers"], data_name)
-    data = options.load_data(data_name, "train", data_dir, skip_bad, resize=resize)
+    source = DataSource(data_name, "train", data_dir, skip_bad, resize)
+    source.refuse_in_memory(["workers"])
+    data = source.load_images()
     recipe = recipe_for(data, recipe_name).shortened(epochs)
     if recipe.scheme != "uniform" and "scheme_name" not in options.given():
         options.refuse_given(["scheme_keep"], f"is for --scheme uniform; recipe {recipe.name} has {recipe.scheme}")
@@ -208,9 +210,8 @@ def train(
         modelfile.add_metadata(model, **own)
         click.echo(f"wrote {model}")
         records = shlex.quote(f"{out}/certify.jsonl")
-        source = options.data_words(data_name, data_dir, resize)
         named = f" --model {recipe.model}" if ":" in recipe.model else ""
-        click.echo(f"next: sparsecert certify {shlex.quote(out)} {source}{named} --out {records}")
+        click.echo(f"next: sparsecert certify {shlex.quote(out)} {source.words()}{named} --out {records}")
     if processes.size > 1:
         training.exit_process()
 
@@ -261,7 +262,7 @@ def _train_plain(
         raise InputError(f"--precision is for the attack steps of --plain robust; leave it out with --plain {kind}")
     changed: dict[str, Any] = {"epochs": epochs, "batch": batch, "precision": precision}
     recipe = replace(recipe, **{name: value for name, value in changed.items() if value is not None})
-    data, test = (options.load_data(data_name, split, data_dir, skip_bad=False) for split in ("train", "test"))
+    data, test = (DataSource(data_name, split, data_dir).load_images() for split in ("train", "test"))
     with training_bar() as on_progress:
         path = plain.train_plain(
             data,

@@ -9,6 +9,7 @@ import click
 
 from sparsecert import records
 from sparsecert.cli import options
+from sparsecert.cli.data_source import DataSource
 from sparsecert.cli.progress import inputs_bar
 from sparsecert.inputs import Inputs
 from sparsecert.procedures import Procedure, Sequential, procedure_for
@@ -59,7 +60,7 @@ def record_votes(
     refuse_other_masks(scheme, {name: flag for name, flag in options.given().items() if name != "seed" or not drawn})
     procedure = procedure_for(smoothed, procedure_of(scheme))
     procedure.check(scheme, procedure.level(alpha), seed)
-    data = options.load_inputs(smoothed, data_name, split, data_dir, skip_bad, limit, resize)
+    data = DataSource(data_name, split, data_dir, skip_bad, resize, limit).load(smoothed.metadata)
     label = options.computing(f"{verb}ing", smoothed, cluster)
     found = record(
         verb, label, smoothed, model, data, out, procedure,

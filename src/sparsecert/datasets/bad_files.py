@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import PIL
 
 from sparsecert.datasets.folder import FolderImages
 from sparsecert.datasets.image_file import BadImage, open_rgb
@@ -125,6 +124,8 @@ def _cache_file(images: FolderImages) -> Path | None:
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     except RuntimeError:
         return None
+    import PIL
+
     digest = hashlib.sha256(f"Pillow {PIL.__version__}\n{images.root.resolve()}".encode(errors="surrogateescape"))
     for file in images.files:
         path = os.path.join(images.root, file)  # noqa: PTH118 (there may be a million)

@@ -1,4 +1,4 @@
-"""Decoding an image file, or refusing it by name."""
+"""Decoding an image file, or refusing it by name. Pillow is imported only where there are such files."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-from PIL import Image
+from typing import TYPE_CHECKING
 
 from sparsecert.errors import InputError
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 # Resizing the shorter side scales the longer one: a strip one pixel high would fill the memory.
 MAX_ELONGATION = 100
 # Pillow looks at the content, not the name: it would pass an EPS named .jpg to another program.
 FORMATS = "JPEG", "PNG", "BMP", "PPM", "WEBP", "TIFF", "GIF"
 GREY = "1", "L", "LA", "La"
-BOMB = (Image.DecompressionBombError, Image.DecompressionBombWarning)
 
 
 class BadImage(InputError):
@@ -34,6 +35,8 @@ def open_rgb(path: Path) -> Image.Image:
 
 def size_and_channels(path: Path) -> tuple[int, int, int]:
     """Width, height and channels of the image in a file, from its header: 1 channel if it is grey, else 3."""
+    from PIL import Image
+
     with _refusals(path), Image.open(path, formats=FORMATS) as image:
         return *image.size, 1 if image.mode in GREY else 3
 
@@ -46,6 +49,8 @@ def open_image(path: Path, channels: int) -> Image.Image:
     EXIF rotation is ignored, as is usual in ImageNet training. A file that the system cannot read raises InputError;
     one without a usable image raises BadImage.
     """
+    from PIL import Image
+
     with _refusals(path), Image.open(path, formats=FORMATS) as image:
         _check_size(path, *image.size)
         if image.mode.startswith(("I", "F")):
@@ -58,11 +63,13 @@ def open_image(path: Path, channels: int) -> Image.Image:
 @contextmanager
 def _refusals(path: Path) -> Iterator[None]:
     """Turns what Pillow raises into refusals that name the file."""
+    from PIL.Image import DecompressionBombError, DecompressionBombWarning
+
     try:
         yield
     except (InputError, MemoryError):
         raise
-    except BOMB as error:
+    except (DecompressionBombError, DecompressionBombWarning) as error:
         raise BadImage(path, f"is too large to decode safely ({error})", "shrink or remove it") from error
     except Exception as error:  # Pillow's decoders raise almost anything on a damaged file
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # EINVAL: a seek before the start
@@ -71,6 +78,8 @@ def _refusals(path: Path) -> Iterator[None]:
 
 
 def _check_size(path: Path, width: int, height: int) -> None:
+    from PIL import Image
+
     if max(width, height) > MAX_ELONGATION * min(width, height):
         raise BadImage(path, f"is too elongated to resize ({width} x {height} pixels)", "crop or remove it")
     # Between one and two times its limit Pillow only warns, and warnings can be filtered.

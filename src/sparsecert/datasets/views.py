@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from sparsecert.datasets import random_crop
 from sparsecert.datasets.image_file import open_image
 from sparsecert.errors import InputError
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 Sides = tuple[int, int]  # height and width
 
@@ -55,10 +57,12 @@ class RandomCrop:
     epoch: int
 
     def __call__(self, image: Image.Image, sides: Sides, index: int) -> Image.Image:
+        from PIL.Image import Transpose
+
         crop = random_crop.draw(*image.size, self.seed, self.epoch, index)
         box = (crop.left, crop.top, crop.left + crop.width, crop.top + crop.height)
         part = _resize(image.crop(box), sides[1], sides[0])
-        return part.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if crop.flip else part
+        return part.transpose(Transpose.FLIP_LEFT_RIGHT) if crop.flip else part
 
     def config(self) -> dict[str, Any]:
         return {"kind": "random", "seed": int(self.seed), "epoch": int(self.epoch)}
@@ -76,4 +80,6 @@ def load_view(path: Path, view: View, shape: Sequence[int], index: int) -> NDArr
 
 
 def _resize(image: Image.Image, width: int, height: int) -> Image.Image:
-    return image.resize((width, height), Image.Resampling.BILINEAR)
+    from PIL.Image import Resampling
+
+    return image.resize((width, height), Resampling.BILINEAR)

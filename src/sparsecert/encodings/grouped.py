@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from sparsecert.counts import Int64
 from sparsecert.encodings.encoding import Encoding
 from sparsecert.errors import InputError
 from sparsecert.inputs.units import Units
@@ -124,7 +124,7 @@ class Grouped(Encoding):
             raise InputError(f"groups of shape {self.groups.shape} do not fit inputs of shape {tuple(shape)}")
 
 
-def blocks_of(height: int, width: int, rows: int, columns: int | None = None) -> npt.NDArray[np.int64]:
+def blocks_of(height: int, width: int, rows: int, columns: int | None = None) -> Int64:
     """int64[height, width]: groups of rows x columns pixels (default: square), smaller at the far edges.
 
     They are numbered row by row and so form an image: a Lattice or Bands of its size fits them.
@@ -135,11 +135,11 @@ def blocks_of(height: int, width: int, rows: int, columns: int | None = None) ->
             f"sizes must be at least 1, got an image of {height} x {width} and blocks of {rows} x {columns}"
         )
     y, x = np.divmod(np.arange(height * width), width)
-    blocks: npt.NDArray[np.int64] = y // rows * -(-width // columns) + x // columns
+    blocks: Int64 = y // rows * -(-width // columns) + x // columns
     return blocks.reshape(height, width)
 
 
-def _checked(groups: Any) -> npt.NDArray[np.int64]:
+def _checked(groups: Any) -> Int64:
     """The groups as int64[...]; refuses gaps in their numbers."""
     try:
         found = np.asarray(groups)

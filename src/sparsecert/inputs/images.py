@@ -121,7 +121,7 @@ class Dataset:
     def shape(self) -> tuple[int, ...]:
         return self.images.shape
 
-    def batch(self, indices: Sequence[int] | NDArray[np.int64]) -> NDArray[np.uint8]:
+    def batch(self, indices: Sequence[int] | Int64) -> NDArray[np.uint8]:
         return self.images.batch(indices)
 
     def header_fields(self) -> dict[str, Any]:
@@ -132,11 +132,11 @@ class Dataset:
             **({} if self.name in DATASETS else {"class_names": list(self.classes)}),
         }
 
-    def spaced_indices(self, limit: int | None) -> NDArray[np.int64]:
+    def spaced_indices(self, limit: int | None) -> Int64:
         """Indices of `limit` evenly spaced inputs; all of them when None or >= n."""
         return space(len(self), limit)
 
-    def random_indices(self, limit: int, seed: int) -> NDArray[np.int64]:
+    def random_indices(self, limit: int, seed: int) -> Int64:
         """Indices, in order, of `limit` inputs drawn without replacement, every subset being as likely."""
         return draw(len(self), limit, seed)
 

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from sparsecert.counts import Int64
 from sparsecert.datasets import Dataset
 from sparsecert.plain.projected_gradient import Scores, projected_gradient, random_starts
 from sparsecert.plain.recipes import PlainRecipe
@@ -33,7 +34,7 @@ def accuracy(
     model: Scores,
     data: Dataset,
     device: torch.device,
-    chosen: np.typing.NDArray[np.int64] | None = None,
+    chosen: Int64 | None = None,
     attack: PlainRecipe | None = None,
     seed: int = 0,
 ) -> float:

@@ -5,13 +5,4 @@ from sparsecert.procedures.fixed import Fixed
 from sparsecert.procedures.procedure import ALPHA, Procedure, check_settings, procedure_for
 from sparsecert.procedures.sequential import Sequential
 
-__all__ = [
-    "ALPHA",
-    "Exact",
-    "Fixed",
-    "Procedure",
-    "Sequential",
-    "check_settings",
-    "procedure_for",
-    "refuse_other_masks",
-]
+__all__ = ["ALPHA", "Exact", "Fixed", "Procedure", "Sequential", "check_settings", "procedure_for"]

@@ -8,13 +8,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sparsecert.certificates.adversary import Adversary, PerturbedUnits
 from sparsecert.certificates.enumerated import EnumeratedUnits
 from sparsecert.certificates.patches import PerturbedPatch
 from sparsecert.certificates.plurality import ExactCertificate, first_choices
-from sparsecert.counts import Counts, Int64
+from sparsecert.counts import Counts, Int16, Int64
 from sparsecert.errors import InputError
 from sparsecert.procedures.pipelining import Steps
 from sparsecert.procedures.procedure import Procedure, warn_of_invalid
@@ -53,13 +52,12 @@ class Exact(Procedure):
         if not 0 <= self.seconds <= MOST_SECONDS:
             raise InputError(f"seconds must be between 0 and {MOST_SECONDS:g}, got {self.seconds}")
 
-    def elects_by(self, scheme: FixedMasks) -> str:
-        """The rule that elects the class."""
-        return self.rule or scheme.rule
+    def elects_by(self, scheme: Scheme) -> str:
+        return self.rule or require_fixed_masks(scheme).rule
 
-    def perturbs(self, scheme: FixedMasks) -> str:
+    def perturbs(self, scheme: Scheme) -> str:
         """What the adversary perturbs: units anywhere, or a patch."""
-        return self.against or scheme.against
+        return self.against or require_fixed_masks(scheme).against
 
     def adversary(self, scheme: FixedMasks) -> Adversary:
         """The bound on what an adversary can do to the votes; refuses patches where the units form no image."""
@@ -85,11 +83,11 @@ class Exact(Procedure):
         return self.first_votes(scheme)
 
     def header_fields(self, scheme: Scheme, alpha: float | None, seed: int) -> dict[str, Any]:
-        settings = {"against": self.perturbs(require_fixed_masks(scheme)), "seconds": float(self.seconds)}
+        settings = {"against": self.perturbs(scheme), "seconds": float(self.seconds)}
         return {**self.prediction_header_fields(scheme, alpha, seed), **settings}
 
     def prediction_header_fields(self, scheme: Scheme, alpha: float | None, seed: int) -> dict[str, Any]:
-        return {"rule": self.elects_by(require_fixed_masks(scheme)), "masks": self.first_votes(scheme)}
+        return {"rule": self.elects_by(scheme), "masks": self.first_votes(scheme)}
 
     def certify(self, copies: Copies, alpha: float | None) -> Steps[Certifications]:
         scheme = require_fixed_masks(copies.voter.scheme)
@@ -103,7 +101,7 @@ class Exact(Procedure):
         return Certifications(certificates, self, None, None, votes, samples, ranks=ranks)
 
     def predict(self, copies: Copies, alpha: float | None) -> Steps[Predictions]:
-        rule = RULES[self.elects_by(require_fixed_masks(copies.voter.scheme))]
+        rule = RULES[self.elects_by(copies.voter.scheme)]
         ranks, votes, winners = yield from _vote(copies, rule.winners)
         return Predictions(votes, tuple(winners.tolist()), ranks.shape[1], None, None, ranks)
 
@@ -114,9 +112,7 @@ def _adversary(procedure: Exact, scheme: FixedMasks) -> Adversary:
     return procedure.adversary(scheme)
 
 
-def _vote(
-    copies: Copies, elected: Callable[[npt.NDArray[np.int16]], Int64]
-) -> Steps[tuple[npt.NDArray[np.int16], Counts, Int64]]:
+def _vote(copies: Copies, elected: Callable[[Int16], Int64]) -> Steps[tuple[Int16, Counts, Int64]]:
     """int16[b, masks, classes]: how each input's copy by each mask ranks the classes; the votes for first choices; and
     int64[..., b]: what `elected` makes of the ranks.
 
@@ -124,7 +120,7 @@ def _vote(
     """
     masks = len(require_fixed_masks(copies.voter.scheme).table)
     ranks = np.empty((len(copies), masks, copies.voter.classes), dtype=np.int16)
-    begun: list[tuple[slice, Callable[[], npt.NDArray[np.int16]]]] = []
+    begun: list[tuple[slice, Callable[[], Int16]]] = []
     done: list[tuple[Counts, Int64]] = []
 
     def finish_first() -> None:
@@ -154,7 +150,7 @@ def check_geometry(adversary: Adversary, sides: tuple[int, int] | None) -> None:
         )
 
 
-def elect(ranks: npt.NDArray[np.int16], rule: str, adversary: Adversary) -> tuple[Int64, Int64]:
+def elect(ranks: Int16, rule: str, adversary: Adversary) -> tuple[Int64, Int64]:
     """int64[b]: the winner and the radius of each input, from its copies' rankings alone; some inputs at a time."""
     parts = [RULES[rule].certify(ranks[at : at + AT_ONCE], adversary) for at in range(0, len(ranks), AT_ONCE)]
     labels, radii = zip(*parts, strict=True)

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparsecert.bounds import corrected_alpha, predicted, predicted_by_pairs
-from sparsecert.certificates import CERTIFICATES, Method
 from sparsecert.counts import Counts
 from sparsecert.errors import InputError
 from sparsecert.procedures.pipelining import Steps
-from sparsecert.procedures.procedure import BOUND, Procedure, check_settings, warn_of_invalid
+from sparsecert.procedures.procedure import SampledProcedure, check_settings, warn_of_invalid
 from sparsecert.results import Certifications, Predictions
 from sparsecert.schemes import ESTIMATION, PREDICTION, SELECTION, Scheme
 
@@ -24,7 +23,7 @@ Draws = tuple[int, int, int]  # the purpose, the first draw, and the one after t
 
 
 @dataclass(frozen=True)
-class Fixed(Procedure):
+class Fixed(SampledProcedure):
     """n0 copies select the class; n fresh ones bound its probability and, for the two-sided bound, its rivals'.
 
     With probability at least 1 - alpha the certified class is g's answer everywhere within the radius. To predict, n
@@ -37,13 +36,8 @@ class Fixed(Procedure):
     n: int = 10_000
     bound: str | None = None
 
-    @property
-    def method(self) -> Method:
-        """The bound and its theorem."""
-        return CERTIFICATES[self.bound or BOUND]
-
     def check(self, scheme: Scheme, alpha: float | None, seed: int) -> None:
-        CERTIFICATES[self.bound or BOUND]  # refuses a name that is none
+        self.elects_by(scheme)  # refuses an unknown bound
         check_settings(scheme, seed, alpha, n0=self.n0, n=self.n)
 
     def first_votes(self, scheme: Scheme) -> int:
@@ -54,15 +48,12 @@ class Fixed(Procedure):
 
     def header_fields(self, scheme: Scheme, alpha: float | None, seed: int) -> dict[str, Any]:
         samples = {"n0": int(self.n0), "n": int(self.n)}  # numpy's numbers are no JSON
-        return {
-            **samples,
-            **sampled_header_fields(alpha, seed, self.method.name, self.method.theorem_for(scheme)[1]),
-        }
+        return {**samples, **self.sampled_header_fields(alpha, seed, self.method.theorem_for(scheme)[1])}
 
     def prediction_header_fields(self, scheme: Scheme, alpha: float | None, seed: int) -> dict[str, Any]:
         assert alpha is not None
         common = {"alpha": float(alpha), "seed": int(seed)}
-        rule = {"rule": self.method.rule}
+        rule = {"rule": self.elects_by(scheme)}
         if not self.method.by_pairs:
             return {"n": int(self.n), **common, **rule}
         choosing = self._choosing()
@@ -125,9 +116,3 @@ def _votes_by_pairs(copies: Copies, choosing: Draws, counting: Draws) -> Steps[t
     yield
     votes, pairs = selected.fetch()
     return votes.choosing_by(pairs), counted()
-
-
-def sampled_header_fields(alpha: float | None, seed: int, bound: str, theorem: str) -> dict[str, Any]:
-    """The header's fields for certificates from random masks."""
-    assert alpha is not None
-    return {"alpha": float(alpha), "seed": int(seed), "bound": bound, "certificate": theorem}

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sparsecert.bounds import corrected_alpha
+from sparsecert.certificates import CERTIFICATES, Method
 from sparsecert.errors import InputError, check_int
 from sparsecert.procedures.pipelining import Steps
 from sparsecert.results import Certifications, Origin, Predictions
@@ -45,6 +46,10 @@ class Procedure(ABC):
         """Refuses invalid settings before any work is done or file written."""
 
     @abstractmethod
+    def elects_by(self, scheme: Scheme) -> str:
+        """The rule by which votes elect the class g(x) that is certified or predicted."""
+
+    @abstractmethod
     def first_votes(self, scheme: Scheme) -> int:
         """The copies of each input in the first vote."""
 
@@ -68,7 +73,7 @@ class Procedure(ABC):
     def predict(self, copies: Copies, alpha: float | None) -> Steps[Predictions]:
         """The answer to each input, or an abstention."""
 
-    def certify_and_compare(self, copies: Copies, alpha: float | None) -> Steps[Certifications]:
+    def certify_with_origin(self, copies: Copies, alpha: float | None) -> Steps[Certifications]:
         """`certify`, with the certificates' origin; warns where nearly all inputs get one class (`votes.one_class`)."""
         before, voter = time.perf_counter(), copies.voter
         found = yield from self.certify(copies, alpha)
@@ -84,6 +89,25 @@ class Procedure(ABC):
             seconds=time.perf_counter() - before,
         )
         return replace(found, origin=origin)
+
+
+class SampledProcedure(Procedure):
+    """A procedure for random masks: `bound` and its theorem turn votes into certificates; see `Fixed`."""
+
+    bound: str | None
+
+    @property
+    def method(self) -> Method:
+        """The bound and its theorem; refuses an unknown name."""
+        return CERTIFICATES[self.bound or BOUND]
+
+    def elects_by(self, scheme: Scheme) -> str:
+        return self.method.rule
+
+    def sampled_header_fields(self, alpha: float | None, seed: int, theorem: str) -> dict[str, Any]:
+        """The header's fields of every run with random masks."""
+        assert alpha is not None
+        return {"alpha": float(alpha), "seed": int(seed), "bound": self.method.name, "certificate": theorem}
 
 
 def procedure_for(

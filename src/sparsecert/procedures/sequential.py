@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from sparsecert.bounds import corrected_alpha
-from sparsecert.certificates import CERTIFICATES, Method
 from sparsecert.certificates.anytime import certify_anytime
 from sparsecert.counts import Counts, Int64
 from sparsecert.errors import InputError, check_int
-from sparsecert.procedures.fixed import sampled_header_fields
 from sparsecert.procedures.pipelining import Steps
-from sparsecert.procedures.procedure import BOUND, Procedure, check_settings, warn_of_invalid
+from sparsecert.procedures.procedure import SampledProcedure, check_settings, warn_of_invalid
 from sparsecert.procedures.stopping import FIRST_STAGE, StoppingRule, clear, estimation_stages, selection_stages
 from sparsecert.results import Certifications, Predictions
 from sparsecert.schemes import ESTIMATION, MAX_DRAWS, SELECTION, Scheme
@@ -28,7 +26,7 @@ NOT_FOR_PREDICTION = "a prediction takes a fixed number of samples; use Fixed(n=
 
 
 @dataclass(frozen=True)
-class Sequential(Procedure):
+class Sequential(SampledProcedure):
     """Takes as many ablated copies of an input as its radius needs, at most `max_samples` in all.
 
     Up to `n0` of them select the class, fewer where it is clear. The others are taken in stages. Without `at_least`
@@ -60,11 +58,6 @@ class Sequential(Procedure):
             object.__setattr__(self, "at_least", check_int("at_least", self.at_least, 0, (1 << 31) - 1, "2**31 - 1"))
 
     @property
-    def method(self) -> Method:
-        """The bound and what it compares."""
-        return CERTIFICATES[self.bound or BOUND]
-
-    @property
     def most(self) -> int:
         """The most estimation votes."""
         assert self.max_samples is not None
@@ -72,7 +65,7 @@ class Sequential(Procedure):
 
     def check(self, scheme: Scheme, alpha: float | None, seed: int) -> None:
         assert alpha is not None
-        CERTIFICATES[self.bound or BOUND]  # refuses a name that is none
+        self.method.compared_anytime()
         check_settings(scheme, seed)
         corrected_alpha(alpha, scheme, self.most)
         if self.at_least is not None and self.at_least >= len(scheme.deltas) - 1:
@@ -92,11 +85,7 @@ class Sequential(Procedure):
     def header_fields(self, scheme: Scheme, alpha: float | None, seed: int) -> dict[str, Any]:
         most = {"n0": int(self.n0), "n": self.most}  # the most there can be
         sampling = {"sampling": {"kind": "sequential", **self.config()}}
-        return {
-            **most,
-            **sampled_header_fields(alpha, seed, self.method.name, self.method.theorem_name),
-            **sampling,
-        }
+        return {**most, **self.sampled_header_fields(alpha, seed, self.method.theorem_name), **sampling}
 
     def prediction_header_fields(self, scheme: Scheme, alpha: float | None, seed: int) -> dict[str, Any]:
         raise InputError(NOT_FOR_PREDICTION)
@@ -108,7 +97,7 @@ class Sequential(Procedure):
         """
         assert alpha is not None
         scheme, group, copies = copies.voter.scheme, np.arange(len(copies)), copies.on_device()
-        method = self.method
+        method, compared = self.method, self.method.compared_anytime()
         selection = StagedVotes(copies, SELECTION, method.by_pairs)
         rows = group
         for total in selection_stages(self.n0):
@@ -125,9 +114,8 @@ class Sequential(Procedure):
         for total in estimation_stages(self.most):
             yield from estimation.extend(rows, total)
             votes = estimation.counts.take(rows)
-            assert method.compared is not None
-            strongest = method.compared(votes, label[rows])
-            going = rule.update(rows, strongest, method.compared(votes, label[rows], second[rows]), total)
+            strongest, fixed = compared(votes, label[rows]), compared(votes, label[rows], second[rows])
+            going = rule.update(rows, strongest, fixed, total)
             best = rows[rule.at[rows] == total]
             for known, now in zip(kept.arrays, estimation.counts.arrays, strict=True):
                 known[best] = now[best]

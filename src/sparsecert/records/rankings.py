@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-Int16 = npt.NDArray[np.int16]
+from sparsecert.counts import Int16
 
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"  # one for each of up to 36 classes
 NO_OPINION = "-"  # a copy whose scores were not finite

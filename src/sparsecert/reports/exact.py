@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from sparsecert.certificates.adversary import ClaimedUnits
 from sparsecert.certificates.plurality import ExactCertificate
+from sparsecert.counts import Int16
 from sparsecert.errors import InputError
 from sparsecert.procedures import exact
 from sparsecert.procedures.exact import Exact
@@ -78,7 +78,7 @@ def exact_certificates(records: Records, scheme: Scheme, procedure: Exact) -> It
         yield line, ExactCertificate(label, radius)
 
 
-def _ranks(records: Records) -> npt.NDArray[np.int16]:
+def _ranks(records: Records) -> Int16:
     """int16[inputs, masks, classes]: all recorded rankings."""
     texts, classes = [line.rankings for line in records.lines], records.header.run["classes"]
     return np.stack([rankings.from_text(text, classes) for text in texts if text is not None])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from sparsecert.counts import Bool
 from sparsecert.datasets import Dataset
 from sparsecert.schemes import ESTIMATION, Scheme
 
@@ -26,13 +27,13 @@ def image(data: Dataset, example: int) -> Pixels:
     return grey
 
 
-def retained(scheme: Scheme, seed: int, example: int, draw: int, shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+def retained(scheme: Scheme, seed: int, example: int, draw: int, shape: tuple[int, ...]) -> Bool:
     """The mask of the input's estimation copy number `draw`."""
-    mask: npt.NDArray[np.bool_] = scheme.masks(seed, [example], [ESTIMATION + draw])[0, 0].numpy()
+    mask: Bool = scheme.masks(seed, [example], [ESTIMATION + draw])[0, 0].numpy()
     return mask.reshape(shape)
 
 
-def with_null(pixels: Pixels, retained: npt.NDArray[np.bool_]) -> Pixels:
+def with_null(pixels: Pixels, retained: Bool) -> Pixels:
     """uint8[h, w, 3]: the image [c, h, w] in colour, with NULL where it is ablated."""
     null = np.array(NULL[len(pixels)][1], dtype=np.uint8)[:, None, None]
     return np.moveaxis(np.where(retained, pixels, null), 0, 2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 from sparsecert.inputs import Inputs
@@ -12,7 +11,7 @@ from sparsecert.records import CERTIFY, PREDICT
 from sparsecert.runs.attacks import adversarial_images, attack_dataset
 from sparsecert.runs.cluster import Cluster, record_on_cluster
 from sparsecert.runs.groups import Limit, RandomSample, Shard, load_batch
-from sparsecert.runs.local import record_all
+from sparsecert.runs.local import DatasetRun, record_all
 from sparsecert.runs.run_spec import RunSpec
 from sparsecert.runs.targets import AllMasksTarget, PlainTarget, SmoothedTarget, Target, target_of
 from sparsecert.smoothed import Smoothed
@@ -20,6 +19,7 @@ from sparsecert.smoothed import Smoothed
 __all__ = [
     "AllMasksTarget",
     "Cluster",
+    "DatasetRun",
     "Limit",
     "PlainTarget",
     "RandomSample",
@@ -62,7 +62,7 @@ def certify_dataset(
     """
     procedure = procedure_for(smoothed, procedure, n0, n)
     spec = RunSpec(CERTIFY, procedure, procedure.level(alpha), seed)
-    _record(spec, smoothed, model, data, out, limit, shard, cluster, on_progress)
+    _record(DatasetRun(spec, smoothed, model, data, out, limit, shard, on_progress), cluster)
 
 
 def predict_dataset(
@@ -86,19 +86,11 @@ def predict_dataset(
     """
     procedure = procedure_for(smoothed, procedure, n=n)
     spec = RunSpec(PREDICT, procedure, procedure.level(alpha), seed)
-    _record(spec, smoothed, model, data, out, limit, shard, cluster, on_progress)
+    _record(DatasetRun(spec, smoothed, model, data, out, limit, shard, on_progress), cluster)
 
 
-def _record(
-    spec: RunSpec,
-    smoothed: Smoothed,
-    model: str | Path,
-    data: Inputs,
-    out: str | Path,
-    limit: Limit,
-    shard: Shard | None,
-    cluster: Cluster | None,
-    on_progress: OnProgress,
-) -> None:
-    record = record_all if cluster is None else partial(record_on_cluster, cluster)
-    record(spec, smoothed, model, data, out, limit, shard, on_progress)
+def _record(run: DatasetRun, cluster: Cluster | None) -> None:
+    if cluster is None:
+        record_all(run)
+    else:
+        record_on_cluster(cluster, run)

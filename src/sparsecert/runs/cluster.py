@@ -7,7 +7,7 @@ import hashlib
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -16,17 +16,15 @@ import torch
 import sparsecert
 from sparsecert import modelfile
 from sparsecert.errors import InputError, check_int
-from sparsecert.inputs import Inputs
 from sparsecert.models import architecture_of
-from sparsecert.progress import OnProgress, ignore
 from sparsecert.records import Header, Writer
 from sparsecert.runs.connection import capacity, describe_resources, ray_connection
-from sparsecert.runs.groups import Limit, Shard, indices_of, unfinished
-from sparsecert.runs.header import check_inputs, recorded_rows, run_info, with_recorded_precision
+from sparsecert.runs.groups import unfinished
+from sparsecert.runs.header import check_inputs, recorded_rows
+from sparsecert.runs.local import DatasetRun
 from sparsecert.runs.ray_pool import RayPool
-from sparsecert.runs.run_spec import RunSpec, inputs_per_group
+from sparsecert.runs.run_spec import inputs_per_group
 from sparsecert.runs.worker import PackedGroup, WorkerInfo, WorkerJob
-from sparsecert.smoothed import Smoothed
 
 ROUNDING = "torch", "device_name", "threads"  # parts of the environment that rounding may depend on
 GROUPS_A_CALL = 4  # groups per call on a GPU, times those in flight
@@ -69,39 +67,27 @@ class Cluster:
         return {"CPU": self.cpus_per_worker, **({"GPU": gpus} if gpus else {})}
 
 
-def record_on_cluster(
-    cluster: Cluster,
-    spec: RunSpec,
-    smoothed: Smoothed,
-    model: str | Path,
-    data: Inputs,
-    out: str | Path,
-    limit: Limit = None,
-    shard: Shard | None = None,
-    on_progress: OnProgress = ignore,
-) -> None:
+def record_on_cluster(cluster: Cluster, run: DatasetRun) -> None:
     """`record_all` on a cluster: the same groups, the same copies in the same batches.
 
     So a run may start on one and resume on the other, and its counts are identical if the kind of device and the number
     of threads are: a worker has as many threads as whole CPUs, at least one. Records are written as they
     arrive; `seconds` are the worker's. The environment is the first worker's.
     """
-    spec.check(smoothed.scheme)
-    smoothed = with_recorded_precision(smoothed, out)
-    run = run_info(smoothed, model, data, limit, shard, spec.settings(smoothed.scheme))
-    indices = indices_of(data, limit, shard)
+    spec, data, on_progress = run.spec, run.data, run.on_progress
+    smoothed, info, indices = run.prepare()
     with ray_connection(cluster.address) as ray:
         need = cluster.need(ray.cluster_resources())
         workers = _worker_count(cluster.workers, len(indices), need, capacity(ray.nodes(), need))
-        job = _job(cluster, need, spec, smoothed, model, data, run["model"]["sha256"])
+        job = _job(cluster, need, replace(run, smoothed=smoothed), info["model"]["sha256"])
         with RayPool(ray, need, workers, job) as pool:
             first = pool.first()
             header = Header(
                 spec.kind,
-                {**run, "device": first.device, "precision": first.precision},
+                {**info, "device": first.device, "precision": first.precision},
                 {**first.environment, "workers": workers},
             )
-            with Writer(out, header) as writer:
+            with Writer(run.out, header) as writer:
                 check_inputs(writer, indices)
                 rows = recorded_rows(writer, smoothed.rows)
                 check = partial(check_worker, writer.header)
@@ -125,16 +111,9 @@ def _worker_count(asked: int | None, inputs: int, need: Mapping[str, float], cap
     return size
 
 
-def _job(
-    cluster: Cluster,
-    need: Mapping[str, float],
-    spec: RunSpec,
-    smoothed: Smoothed,
-    model: str | Path,
-    data: Inputs,
-    fingerprint: str,
-) -> WorkerJob:
+def _job(cluster: Cluster, need: Mapping[str, float], run: DatasetRun, fingerprint: str) -> WorkerJob:
     """What the workers are sent; the model is the file that the records will name."""
+    smoothed, model = run.smoothed, run.model
     if not isinstance(smoothed.model, torch.nn.Module):
         raise InputError(f"a cluster takes a torch.nn.Module, the model is a {type(smoothed.model).__name__}")
     header = modelfile.read_header(model)
@@ -151,7 +130,7 @@ def _job(
     if device == "auto":
         device = "cuda" if "GPU" in need else "cpu"
     return WorkerJob(
-        spec=spec,
+        spec=run.spec,
         model=Path(model).name,
         file=file,
         module=copy.deepcopy(smoothed.model).cpu() if architecture is None else architecture["name"],
@@ -159,8 +138,8 @@ def _job(
         rows=smoothed.rows,
         device=device,
         threads=max(1, int(need["CPU"])),
-        classes=len(data.classes),
-        first=data.batch([0])[0],
+        classes=len(run.data.classes),
+        first=run.data.batch([0])[0],
     )
 
 

@@ -63,7 +63,7 @@ class RayPool:
         self._failed_starts = 0
         self._waiting: deque[list[int]] = deque()
         self._suspects: deque[Task] = deque()  # to be computed again
-        self._told = set[str]()
+        self._reported = set[str]()
 
     def __enter__(self) -> RayPool:
         return self
@@ -142,9 +142,9 @@ class RayPool:
         if isinstance(result, WorkerInfo):
             worker.ready, self._failed_starts = True, 0
         for text in result.warnings:
-            if text not in self._told:  # every worker notices what is wrong with the model
+            if text not in self._reported:  # every worker notices what is wrong with the model
                 warnings.warn(text, stacklevel=3)
-        self._told.update(result.warnings)
+        self._reported.update(result.warnings)
         return result
 
     def _wait(self, references: list[Any]) -> Any:

@@ -56,7 +56,7 @@ class RunSpec:
         """A record for each input of the group; yields once votes are queued on the device."""
         copies = Copies(voter, group.inputs, group.examples, self.seed, on_progress)
         if self.kind == CERTIFY:
-            certified = yield from self.procedure.certify_and_compare(copies, self.alpha)
+            certified = yield from self.procedure.certify_with_origin(copies, self.alpha)
             return certificate_records(certified, group.examples, group.labels)
         return prediction_records((yield from self.procedure.predict(copies, self.alpha)), group)
 

@@ -226,9 +226,7 @@ def target_of(
     smoothed = Smoothed.load(model, network, device, precision=precision, rows=rows)
     refuse_other_masks(smoothed.scheme, {name: name for name in given})
     if isinstance(smoothed.scheme, FixedMasks):
-        procedure = procedure_for(smoothed, Exact(rule))
-        assert isinstance(procedure, Exact)
-        return AllMasksTarget(smoothed, model, procedure.elects_by(smoothed.scheme))
+        return AllMasksTarget(smoothed, model, procedure_for(smoothed, Exact(rule)).elects_by(smoothed.scheme))
     return SmoothedTarget(smoothed, model, **sampling)
 
 

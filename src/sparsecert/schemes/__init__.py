@@ -77,7 +77,7 @@ _MODULES = (
 
 
 def __getattr__(name: str) -> Any:
-    """Imports lazily, so that the options of the uniform scheme are known without NumPy."""
+    """Imports a module when something in it is first asked for."""
     if name in __all__:
         for module in _MODULES:
             found = getattr(import_module(f"sparsecert.schemes.{module}"), name, None)

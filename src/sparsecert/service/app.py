@@ -270,7 +270,7 @@ def model_card(handlers: Handlers, name: str, sha256: str | None) -> ModelCard:
     smoothed = handlers.smoothed
     metadata, scheme, module = smoothed.metadata, smoothed.scheme, smoothed.model
     procedure = procedure_for(smoothed)
-    rule = handlers.rule(procedure)
+    rule = procedure.elects_by(handlers.smoothed.scheme)
     return ModelCard(
         name=name,
         sha256=sha256,

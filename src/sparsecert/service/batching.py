@@ -16,10 +16,9 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
-from sparsecert.counts import Counts, Int64
+from sparsecert.counts import Counts, Int16, Int64
 from sparsecert.procedures.pipelining import Steps
 from sparsecert.schemes import ENUMERATION
 from sparsecert.service.metrics import Metrics
@@ -52,7 +51,7 @@ class VoteTask:
     seed: int
     draws: range
     votes: Int64
-    ranks: npt.NDArray[np.int16] | None = None
+    ranks: Int16 | None = None
     pairs: torch.Tensor | None = None
     above: torch.Tensor | None = None
     chosen: int = 0
@@ -124,7 +123,7 @@ class QueuedCopies(Copies):
             torch.from_numpy(votes), pairs, lambda: (as_counts(votes), None if pairs is None else pairs.cpu().numpy())
         )
 
-    def begin_ranks(self, masks: int) -> Callable[[], npt.NDArray[np.int16]]:
+    def begin_ranks(self, masks: int) -> Callable[[], Int16]:
         tasks, _ = self._enqueue(0, [0] * len(self), range(ENUMERATION, ENUMERATION + masks))
         ranks = np.zeros((len(self), masks, self.voter.classes), dtype=np.int16)
         for task, own in zip(tasks, ranks, strict=True):

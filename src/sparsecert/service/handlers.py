@@ -12,9 +12,9 @@ import torch
 
 from sparsecert.errors import InputError
 from sparsecert.procedures import Exact, Fixed, Procedure, Sequential, procedure_for
-from sparsecert.procedures.exact import PATCHES, require_fixed_masks
+from sparsecert.procedures.exact import PATCHES
 from sparsecert.procedures.pipelining import Steps
-from sparsecert.procedures.procedure import refuse_other_masks
+from sparsecert.procedures.procedure import SampledProcedure, refuse_other_masks
 from sparsecert.results import Certifications
 from sparsecert.schemes import FixedMasks
 from sparsecert.service.batching import Batcher, Begin, Job, QueuedCopies, VoteTask
@@ -70,16 +70,8 @@ class Handlers:
 
     def against(self, procedure: Procedure) -> str:
         """What a radius of this procedure counts: units, or the side of patches."""
-        scheme = self.smoothed.scheme
-        patches = isinstance(procedure, Exact) and procedure.perturbs(require_fixed_masks(scheme)) == PATCHES
+        patches = isinstance(procedure, Exact) and procedure.perturbs(self.smoothed.scheme) == PATCHES
         return PATCHES if patches else self.units
-
-    def rule(self, procedure: Procedure) -> str:
-        """How votes elect the class that this procedure certifies or predicts."""
-        if isinstance(procedure, Fixed | Sequential):
-            return procedure.method.rule
-        assert isinstance(procedure, Exact)
-        return procedure.elects_by(require_fixed_masks(self.smoothed.scheme))
 
     @property
     def condition(self) -> str:
@@ -213,9 +205,11 @@ class Handlers:
             invalid=int(found.invalid[0]),
             p_lower=p_lower,
             p_upper=p_upper,
-            bound=procedure.method.name if isinstance(procedure, Fixed | Sequential) else None,
+            bound=procedure.method.name if isinstance(procedure, SampledProcedure) else None,
             sampling="exact" if exact else settings.sampling,
-            guarantee=certificate_guarantee(certificate.radius, against, alpha, self.rule(procedure), self.condition),
+            guarantee=certificate_guarantee(
+                certificate.radius, against, alpha, procedure.elects_by(self.smoothed.scheme), self.condition
+            ),
         )
 
     def _common_fields(
@@ -225,7 +219,7 @@ class Handlers:
             "label": label,
             "name": None if label is None else self.names[label],
             "abstained": label is None,
-            "rule": self.rule(procedure),
+            "rule": procedure.elects_by(self.smoothed.scheme),
             "alpha": settings.alpha if self.masks is None else None,
             "seed": seed,
             "example": settings.example,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparsecert.counts import Float64
+from sparsecert.counts import Bool, Float64
 from sparsecert.errors import InputError
 
 MISSING = "", "?"  # in text columns, besides what pandas knows; UCI's files write ?
@@ -135,7 +135,7 @@ def check_column(name: str, names: Sequence[str]) -> None:
         raise InputError(f"the table has no column {name!r}; its columns are {', '.join(names):.300}{hint}")
 
 
-def held_out(rows: int, share: float, seed: int) -> npt.NDArray[np.bool_]:
+def held_out(rows: int, share: float, seed: int) -> Bool:
     """bool[rows]: a random share of the rows, held out of training."""
     if not 0 < share < 1 or not 0 < round(rows * share) < rows:
         raise InputError(

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING
 from sparsecert.progress import OnProgress, ignore
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
     import torch
 
-    from sparsecert.counts import Counts, Int64
+    from sparsecert.counts import Counts, Int16, Int64
     from sparsecert.votes.pairs import SelectionVotes
     from sparsecert.votes.voter import Voter
 
@@ -38,17 +36,15 @@ class Copies:
 
     def begin_count(self, purpose: int, first: int, last: int) -> Callable[[], Counts]:
         """Starts the vote of draws first, ..., last - 1 for this purpose; call the result for the counts."""
-        draws = range(purpose + first, purpose + last)
-        return self.voter.begin_count(self.inputs, self.examples, draws, self.seed, self.on_progress, self.chosen)
+        return self.voter.begin_count(self, range(purpose + first, purpose + last))
 
     def begin_selection(self, purpose: int, first: int, last: int) -> SelectionVotes:
         """Starts the same vote to choose a class by pairs. Its `labels` are there once the procedure has yielded."""
-        draws = range(purpose + first, purpose + last)
-        return self.voter.begin_selection(self.inputs, self.examples, draws, self.seed, self.on_progress)
+        return self.voter.begin_selection(self, range(purpose + first, purpose + last))
 
-    def begin_ranks(self, masks: int) -> Callable[[], npt.NDArray[np.int16]]:
+    def begin_ranks(self, masks: int) -> Callable[[], Int16]:
         """Starts ranking the classes by each mask of a fixed set; call the result for the ranks."""
-        return self.voter.begin_ranks(self.inputs, masks, self.on_progress)
+        return self.voter.begin_ranks(self, masks)
 
     def on_device(self) -> Copies:
         """The same with the inputs on the voter's device."""

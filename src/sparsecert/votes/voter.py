@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import torch
 
-from sparsecert.counts import Counts, Int64
+from sparsecert.counts import Counts, Int16, Int64
 from sparsecert.encodings import Encoding
 from sparsecert.errors import InputError
 from sparsecert.progress import OnProgress, ignore
 from sparsecert.schemes import FixedMasks, Scheme
 from sparsecert.schemes.philox import as_numbers
 from sparsecert.votes.batches import BatchSizes, few_batch_sizes, full_batches, on_device, to_device
+from sparsecert.votes.copies import Copies
 from sparsecert.votes.engine import TRIED, fast_scorer
 from sparsecert.votes.eval_mode import in_eval_mode
 from sparsecert.votes.memory import MOST_ROWS
@@ -56,53 +56,37 @@ class Voter:
         self.rows = rows or (min(MOST_ROWS, 4 * fitting) if lean else fitting)
         self.one_class = OneClass(self)
 
-    def begin_count(
-        self,
-        inputs: torch.Tensor,
-        examples: Sequence[int],
-        draws: range,
-        seed: int,
-        on_progress: OnProgress = ignore,
-        chosen: torch.Tensor | None = None,
-    ) -> Callable[[], Counts]:
+    def begin_count(self, copies: Copies, draws: range) -> Callable[[], Counts]:
         """Starts the vote on each input's copies, ablated by the masks of `draws`; call the result for the counts.
 
-        inputs: Float[b, ...]; examples: the b numbers that, with seed and draw, decide each input's masks. The b *
-        draws copies are classified `rows` at a time, several inputs in one batch where they fit. A copy whose scores
-        are not all finite counts as invalid. On a GPU the work is only queued here. With `chosen`, int64[b] on the
-        device, a class for each input, the result has `Counts.above`.
+        The inputs * draws copies are classified `rows` at a time, several inputs in one batch where they fit. A copy
+        whose scores are not all finite counts as invalid. On a GPU the work is only queued here. If `copies.chosen` is
+        given, the result has `Counts.above`.
         """
-        size = len(inputs), self.classes
+        size, chosen = (len(copies), self.classes), copies.chosen
         above = None if chosen is None else torch.zeros(size, dtype=torch.int64, device=self.device)
 
         def add(scores: torch.Tensor, labels: torch.Tensor, which: torch.Tensor, rows: PassRows) -> None:
             if chosen is not None and above is not None:
                 add_above(scores, labels < self.classes, chosen[which], rows, above)
 
-        votes = self._count(inputs, examples, draws, seed, on_progress, add)
+        votes = self._count(copies, draws, add)
         with on_device(self.device):
             fetch = fetch_later(votes, above)
         return lambda: as_counts(*fetch())
 
-    def begin_selection(
-        self,
-        inputs: torch.Tensor,
-        examples: Sequence[int],
-        draws: range,
-        seed: int,
-        on_progress: OnProgress = ignore,
-    ) -> SelectionVotes:
-        """As `begin_count`, for votes that choose a class by pairs: its `labels` can be given to `begin_count` at once,
-        without waiting for the counts.
+    def begin_selection(self, copies: Copies, draws: range) -> SelectionVotes:
+        """As `begin_count`, for votes that choose a class by pairs: its `labels` can be compared with the other classes
+        (`Copies.comparing`) at once, without waiting for the counts.
         """
-        size, tabled = len(inputs), self.classes <= MOST_TABLED
+        size, tabled = len(copies), self.classes <= MOST_TABLED
         pairs = torch.zeros(size, self.classes, self.classes, dtype=torch.int64, device=self.device) if tabled else None
 
         def add(scores: torch.Tensor, labels: torch.Tensor, which: torch.Tensor, rows: PassRows) -> None:
             if pairs is not None:
                 add_pairs(scores, labels < self.classes, rows, pairs)
 
-        votes = self._count(inputs, examples, draws, seed, on_progress, add)
+        votes = self._count(copies, draws, add)
         with on_device(self.device):
             fetch = fetch_later(votes, pairs)
 
@@ -114,11 +98,8 @@ class Voter:
 
     def _count(
         self,
-        inputs: torch.Tensor,
-        examples: Sequence[int],
+        copies: Copies,
         draws: range,
-        seed: int,
-        on_progress: OnProgress,
         add: Callable[[torch.Tensor, torch.Tensor, torch.Tensor, PassRows], None],
     ) -> torch.Tensor:
         """int64[b, classes + 1], on the device: each input's votes, and the invalid ones last.
@@ -126,39 +107,38 @@ class Voter:
         `add` counts whatever else is asked of the scores of a pass; it is given what `classify` says of each row, which
         input each is of, and which rows count.
         """
-        numbers, inputs = to_device(as_numbers("examples", examples, None), self.device), to_device(inputs, self.device)
+        numbers = to_device(as_numbers("examples", copies.examples, None), self.device)
+        inputs = to_device(copies.inputs, self.device)
 
-        def scores_of(copies: torch.Tensor) -> torch.Tensor:
-            which = copies // len(draws)
-            masks = self.scheme.masks_at(seed, numbers[which], copies % len(draws) + draws.start)
+        def scores_of(rows: torch.Tensor) -> torch.Tensor:
+            which = rows // len(draws)
+            masks = self.scheme.masks_at(copies.seed, numbers[which], rows % len(draws) + draws.start)
             return self._scores(inputs, which, masks)
 
         done = 0
         with self._ready():
             counts = torch.zeros(len(inputs) * (self.classes + 1), dtype=torch.int64, device=self.device)
-            for rows, copies, scores in self._passes(len(inputs) * len(draws), scores_of, full_batches):
-                live = (torch.arange(len(copies), device=self.device) < rows).long()
-                which = copies // len(draws)
+            for rows, taken, scores in self._passes(len(inputs) * len(draws), scores_of, full_batches):
+                live = (torch.arange(len(taken), device=self.device) < rows).long()
+                which = taken // len(draws)
                 labels = self.tally(scores, which, live, counts)
                 add(scores, labels, which, PassRows(done, rows, len(draws)))
                 done += rows
-                on_progress(0, rows)
+                copies.on_progress(0, rows)
         return counts.view(len(inputs), self.classes + 1)
 
-    def begin_ranks(
-        self, inputs: torch.Tensor, masks: int, on_progress: OnProgress = ignore
-    ) -> Callable[[], npt.NDArray[np.int16]]:
+    def begin_ranks(self, copies: Copies, masks: int) -> Callable[[], Int16]:
         """Starts ranking the classes for each input and each mask of a fixed set; call the result for the ranks.
 
         int16[b, masks, classes]: 0 is the class with the largest score, of equal scores the lowest-numbered; all 0
         where scores are not finite. On a GPU the work is only queued here.
         """
-        copies = torch.arange(len(inputs) * masks, device=self.device)
-        found = self.ranks(to_device(inputs, self.device), copies // masks, copies % masks, on_progress)
+        rows = torch.arange(len(copies) * masks, device=self.device)
+        found = self.ranks(to_device(copies.inputs, self.device), rows // masks, rows % masks, copies.on_progress)
         with on_device(self.device):
-            fetch = fetch_later(found.view(len(inputs), masks, self.classes))
+            fetch = fetch_later(found.view(len(copies), masks, self.classes))
 
-        def fetched() -> npt.NDArray[np.int16]:
+        def fetched() -> Int16:
             (ranks,) = fetch()
             assert ranks is not None
             return ranks

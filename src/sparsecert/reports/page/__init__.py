@@ -30,23 +30,13 @@ EXAMPLES, FEWER_EXAMPLES = 4, 2  # of each kind, for a single run and for each o
 MAX_PICTURED = 8  # runs
 
 
-def write_page(
-    path: str | Path,
-    runs: Sequence[ReportedRun],
-    attacks: Sequence[tuple[AttackRecords, AttackSummary]] = (),
-    gaps: Sequence[Gap] = (),
-    *,
-    rhos: Sequence[int] = (),
-    data_dir: str | Path | None = None,
-    data_name: str | None = None,
-) -> Path:
-    """Writes the page to a file, atomically; returns its path.
+def write_page(path: str | Path, text: str) -> Path:
+    """Writes what `render_page` returned to a file, atomically; returns its path.
 
     The name must end in .html, so that records named by mistake are not overwritten.
     """
     if Path(path).suffix.lower() not in SUFFIXES:
         raise InputError(f"{path} must end in .html; nothing was overwritten; name another file for the page")
-    text = render_page(runs, attacks, gaps, rhos=rhos, data_dir=data_dir, data_name=data_name)
     write_atomically(Path(path), text.encode("utf-8", "replace"))
     return Path(path)
 

@@ -19,11 +19,9 @@ from torch import nn
 from torch.nn.functional import pad
 
 from sparsecert.models.resnet import Residual
-from sparsecert.votes.engine.layers import Average, Convolution, Features, Flattened, Layer, Pool, Sum
+from sparsecert.votes.engine.layers import Average, Convolution, Features, Flattened, Layer, LayerFunction, Pool, Sum
 
 CHANNELS, FEATURES = 8, 64  # sizes are padded to multiples of these for tensor cores
-
-LayerFunction = Callable[[torch.Tensor], torch.Tensor]
 
 
 class CannotFuse(Exception):

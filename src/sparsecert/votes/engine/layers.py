@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -108,4 +109,5 @@ class Flattened:
         return self
 
 
+LayerFunction = Callable[[torch.Tensor], torch.Tensor]
 Layer = Convolution | Features | Pool | Sum | Average | Flattened

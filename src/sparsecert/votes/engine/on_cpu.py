@@ -5,14 +5,11 @@ ReLU is separate, in place: oneDNN's would turn a NaN into 0, and an invalid cop
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from sparsecert.votes.engine.layers import Convolution, Features, Layer, Sum
-
-LayerFunction = Callable[[torch.Tensor], torch.Tensor]
+from sparsecert.votes.engine.layers import Convolution, Features, Layer, LayerFunction, Sum
 
 
 def step(part: Layer) -> LayerFunction:

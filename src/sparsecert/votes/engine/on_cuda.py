@@ -8,9 +8,7 @@ import torch
 from torch.nn.functional import linear
 
 from sparsecert import devices
-from sparsecert.votes.engine.layers import Convolution, Layer, Pool, Sum
-
-LayerFunction = Callable[[torch.Tensor], torch.Tensor]
+from sparsecert.votes.engine.layers import Convolution, Layer, LayerFunction, Pool, Sum
 
 FEW_CHANNELS = 32  # below this cuDNN underuses tensor cores
 
