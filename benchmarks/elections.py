@@ -110,6 +110,7 @@ def end_to_end(device: torch.device, images: int, few: int) -> None:
     masks, adversary = len(scheme.table), PerturbedUnits(scheme.table)
     ranks = voter.begin_ranks(inputs, masks)()
     parts = {
+        "inputs checked": wall(lambda: smoothed.check(inputs), device),
         "model checked and fused": wall(lambda: smoothed.voter(inputs), device),
         "votes": wall(lambda: voter.begin_ranks(inputs, masks)(), device),
         "first choices": wall(lambda: first_choices(ranks), device),
