@@ -11,6 +11,7 @@ import torch
 
 import sparsecert as sc
 from sparsecert import datasets
+from sparsecert.adapters.scores import Scores
 from sparsecert.attacks import (
     ABSTAINS,
     MISCLASSIFY,
@@ -196,6 +197,18 @@ def test_a_defender_answers_as_the_classifier_predicts(digits: Digits) -> None:
     assert torch.equal(SmoothedDefender(own, n=200, seed=3).answers(images).scores, said.scores)
     with pytest.raises(InputError, match="n must be at least 2 to predict by pairs"):
         SmoothedDefender(own, n=1)
+
+
+def test_other_libraries_see_scores_whose_largest_is_the_answer(digits: Digits) -> None:
+    own, images = nearest_mean(4), digits[0]
+    own.metadata["bound"] = "pairwise"
+    expected = own.predict(images, n=200, seed=3)
+    assert 0 < expected.abstained.sum() < len(images)
+    found = Scores(own, n=200, seed=3)(images).argmax(dim=1).tolist()
+    assert found == [10 if answer is None else answer for answer in expected.answers]
+    common = Scores(own, n=200, seed=3, fresh=False)
+    assert torch.equal(common(images), common(images))
+    assert common(images).argmax(dim=1).tolist() != found
 
 
 @pytest.mark.parametrize("attack", [Pointwise(restarts=1, rounds=0), SparseRS(steps=30)], ids=str)
