@@ -101,20 +101,18 @@ class ByPairs:
     def __call__(self, copies: torch.Tensor, classes: int, against: Int64 | None, search: bool) -> Verdicts:
         tested, bare = copies[:, : self.early], self.tie and search
         label = None if against is None else torch.from_numpy(against).to(copies.device)
-        possible = torch.ones(len(copies), dtype=torch.bool, device=copies.device)
-        own = label if label is not None and not self.misclassify else None
+        named = None if self.misclassify else label
         if bare or copies.shape[1] < self.n:
-            own = knock_out(tested, label) if own is None else own
+            own = chosen = knock_out(tested, label) if named is None else named
         else:
             chosen = choose(copies[:, self.early :])
-            own = chosen if own is None else own
-            possible = (own == chosen) & ((label is None) | (chosen != label) | (not self.misclassify))
+            own = chosen if named is None else named
         above, stage = count_above(tested, own), tested.shape[1]
         smallest = above.amin(dim=1).cpu().numpy()
         need = self.early // 2 + 1 if bare else self.need
         needs = np.broadcast_to(np.int64(need), self.early + 1)
         decided, answered = early_decision(smallest, stage - smallest, stage, needs, self.error, rivals=classes - 1)
-        answered &= possible.cpu().numpy()
+        answered &= (own == chosen).cpu().numpy()
         labels = np.where(answered, own.cpu().numpy(), ABSTAINS)
         return Verdicts(decided, answered, labels, scores_by_pairs(above.cpu(), own.cpu(), stage))
 
