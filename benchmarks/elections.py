@@ -112,6 +112,7 @@ def end_to_end(device: torch.device, images: int, few: int) -> None:
     copies = Copies(voter, inputs, range(len(inputs)))
     ranks = copies.begin_ranks(masks)()
     parts = {
+        "inputs checked": wall(lambda: smoothed.check(inputs), device),
         "model checked and fused": wall(lambda: smoothed.voter(inputs), device),
         "votes": wall(lambda: copies.begin_ranks(masks)(), device),
         "first choices": wall(lambda: first_choices(ranks), device),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from sparsecert.procedures.sequential import strongest_rivals
 from sparsecert.procedures.stopping import clear
 from sparsecert.schemes import ESTIMATION, PREDICTION, SELECTION, Uniform
 from sparsecert.votes.copies import Copies
-from sparsecert.votes.pairs import MOST_TABLED, PassRows, add_above
+from sparsecert.votes.pairs import MOST_TABLED, PassRows, add_above, add_pairs
 from tests.reference import Reference
 
 SCHEME = Uniform(12, 4)
@@ -114,8 +115,22 @@ def test_padding_does_not_count_and_counts_add_up_over_passes() -> None:
     valid = torch.ones(4, dtype=torch.bool)
     add_above(scores, valid, torch.zeros(4, dtype=torch.int64), PassRows(1, 3, 2), above)  # copies 1, 2, 3 of 2 each
     assert above.tolist() == [[1, 1], [2, 1], [0, 0]]
-    add_above(scores, valid, 0, PassRows(4, 2, 2), above)
+    add_above(scores, valid, torch.zeros(4, dtype=torch.int64), PassRows(4, 2, 2), above)
     assert above.tolist() == [[1, 1], [2, 1], [2, 1]]
+
+
+@pytest.mark.parametrize("at_once", [1, 3 * 4 * 9, 10**9])
+def test_pairs_are_counted_some_labels_at_once(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One, three, or all four of them; the passes begin and end within an input's copies."""
+    scores = torch.randint(0, 3, (9, 4), generator=torch.Generator().manual_seed(0)).float()
+    scores[4, 2] = float("nan")
+    monkeypatch.setattr("sparsecert.votes.pairs.MOST_COMPARED", at_once)
+    found = torch.ones(3, 4, 4, dtype=torch.int64)
+    add_pairs(scores, scores.isfinite().all(dim=1), PassRows(3, 8, 4), found)
+    for row, one, other in product(range(3), range(4), range(4)):
+        copies = [scores[copy - 3].tolist() for copy in range(3, 11) if copy // 4 == row and copy != 7]
+        ranked = [own[one] > own[other] or (own[one] == own[other] and one <= other) for own in copies]
+        assert found[row, one, other] == 1 + sum(ranked)
 
 
 @pytest.mark.parametrize("classes", [MOST_TABLED, MOST_TABLED + 1])

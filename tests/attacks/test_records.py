@@ -346,14 +346,14 @@ def test_a_budget_is_kept(tmp_path: Path) -> None:
 
 def test_groups_are_sized_by_what_a_line_of_attempts_takes(trained: Path) -> None:
     plain, smoothed = _plain(), SmoothedTarget(Smoothed.load(trained), trained)
-    assert group_size(plain, 10, (1, 28, 28)) == 64
-    assert group_size(smoothed, 10, (1, 28, 28)) == 4
+    assert group_size(plain, 10, (1, 28, 28), 10) == 64
+    assert group_size(smoothed, 10, (1, 28, 28), 10) == 4
     few = AllMasksTarget(Smoothed(torch.nn.Flatten(), Lattice(28, 28, 28)), "lattice", "pairwise")
-    assert group_size(few, 10, (1, 28, 28)) == 16
+    assert group_size(few, 10, (1, 28, 28), 10) == 16
     for restarts in (1, 10, 1000):
-        lines = group_size(plain, restarts, (3, 224, 224)) * restarts
+        lines = group_size(plain, restarts, (3, 224, 224), 10) * restarts
         assert lines == restarts or lines * 3 * 224 * 224 * 256 <= 1 << 30
-    assert group_size(plain, 10**6, (3, 224, 224)) == 1
+    assert group_size(plain, 10**6, (3, 224, 224), 10) == 1
 
 
 RUN = {

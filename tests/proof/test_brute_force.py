@@ -89,7 +89,7 @@ def test_no_class_becomes_more_or_less_likely_than_theorem_1_says(one: Listed) -
             assert all(abs(a - b) <= deltas[_apart(x, y)] for a, b in zip(shares[x], q, strict=True))
 
 
-def _in_a_patch(x: Input, y: Input, width: int, side: int) -> bool:
+def in_a_patch(x: Input, y: Input, width: int, side: int) -> bool:
     """Whether a square of that side covers all that differs."""
     places = [divmod(place, width) for place, (a, b) in enumerate(zip(x, y, strict=True)) if a != b]
     if not places:
@@ -114,7 +114,7 @@ def test_no_perturbation_within_the_radius_changes_an_election(one: Listed, atta
             assert label == winners[x]
             for y, winner in winners.items():
                 if attacker.name == "patch":
-                    reached = _in_a_patch(x, y, one.scheme.width, radius)  # type: ignore[attr-defined]
+                    reached = in_a_patch(x, y, one.scheme.width, radius)  # type: ignore[attr-defined]
                 else:
                     reached = _apart(x, y) <= radius
                 assert winner == label or not reached

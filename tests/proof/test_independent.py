@@ -98,13 +98,17 @@ def test_no_pixels_perturbed_in_training_or_at_test_change_a_certified_answer(sc
     assert _prove(scheme, 2.0, trained, shape) > 0
 
 
-@pytest.mark.parametrize("base", ["trees", "random splits"])
+@pytest.mark.parametrize("base", ["trees", "random splits", "lightgbm"])
 def test_no_columns_perturbed_in_training_or_at_test_change_a_certified_answer(base: str) -> None:
     pytest.importorskip("sklearn", reason="the tables extra is not installed")
     from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
     from sparsecert.tabular import PartitionedClassifier
 
-    estimator = (DecisionTreeClassifier if base == "trees" else ExtraTreeClassifier)(max_depth=2)
+    estimator: Any = (DecisionTreeClassifier if base == "trees" else ExtraTreeClassifier)(max_depth=2)
+    if base == "lightgbm":
+        lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is not installed")
+        few = {"n_estimators": 2, "min_child_samples": 3, "min_data_in_bin": 1, "n_jobs": 1}
+        estimator = lightgbm.LGBMClassifier(deterministic=True, force_col_wise=True, verbose=-1, **few)
     g = PartitionedClassifier(estimator, parts=5, random_state=0)
     assert _prove(Partition(6, 5), 1e30, lambda rows: g.fit(rows / 2, LABELS)._smoothed(), (6,)) > 0

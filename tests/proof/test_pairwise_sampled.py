@@ -1,5 +1,5 @@
-"""The pairwise certificate of random masks: brute force, exact coverage, predictions; ties, scores that are not finite,
-and cycles.
+"""The pairwise certificates: brute force over ties, scores that are not finite, and cycles of three and more classes.
+Of random masks also exact coverage and predictions.
 
 Whatever `everything.py` lists runs elsewhere with copies that have the leader second. Here copies rank the classes in
 any way.
@@ -16,6 +16,7 @@ from itertools import permutations, product
 
 import numpy as np
 import pytest
+import torch
 
 from sparsecert.bounds import Interval, one_sided, pairwise, predicted_by_pairs
 from sparsecert.bounds.clopper_pearson import lower_bound
@@ -23,9 +24,12 @@ from sparsecert.bounds.pairwise import smallest_count
 from sparsecert.certificates import CERTIFICATES, beats_all, certify_anytime, majority
 from sparsecert.counts import Counts, Tally
 from sparsecert.errors import InputError
-from sparsecert.schemes import RandomValues, Uniform
+from sparsecert.registry import RULES
+from sparsecert.schemes import FixedMasks, RandomValues, Uniform
+from sparsecert.votes.voter import rank
 from tests.proof import slow
-from tests.proof.everything import MOST, NOISES, TINY, Listed
+from tests.proof.everything import ATTACKERS, FIXED, MOST, NOISES, TINY, Attacker, Listed
+from tests.proof.test_brute_force import in_a_patch
 
 HALF, NAN = Fraction(1, 2), float("nan")
 Input = tuple[int, ...]
@@ -126,6 +130,52 @@ def test_the_tables_have_cycles_ties_and_answers_that_change() -> None:
             seen["not finite"] += any(not all(map(math.isfinite, scores)) for scores, _ in found)
             seen["tie"] += any(len({*scores}) < len(scores) for scores, _ in found)
     assert all(seen[kind] > 10 for kind in ("no answer", "several answers", "cycle", "not finite", "tie"))
+
+
+def _elected(copies: list[tuple[Scores, Fraction]]) -> int | None:
+    """The class that beats every other one by a fixed set of masks, ties going to the lower class; None in a cycle."""
+
+    def beats(one: int, other: int) -> bool:
+        lead = sum(ranks_above(s, one, other) - ranks_above(s, other, one) for s, _ in copies)
+        return lead > 0 or (lead == 0 and one < other)
+
+    classes = range(len(copies[0][0]))
+    best = [one for one in classes if all(beats(one, other) for other in classes if other != one)]
+    assert len(best) <= 1
+    return best[0] if best else None
+
+
+@pytest.mark.parametrize("attacker", [one for one in ATTACKERS if not one.tight], ids=str)
+@pytest.mark.parametrize("one", FIXED, ids=str)
+def test_no_perturbation_within_the_radius_changes_a_pairwise_election(one: Listed, attacker: Attacker) -> None:
+    """From scores to winners as the device ranks them; every input of zeros and ones, and every perturbation of it."""
+    assert isinstance(one.scheme, FixedMasks)
+    adversary = attacker.adversary(one.scheme)
+    if adversary is None:
+        return
+    for seed in range(20):
+        copies = _copies(one, seed)
+        scores = torch.tensor([[own for own, _ in found] for found in copies.values()], dtype=torch.float64)
+        ranks = rank(scores.flatten(0, 1)).view(scores.shape).numpy()
+        labels, radii = RULES["pairwise"].certify(ranks, adversary)
+        best = [_elected(found) for found in copies.values()]
+        assert all(expected in (None, label) for expected, label in zip(best, labels.tolist(), strict=True))
+        assert all(radius == 0 for radius, expected in zip(radii.tolist(), best, strict=True) if expected is None)
+        for x, label, radius in zip(copies, labels.tolist(), radii.tolist(), strict=True):
+            for y, other in zip(copies, labels.tolist(), strict=True):
+                if attacker.name == "patch":
+                    reached = in_a_patch(x, y, one.scheme.width, radius)  # type: ignore[attr-defined]
+                else:
+                    reached = _apart(x, y) <= radius
+                assert other == label or not reached
+
+
+def test_fixed_masks_have_cycles_of_three_four_and_five_classes() -> None:
+    seen = defaultdict(int)
+    for one, seed in product(FIXED, range(20)):
+        for found in _copies(one, seed).values():
+            seen[len(found[0][0])] += _elected(found) is None
+    assert all(seen[classes] > 10 for classes in (3, 4, 5))
 
 
 @pytest.mark.parametrize("noise", [one for one in NOISES if one.values <= 3], ids=str)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from itertools import combinations, product
 from typing import Any
 
@@ -22,6 +23,7 @@ from sparsecert.certificates.adversary import PerturbedUnits
 from sparsecert.certificates.plurality import top_choices
 from sparsecert.encodings import Indicator, NotANumber
 from sparsecert.errors import InputError
+from sparsecert.procedures import Fixed
 from sparsecert.schemes import AllSubsets, Uniform
 from sparsecert.tabular import PROTECTED, AblatedClassifier, greedy_attack, one_hot_groups
 from sparsecert.tabular.units import units_of
@@ -86,6 +88,62 @@ def test_no_perturbation_within_the_radius_changes_an_exact_answer(
             certified += int(radius)
             assert (g.predict(_all_changes(row, g.units_, int(radius))) == answer).all()
     assert certified > 0
+
+
+class Graded(Hashed):
+    """As `Hashed`, with probabilities of its own for all classes, which do not lean to its answer."""
+
+    def predict_proba(self, rows: Any) -> Any:
+        chance = [np.random.default_rng(zlib.crc32(row.tobytes() + bytes([self.salt]))) for row in np.asarray(rows)]
+        lean = self.leaning * (np.arange(len(self.classes_)) == 1)
+        return np.array([each.random(len(self.classes_)) + lean for each in chance])
+
+
+@pytest.mark.parametrize("rule", ["pairwise", "run-off"])
+@pytest.mark.parametrize(("keep", "groups"), [(2, None), (1, [0, 0, 1, 2, 3])])
+def test_no_perturbation_within_the_radius_changes_an_answer_elected_by_rankings(
+    rule: str, keep: int, groups: Any
+) -> None:
+    (rows, y), certified, differ = _table(5, 3), 0, 0
+    for salt in range(4):
+        base = Graded(0.4, salt)
+        g = AblatedClassifier(base, keep=keep, groups=groups, copies=1, rule=rule, random_state=0).fit(rows, y)
+        found = g.certify(rows[::3])
+        np.testing.assert_array_equal(found.names, g.predict(rows[::3]))
+        np.testing.assert_array_equal(found.names, g.predict_or_abstain(rows[::3]))
+        for row, answer, radius in zip(rows[::3], found.names, found.radii, strict=True):
+            assert (g.predict(_all_changes(row, g.units_, int(radius))) == answer).all()
+        certified += int(found.radii.sum())
+        differ += int((found.names != g.votes(rows[::3]).argmax(axis=1)).sum())
+    assert certified > 0
+    assert differ > 0  # it is not elected by first choices alone
+
+
+def test_the_pairwise_certificate_of_random_masks_holds_for_the_class_that_beats_all() -> None:
+    """By all masks, of every change within the radius; at so small an alpha none may fail."""
+    rows, y = _table(5, 3)
+    settings: dict[str, Any] = {"keep": 1, "copies": 1, "rule": "pairwise", "random_state": 1}
+    g = AblatedClassifier(Graded(0.9), most_masks=0, n0=50, n=2_000, alpha=1e-6, **settings).fit(rows, y)
+    exact = AblatedClassifier(Graded(0.9), **settings).fit(rows, y)
+    assert isinstance(g.scheme_, Uniform)
+    found, answers = g.certify(rows), g.predict_or_abstain(rows)
+    assert found.procedure == Fixed(50, 2_000, "pairwise")
+    assert found.estimation.above is not None
+    assert found.radii.max() >= 1
+    for row, answer, radius in zip(rows, found.names, found.radii, strict=True):
+        if answer is not None:
+            assert (exact.predict(_all_changes(row, g.units_, int(radius))) == answer).all()
+    assert any(answer is not None for answer in answers)
+    assert all(one is None or one == true for one, true in zip(answers, exact.predict(rows), strict=True))
+    assert all(one is None or one == chosen for one, chosen in zip(answers, g.predict(rows), strict=True))
+
+
+def test_rules_that_are_none_or_need_all_masks_are_refused() -> None:
+    rows, y = _table(5, 2)
+    with pytest.raises(InputError, match="rule must be one of"):
+        AblatedClassifier(Hashed(0.5), keep=2, rule="lot").fit(rows, y)
+    with pytest.raises(InputError, match=r"rule run-off is for all masks, .*; use plurality or pairwise"):
+        AblatedClassifier(Hashed(0.5), keep=2, rule="run-off", most_masks=0).fit(rows, y)
 
 
 def test_exact_radii_are_those_of_plurality_by_enumeration() -> None:

@@ -200,12 +200,18 @@ POISONS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("kind", POISONS)
-def test_a_file_poisoned_in_two_columns_gives_the_same_trees_for_all_others(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "estimator"), [*((kind, "histogram") for kind in POISONS), ("text", "lightgbm"), ("extreme", "lightgbm")]
+)
+def test_a_file_poisoned_in_two_columns_gives_the_same_trees_for_all_others(
+    tmp_path: Path, kind: str, estimator: str
+) -> None:
     """Whatever the columns become: text where there were numbers, nothing, or numbers that are none."""
-    clean = _train(_write(tmp_path / "clean.csv"), tmp_path / "clean")
+    pytest.importorskip("lightgbm" if estimator == "lightgbm" else "sklearn", reason="LightGBM is not installed")
+    clean = _train(_write(tmp_path / "clean.csv"), tmp_path / "clean", "--estimator", estimator)
     table = _write(tmp_path / "poisoned.csv", f1=POISONS[kind], colour=POISONS[kind])
-    tensors, poisoned = (modelfile.read(run)[0] for run in (clean, _train(table, tmp_path / "poisoned")))
+    again = _train(table, tmp_path / "poisoned", "--estimator", estimator)
+    tensors, poisoned = (modelfile.read(run)[0] for run in (clean, again))
     scheme = Smoothed.load(clean).scheme
     assert scheme == Partition(7, 7)
     hit = {f"part.{int(scheme.table[:, unit].argmax())}" for unit in (1, 6)}  # type: ignore[attr-defined]
@@ -239,17 +245,23 @@ def test_train_certify_predict_and_report(tmp_path: Path) -> None:
     assert (reported["masks"], reported["units"], reported["bound"]) == (7, 7, "plurality")
 
 
-def test_the_file_gives_the_answers_of_the_classifier(tmp_path: Path) -> None:
+@pytest.mark.parametrize("estimator", ["histogram", "lightgbm"])
+def test_the_file_gives_the_answers_of_the_classifier(tmp_path: Path, estimator: str) -> None:
     from sparsecert.inputs.rows import Rows
 
+    base: Any = HistGradientBoostingClassifier()
+    if estimator == "lightgbm":
+        lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is not installed")
+        base = lightgbm.LGBMClassifier(deterministic=True, force_col_wise=True, verbose=-1)
     table = _write(tmp_path / "table.csv")
-    model = Smoothed.load(_train(table, tmp_path / "run", "--partitions", 2, "--together", "f0,f1", "--parts", 3))
+    settings = "--partitions", 2, "--together", "f0,f1", "--parts", 3, "--estimator", estimator
+    model = Smoothed.load(_train(table, tmp_path / "run", *settings))
     assert model.scheme == Partition(6, 3, rounds=2)
     data = Rows.read(table, model.metadata)
     chosen = np.isin(np.arange(300), data.chosen)
-    g = PartitionedClassifier(
-        HistGradientBoostingClassifier(), parts=3, partitions=2, groups=[0, 0, 1, 2, 3, 4, 5, -1], random_state=0
-    ).fit(data.values[~chosen], data.labels[~chosen])
+    groups = [0, 0, 1, 2, 3, 4, 5, -1]
+    g = PartitionedClassifier(base, parts=3, partitions=2, groups=groups, random_state=0)
+    g.fit(data.values[~chosen], data.labels[~chosen])
     mine, files = g.certify(data.values[chosen]), model.certify(torch.from_numpy(data.values[chosen]))
     for name in ("labels", "radii", "counts"):
         np.testing.assert_array_equal(getattr(mine, name), getattr(files, name))

@@ -169,6 +169,31 @@ def test_masks_drawn_at_random_are_certified_two_sided(tmp_path: Path) -> None:
         assert (line.label, line.radius) == (again.interval.label, again.radius)
 
 
+def test_rows_of_three_classes_are_certified_predicted_and_attacked_by_pairs(tmp_path: Path) -> None:
+    table, run = tmp_path / "table.csv", tmp_path / "run"
+    generator = np.random.default_rng(1)
+    y = generator.integers(0, 3, 200)
+    columns = {f"c{i:02d}": y + generator.normal(0, 1.5, 200) for i in range(20)}
+    pandas.DataFrame({**columns, "y": y}).to_csv(table, index=False)
+    assert _sparsecert("train", table, "--target", "y", "--keep", 5, "--out", run).exit_code == 0
+    model, by_pairs = Smoothed.load(run), ("--data", table, "--limit", 8, "--bound", "pairwise")
+    assert model.scheme == Uniform(20, 5)
+    attack = "--attack", "noise", "--n", 100, "--out", run / "attack.jsonl"
+    for verb, *settings in (("certify", "--n0", 20, "--n", 200), ("predict", "--n", 200), ("attack", *attack)):
+        done = _sparsecert(verb, run, *by_pairs, *settings)
+        assert done.exit_code == 0, done.output
+    for line in records.read(run / "certify.jsonl").lines:
+        assert line.selection is not None
+        assert line.votes.above is not None
+        assert any(above > line.votes.votes[line.selection.leader()] for above in line.votes.above)
+        again = CERTIFICATES["pairwise"].certify(line.selection, line.votes, model.scheme, 0.05)
+        assert (line.label, line.radius) == (again.interval.label, again.radius)
+    for kind in ("predict", "attack"):
+        found = records.read_attack(run / "attack.jsonl") if kind == "attack" else records.read(run / "predict.jsonl")
+        assert found.header.run["rule"] == "pairwise"
+    assert _sparsecert("report", run / "certify.jsonl", run / "attack.jsonl").exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

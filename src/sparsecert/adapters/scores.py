@@ -21,7 +21,8 @@ class Scores(nn.Module):
 
     The scores are the classes' shares of the `n` votes, then one for the class "abstains": 2 if the classifier
     abstains, else 0. A library that compares the argmax with the true label thus counts an abstention as fooled, as our
-    own attacks do. With `abstains=False` that class is left out, and the argmax is the class with the most votes.
+    own attacks do. With `abstains=False` that class is left out, and the argmax is the class with the most votes. For a
+    model whose own bound is pairwise the shares are of comparisons with one class: see `scores_by_pairs`.
 
     Each query draws fresh masks, as for any user, so the same image may get different answers. Some attacks do not
     expect that (Foolbox's Pointwise fails an assertion). With `fresh=False` all queries share the same masks, and the

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from sparsecert.errors import InputError
-from sparsecert.procedures import Fixed
+from sparsecert.procedures import Fixed, procedure_for
 from sparsecert.procedures.pipelining import finish
 from sparsecert.schemes import ATTACK
 from sparsecert.smoothed import Smoothed
@@ -49,6 +49,18 @@ def leads(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """
     rivals = scores.scatter(1, labels[:, None], -torch.inf).argmax(dim=1)
     return margins(scores, rivals)
+
+
+def scores_by_pairs(above: torch.Tensor, own: torch.Tensor, copies: int) -> torch.Tensor:
+    """float[b, classes]: shares of the copies, by comparisons with the class `own`, int64[b], of each input.
+
+    above: int64[b, classes], how many copies rank that class above another one, and for itself the valid ones. Its own
+    score is the smallest of these shares, and that of any other class the share that rank it above `own`. So the own
+    class has the largest score if it beats every other one, and `margins` are then its smallest lead.
+    """
+    place = own[:, None]
+    scores = (above.gather(1, place) - above).scatter(1, place, above.amin(dim=1, keepdim=True))
+    return scores.float() / copies
 
 
 class NoGradients(InputError):
@@ -174,16 +186,26 @@ def probabilities(smoothed: Smoothed, inputs: torch.Tensor, masks: torch.Tensor)
 class SmoothedDefender(Defender):
     """A smoothed classifier that predicts, or abstains, as `Smoothed.predict` does, with `n` ablated copies per image.
 
-    Each query draws fresh masks: answers are random, and what an attack finds is confirmed (see `Attack`). Votes have
-    no gradient; `scores` are the base classifier's probabilities, averaged over `copies` masks that are the same for
-    all images and queries.
+    It is the classifier that `bound` certifies, by default the model's own: "pairwise" the class that beats every other
+    one, the others the class with most votes. Each query draws fresh masks: answers are random, and what an attack
+    finds is confirmed (see `Attack`). Votes have no gradient; `scores` are the base classifier's probabilities,
+    averaged over `copies` masks that are the same for all images and queries.
     """
 
     def __init__(
-        self, smoothed: Smoothed, n: int = 10_000, alpha: float = 0.05, seed: int = 0, copies: int = 128
+        self,
+        smoothed: Smoothed,
+        n: int = 10_000,
+        alpha: float = 0.05,
+        seed: int = 0,
+        copies: int = 128,
+        bound: str | None = None,
     ) -> None:
         check_unprotected(smoothed)
         self.smoothed, self.n, self.alpha, self.seed, self.copies = smoothed, n, alpha, seed, copies
+        procedure = procedure_for(smoothed, Fixed(n=n, bound=bound))
+        assert isinstance(procedure, Fixed)
+        self.procedure, self.tested = procedure, procedure.tested
         self._asked = 0
         self._voter: Voter | None = None
 
@@ -194,14 +216,18 @@ class SmoothedDefender(Defender):
     def answers(
         self, images: torch.Tensor, slots: torch.Tensor | None = None, against: torch.Tensor | None = None
     ) -> Answers:
-        """Scores are shares of the votes."""
+        """Scores are shares of the votes; by pairs, of comparisons with the class that was chosen."""
         examples = range(self._asked, self._asked + len(images))
         self._asked += len(images)
         self._voter = self._voter or self.smoothed.voter(images[:1])
         copies = Copies(self._voter, self.smoothed.check(images), examples, self.seed)
-        predictions = finish(Fixed(n=self.n).predict(copies, self.alpha))
+        predictions = finish(self.procedure.predict(copies, self.alpha))
         labels = torch.from_numpy(np.where(predictions.abstained, ABSTAINS, predictions.labels))
-        shares = torch.from_numpy(predictions.counts / self.n).float()
+        if predictions.selection is None or predictions.votes.above is None:
+            shares = torch.from_numpy(predictions.counts / self.n).float()
+        else:
+            above, chosen = torch.from_numpy(predictions.votes.above), torch.from_numpy(predictions.selection.labels)
+            shares = scores_by_pairs(above, chosen, self.tested)
         return Answers(labels, shares, torch.full((len(images),), self.n))
 
     def scores(self, images: torch.Tensor) -> torch.Tensor:

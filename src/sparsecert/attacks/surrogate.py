@@ -6,10 +6,9 @@ import numpy as np
 import torch
 
 from sparsecert.attacks.affected_masks import AffectedMasks, SlotCache
-from sparsecert.attacks.defenders import ABSTAINS, Answers, SmoothedDefender
-from sparsecert.attacks.early_stopping import early_decision, votes_needed
+from sparsecert.attacks.defenders import Answers, SmoothedDefender
+from sparsecert.attacks.verdicts import ByPairs, ByPlurality, Verdict
 from sparsecert.bounds import corrected_alpha
-from sparsecert.counts import Bool, Int64
 from sparsecert.errors import InputError, check_int
 from sparsecert.records.attack_records import ANY, MISCLASSIFY
 from sparsecert.schemes import ATTACK
@@ -33,7 +32,7 @@ class SurrogateDefender(SmoothedDefender):
 
     What an attack finds is tuned to these masks and must be confirmed by a `SmoothedDefender`, which draws fresh ones.
     To succeed there, an attack aims further: with `tie`, within a search or about one label, a class is answered if it
-    leads at all.
+    leads at all, by pairs if it leads each other class.
 
     With the goal to misclassify, `against` asks whether any other class is answered. A search then aims at the whole
     lead that an answer takes: `tie` does not apply.
@@ -49,20 +48,25 @@ class SurrogateDefender(SmoothedDefender):
         tie: bool = True,
         copies: int = 128,
         goal: str = ANY,
+        bound: str | None = None,
     ) -> None:
         n = check_int("n", n, 1, MOST_COPIES, f"{MOST_COPIES} where all queries have the same masks")
-        super().__init__(smoothed, n, alpha, seed, copies)
+        super().__init__(smoothed, n, alpha, seed, copies, bound)
         if not 0 <= error < 0.5:
             raise InputError(f"error must be from 0 (all copies, always) to below 0.5, got {error!r}")
-        self.error = error
-        self.needs = votes_needed(n, corrected_alpha(alpha, smoothed.scheme, n))
         self.misclassify = goal == MISCLASSIFY
-        self.search_needs = np.arange(n + 1) // 2 + 1 if tie and not self.misclassify else self.needs
+        self.verdict = self._verdict(error, tie and not self.misclassify)
         self.masks = smoothed.scheme.masks(seed, [0], range(ATTACK, ATTACK + n), smoothed.device)[0]
-        self.stages = [-(-n // part) for part in (STAGE_DIVISORS if error else (1,))]
+        stages = [-(-n // part) for part in (STAGE_DIVISORS if error else ())]
+        self.stages = [*(stage for stage in stages if stage < self.verdict.early), n]
         self._affected = AffectedMasks(smoothed.encoding, self.masks)
         self._cache: SlotCache | None = None
         self._last_query: tuple[torch.Tensor, SlotCache] | None = None
+
+    def _verdict(self, error: float, tie: bool) -> Verdict:
+        settings = corrected_alpha(self.alpha, self.smoothed.scheme, self.tested), error, tie, self.misclassify
+        by_pairs = self.procedure.method.by_pairs
+        return ByPairs(self.n, self.tested, *settings) if by_pairs else ByPlurality(self.n, *settings)
 
     def answers(
         self, images: torch.Tensor, slots: torch.Tensor | None = None, against: torch.Tensor | None = None
@@ -70,27 +74,24 @@ class SurrogateDefender(SmoothedDefender):
         """Scores are shares of the votes used."""
         inputs = self.smoothed.check(images).to(self.smoothed.device)
         voter = self._voter = self._voter or self.smoothed.voter(inputs[:1])
-        query, affected = self._from_cache(inputs, slots)
+        query, affected = self._from_cache(inputs, slots, voter.classes)
         before = query.known.clone()
-        labels, tables = np.empty(len(images), dtype=np.int64), np.empty((len(images), voter.classes))
+        labels, scores = np.empty(len(images), dtype=np.int64), torch.empty(len(images), voter.classes)
         left, search = np.arange(len(images)), slots is not None or against is not None
         for stage in self.stages if against is not None else self.stages[-1:]:
             rows = torch.from_numpy(left).to(inputs.device)
             self._classify(voter, query, rows, stage)
-            table = count_votes(query.results[rows, :stage], voter.classes)
-            own = self._decisive(table, None if against is None else against.numpy()[left])
-            done, answered = self._decide(table, own, stage, self.search_needs if search else self.needs)
-            done &= (answered != self.misclassify) | (stage * FOOLED_DIVISOR >= self.n)
+            asked = None if against is None else against.numpy()[left]
+            found = self.verdict(query.results[rows, :stage], voter.classes, asked, search)
+            fooled = found.answered == self.misclassify
+            done = found.decided & (~fooled | (stage * FOOLED_DIVISOR >= self.n))
             places = left[done]
-            others = np.where(_leaders(table) == own, ABSTAINS, _leaders(table))
-            unknown = against is None or self.misclassify
-            labels[places] = np.where(answered, own, ABSTAINS if unknown else others)[done]
-            tables[places] = table[done, :-1] / stage
+            labels[places], scores[torch.from_numpy(places)] = found.labels[done], found.scores[torch.from_numpy(done)]
             left = left[~done]
         if slots is not None:
             self._update_cache(slots, query, affected)
         evaluations = (query.known & ~before).sum(dim=1).cpu()
-        return Answers(torch.from_numpy(labels), torch.from_numpy(tables).float(), evaluations)
+        return Answers(torch.from_numpy(labels), scores, evaluations)
 
     @property
     def is_random(self) -> bool:
@@ -104,15 +105,18 @@ class SurrogateDefender(SmoothedDefender):
         places = places.to(slots.device)
         self._cache.put(slots[places], query, places)
 
-    def _from_cache(self, inputs: torch.Tensor, slots: torch.Tensor | None) -> tuple[SlotCache, torch.Tensor]:
+    def _from_cache(
+        self, inputs: torch.Tensor, slots: torch.Tensor | None, classes: int
+    ) -> tuple[SlotCache, torch.Tensor]:
         """The images with the cached votes that still hold; Bool[b, n]: the copies affected since."""
-        shape, device = (len(inputs), len(self.masks)), inputs.device
+        shape, device = (len(self.masks), *([classes] if self.verdict.ranks else [])), inputs.device
         if slots is None:
-            votes = torch.zeros(shape, dtype=torch.int16, device=device)
-            return SlotCache(inputs, votes, votes.bool()), ~votes.bool()
+            votes = torch.zeros(len(inputs), *shape, dtype=torch.int16, device=device)
+            known = torch.zeros(len(inputs), len(self.masks), dtype=torch.bool, device=device)
+            return SlotCache(inputs, votes, known), ~known
         if self._cache is None:
-            none = torch.zeros(0, shape[1], dtype=torch.int16, device=device)
-            self._cache = SlotCache(inputs[:0], none, none.bool())
+            none = torch.zeros(0, *shape, dtype=torch.int16, device=device)
+            self._cache = SlotCache(inputs[:0], none, none.new_zeros(0, len(self.masks), dtype=torch.bool))
         at, before = slots.to(device), len(self._cache.images)
         self._cache = self._cache.grow(slots)
         self._cache.images[at[at >= before]] = inputs[at >= before]
@@ -123,41 +127,17 @@ class SurrogateDefender(SmoothedDefender):
         """Makes the first `stage` votes of these rows known."""
         pairs = (~query.known[rows, :stage]).nonzero()
         which, mask = rows[pairs[:, 0]], pairs[:, 1]
-        found = voter.labels(query.images, which, torch.zeros_like(mask), mask + ATTACK, self.seed)
+        read = voter.rankings if self.verdict.ranks else voter.labels
+        found = read(query.images, which, torch.zeros_like(mask), mask + ATTACK, self.seed)
         query.results[which, mask] = found.to(torch.int16)
         query.known[which, mask] = True
-
-    def _decisive(self, table: Int64, against: Int64 | None) -> Int64:
-        """The classes of which it matters whether they are answered: `against`, or its strongest rivals."""
-        if against is None or not self.misclassify:
-            return _leaders(table) if against is None else against
-        others = table.copy()
-        others[np.arange(len(table)), against] = -1
-        return _leaders(others)
-
-    def _decide(self, table: Int64, own: Int64, stage: int, needs: Int64) -> tuple[Bool, Bool]:
-        rows = np.arange(len(table))
-        others = table[:, :-1].copy()
-        others[rows, own] = -1
-        rival = others.max(axis=1) + table[:, -1]
-        return early_decision(table[rows, own], rival, stage, needs, self.error, rivals=others.shape[1] - 1)
 
     def _update_cache(self, slots: torch.Tensor, query: SlotCache, affected: torch.Tensor) -> None:
         """Adds the new votes of unaffected copies: they hold for the cached image as well."""
         assert self._cache is not None
         at = slots.to(query.results.device)
         holds = query.known & ~affected
-        self._cache.results[at] = torch.where(holds, query.results, self._cache.results[at])
+        kept = holds.unsqueeze(-1) if self.verdict.ranks else holds
+        self._cache.results[at] = torch.where(kept, query.results, self._cache.results[at])
         self._cache.known[at] |= holds
         self._last_query = at, query
-
-
-def count_votes(votes: torch.Tensor, classes: int) -> Int64:
-    """int64[b, classes + 1], the last for invalid votes."""
-    table = torch.zeros(len(votes), classes + 1, dtype=torch.int64, device=votes.device)
-    return table.scatter_add_(1, votes.long(), torch.ones_like(votes, dtype=torch.int64)).cpu().numpy()
-
-
-def _leaders(table: Int64) -> Int64:
-    leaders: Int64 = table[:, :-1].argmax(axis=1)
-    return leaders

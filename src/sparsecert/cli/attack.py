@@ -38,6 +38,7 @@ from sparsecert.registry import ATTACKS
         "(default: 0.05); 0: use all copies. The result is always judged by all copies anew.",
     ),
     click.option("--full", is_flag=True, help="Fresh masks and all copies for every query; much slower."),
+    options.bound,
     options.rule,
     options.seed,
     click.option(
@@ -62,6 +63,7 @@ def attack(
     alpha: float | None,
     error: float | None,
     full: bool,
+    bound: str | None,
     rule: str | None,
     seed: int,
     group: int | None,
@@ -83,6 +85,8 @@ def attack(
 
     For a model of a table (`train table.csv`), --data is a table file: the attack perturbs columns, to values that
     they have in some row of it, or to missing ones.
+
+    A smoothed classifier answers as certified by --bound: by pairwise, the class that beats every other one.
 
     With a fixed set of masks (`train --scheme lattice`, ...), the attack is on the vote of all masks, as certified:
     nothing is sampled, and the model never abstains.
@@ -111,7 +115,8 @@ def attack(
     data = DataSource(data_name, split, data_dir, skip_bad, resize, limit).load(_facts(model))
     target = target_of(
         model, data, device, data_dir,
-        network=network, precision=precision, rows=rows, n=samples, alpha=alpha, error=error, full=full, rule=rule,
+        network=network, precision=precision, rows=rows,
+        n=samples, alpha=alpha, error=error, full=full, bound=bound, rule=rule,
     ).with_recorded_precision(out)  # fmt: skip
     found, inputs = FoundSoFar(data.units.name), len(indices_of(data, which))
     with inputs_bar(

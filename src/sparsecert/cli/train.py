@@ -28,6 +28,8 @@ from sparsecert.registry import CERTIFICATES, ENCODINGS, MODELS, RECIPES, RULES,
                  help="Table: a column to ignore, such as a row id; repeatable."),
     click.option("--held-out", "share", type=float, help="Table: share of held-out rows (default: 0.25)."),
     click.option("--copies", type=int, help="Table: ablated copies per row to fit on (default: 8)."),
+    click.option("--estimator", type=click.Choice(["histogram", "lightgbm"]),
+                 help="Table: boosted trees of scikit-learn (histogram, the default) or of LightGBM."),
     click.option("--plain", "plain_kind", type=click.Choice(["cnn", "binarized", "robust", "abs"]),
                  help="Instead, a plain network on whole images, as an attack baseline."),
     name_option("--scheme", "scheme_name", default="uniform", show_default=True,
@@ -75,6 +77,7 @@ def train(
     dropped: tuple[str, ...],
     share: float | None,
     copies: int | None,
+    estimator: str | None,
     plain_kind: str | None,
     scheme_name: str,
     scheme_settings: dict[str, Any],
@@ -137,8 +140,9 @@ def train(
     """
     if table is not None:
         train_table.train(
-            table, target, scheme_name, scheme_settings, out, protected, together, dropped, share, copies, seed
-        )
+            table, target, scheme_name, scheme_settings, out, protected, together, dropped, share, copies, estimator,
+            seed,
+        )  # fmt: skip
         return
     options.refuse_given(TABULAR, "is for a table; give its file: sparsecert train table.csv --target y --keep 5")
     if data_name is None or out is None:
@@ -216,7 +220,7 @@ def train(
         training.exit_process()
 
 
-TABULAR = "target", "protected", "together", "dropped", "share", "copies"
+TABULAR = "target", "protected", "together", "dropped", "share", "copies", "estimator"
 NOT_PLAIN = (
     "unit", "recipe_name", "model_name", "init", "mask_per", "half", "bound", "rule", "workers", "skip_bad", "resize",
 )  # fmt: skip

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from sparsecert.tabular import AblatedClassifier, PartitionedClassifier
 
 SCHEMES = "uniform", "partition"
-TRAINS = "table", "target", "scheme_name", "protected", "together", "dropped", "share", "copies", "out", "seed"
+TRAINS = (
+    "table", "target", "scheme_name", "protected", "together", "dropped", "share", "copies", "estimator", "out", "seed",
+)  # fmt: skip
 
 
 def train(
@@ -29,6 +31,7 @@ def train(
     dropped: tuple[str, ...],
     share: float | None,
     copies: int | None,
+    estimator: str | None,
     seed: int,
 ) -> None:
     """Fits boosted trees to a table: to ablated rows or, for each part of a partition, to its columns alone."""
@@ -45,7 +48,7 @@ def train(
     kind = f"k{spec.settings['keep']}" if scheme_name == "uniform" else str(spec)
     folder = out or str(Path("runs") / f"{Path(table).stem}-{kind}")
     model = train_table(
-        table, target, _classifier(spec.settings, copies, seed), folder,
+        table, target, _classifier(spec.settings, _trees(estimator), copies, seed), folder,
         protected=protected, together=[[name.strip() for name in group.split(",")] for group in together],
         dropped=dropped, share=0.25 if share is None else share, seed=seed,
     )  # fmt: skip
@@ -53,13 +56,25 @@ def train(
     click.echo(f"next: sparsecert certify {shlex.quote(folder)} --data {shlex.quote(table)}")
 
 
-def _classifier(settings: dict[str, Any], copies: int | None, seed: int) -> AblatedClassifier | PartitionedClassifier:
-    """The classifier to fit, by the settings of its scheme."""
-    from sklearn.ensemble import HistGradientBoostingClassifier
+def _trees(estimator: str | None) -> Any:
+    """The base estimator; LightGBM's such that fitting it again gives the same trees."""
+    if estimator != "lightgbm":
+        from sklearn.ensemble import HistGradientBoostingClassifier
 
+        return HistGradientBoostingClassifier()
+    try:
+        from lightgbm import LGBMClassifier
+    except ImportError as error:
+        raise InputError("--estimator lightgbm needs LightGBM; install it with pip install lightgbm") from error
+    return LGBMClassifier(deterministic=True, force_col_wise=True, verbose=-1)
+
+
+def _classifier(
+    settings: dict[str, Any], trees: Any, copies: int | None, seed: int
+) -> AblatedClassifier | PartitionedClassifier:
+    """The classifier to fit, by the settings of its scheme."""
     from sparsecert.tabular import AblatedClassifier, PartitionedClassifier
 
-    trees = HistGradientBoostingClassifier()
     if "keep" in settings:
         return AblatedClassifier(
             trees, keep=settings["keep"], copies=8 if copies is None else copies, random_state=seed

@@ -95,8 +95,9 @@ class Exact(Procedure):
         check_geometry(adversary, copies.voter.encoding.units(copies.inputs.shape[1:]).sides)
         rule = self.elects_by(scheme)
         ranks, votes, elected = yield from _vote(copies, lambda ranks: np.stack(elect(ranks, rule, adversary)))
-        labels, radii = elected
-        certificates = tuple(map(ExactCertificate, labels.tolist(), radii.tolist()))
+        pairs = [*zip(*elected.tolist(), strict=True)]
+        known = {pair: ExactCertificate(*pair) for pair in {*pairs}}  # few differ, and most of the time is making them
+        certificates = tuple(known[pair] for pair in pairs)
         samples = np.full(len(ranks), ranks.shape[1])
         return Certifications(certificates, self, None, None, votes, samples, ranks=ranks)
 

@@ -56,8 +56,8 @@ class Fixed(SampledProcedure):
         rule = {"rule": self.elects_by(scheme)}
         if not self.method.by_pairs:
             return {"n": int(self.n), **common, **rule}
-        choosing = self._choosing()
-        return {"n0": choosing, "n": int(self.n) - choosing, **common, "bound": self.method.name, **rule}
+        samples = {"n0": int(self.n) - self.tested, "n": self.tested}
+        return {**samples, **common, "bound": self.method.name, **rule}
 
     def certify(self, copies: Copies, alpha: float | None) -> Steps[Certifications]:
         assert alpha is not None
@@ -89,8 +89,8 @@ class Fixed(SampledProcedure):
 
     def _predict_by_pairs(self, copies: Copies, alpha: float) -> Steps[Predictions]:
         """The first tenth of the copies choose the class, the others test it: see `predicted_by_pairs`."""
-        choosing = self._choosing()
-        level = corrected_alpha(alpha, copies.voter.scheme, self.n - choosing)
+        choosing = self.n - self.tested
+        level = corrected_alpha(alpha, copies.voter.scheme, self.tested)
         selection, tested = yield from _votes_by_pairs(
             copies, (PREDICTION, 0, choosing), (PREDICTION, choosing, self.n)
         )
@@ -98,11 +98,14 @@ class Fixed(SampledProcedure):
         answers = tuple(predicted_by_pairs(selection[row], tested[row], level) for row in range(len(tested)))
         return Predictions(tested, answers, self.n, alpha, copies.seed, selection=selection)
 
-    def _choosing(self) -> int:
-        """How many of the n copies of a prediction choose the class."""
+    @property
+    def tested(self) -> int:
+        """How many of the n copies of a prediction test the class: by pairs a tenth of them choose it."""
+        if not self.method.by_pairs:
+            return int(self.n)
         if self.n < 2:
             raise InputError(f"n must be at least 2 to predict by pairs: one copy chooses, another tests; got {self.n}")
-        return max(1, int(self.n) // TENTH)
+        return int(self.n) - max(1, int(self.n) // TENTH)
 
 
 def _votes_by_pairs(copies: Copies, choosing: Draws, counting: Draws) -> Steps[tuple[Counts, Counts]]:

@@ -14,7 +14,7 @@ def check_attack_run(run: dict[str, Any]) -> None:
     """Raises ValueError, KeyError or TypeError unless the header has what attack records are checked against."""
     shape, bounds = run["data"]["shape"], run["bounds"]
     counts = [*shape, *([] if run["budget"] is None else [run["budget"]])]
-    counts += [run["masks"]] if "rule" in run else []
+    counts += [run["masks"]] if "rule" in run and run.get("n") is None else []
     counts += [run["scheme"]["units"]] if len(shape) == 1 else []
     if not all(type(count) is int and count > 0 for count in counts) or (bounds is None) != (len(shape) == 1):
         raise ValueError

@@ -39,8 +39,8 @@ class Header:
 
 
 def is_exact(header: Header) -> bool:
-    """Whether every mask of a fixed set voted on each input."""
-    return "masks" in header.run and "rule" in header.run
+    """Whether every mask of a fixed set voted on each input; `masks` of an attack on random ones is a word."""
+    return isinstance(header.run.get("masks"), int) and "rule" in header.run
 
 
 def is_sequential(header: Header) -> bool:

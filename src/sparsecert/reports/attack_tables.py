@@ -51,9 +51,10 @@ def attack_settings(summary: AttackSummary) -> dict[str, str]:
 def _search(summary: AttackSummary) -> str:
     if summary.masks is None:
         return NOT_APPLICABLE
-    if summary.rule is not None:
+    if summary.rule is not None and summary.n is None:
         return f"{summary.rule} of all {summary.masks} masks"
-    return f"{summary.masks} masks" + ("" if summary.error is None else f" (error {summary.error})")
+    error = "" if summary.error is None else f" (error {summary.error})"
+    return f"{summary.rule + ', ' if summary.rule else ''}{summary.masks} masks{error}"
 
 
 def attack_numbers(summary: AttackSummary) -> dict[str, str]:

@@ -24,8 +24,9 @@ class AttackSummary(RunInfo):
     share of images with a magnitude above rho, for rho from 0 to the largest one found. `failed` images, to which the
     model gives no answer, are in none of the shares. scheme, n, alpha, masks and error are None for an undefended
     model; error is also None if every query drew fresh masks. For a fixed set, `masks` is its size (all of them vote)
-    and `rule` how they elect the answer; n, alpha and error are None. With the goal "misclassify", an abstention is no
-    success of the attack. `unit`: what of an input is perturbed, "pixels" of images.
+    and n, alpha and error are None. `rule` is how votes elect the answer; None means plurality for random masks. With
+    the goal "misclassify", an abstention is no success of the attack. `unit`: what of an input is perturbed, "pixels"
+    of images.
     """
 
     attack: dict[str, Any]

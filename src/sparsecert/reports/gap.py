@@ -186,7 +186,7 @@ def _mismatch(records: Records, attack: AttackRecords, summary: Summary) -> str 
         )
     rule = attack.header.run.get("rule", "plurality")
     if rule != summary.rule:
-        remedy = f"--rule {rule}" if here else "--bound two-sided"
+        remedy = f"--rule {rule}" if here else f"--bound {'two-sided' if rule == 'plurality' else rule}"
         return (
             f"{certified} is certified by {summary.rule}, but {attacked} attacks the vote by {rule}: they cannot be "
             f"compared; add {remedy}, or report them separately"

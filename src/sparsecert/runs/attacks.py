@@ -38,7 +38,7 @@ from sparsecert.schemes.philox import key_of
 BOUNDS = (0.0, 1.0)  # of the values of images, and of rows as an attack sees them
 MOST_GROUP = 1 << 16
 MOST_BYTES = 1 << 30  # of a group's cached votes, about
-BYTES_PER_COPY, BYTES_PER_VALUE = 48, 256
+BYTES_PER_COPY, BYTES_PER_RANK, BYTES_PER_VALUE = 48, 16, 256
 PLAIN_GROUP, CPU_GROUP, GPU_GROUP = 64, 4, 32  # fills forward passes, but little is lost when killed
 FEW_COPIES, FEW_COPIES_GROUP = 64, 16  # fixed masks: a query takes one or two, so more images fill a pass
 TOO_LARGE = "the device has too little memory for {} images at once; use a smaller group and another file"
@@ -133,9 +133,8 @@ def attack_dataset(
     if budget is not None:
         most, noun = (math.prod(shape[1:]), "pixels of an image") if table is None else (table.units, "units of a row")
         budget = check_int("budget", budget, 1, most, f"the {most} {noun}")
-    size = check_int(
-        "group", group_size(target, config.get("restarts", 1), shape) if group is None else group, 1, MOST_GROUP
-    )
+    usual = group_size(target, config.get("restarts", 1), shape, len(data.classes))
+    size = check_int("group", usual if group is None else group, 1, MOST_GROUP)
     indices = indices_of(data, limit)
     run = {
         **target.run_info(data),
@@ -189,14 +188,15 @@ def group_seed(seed: int, group: int) -> int:
     return int.from_bytes(hashlib.sha256(f"{int(seed)}/attack/{group}".encode()).digest()[:8], "little")
 
 
-def group_size(target: Target, restarts: int, shape: tuple[int, ...]) -> int:
+def group_size(target: Target, restarts: int, shape: tuple[int, ...], classes: int) -> int:
     """Images to attack at once, a power of two: enough for full forward passes, within memory.
 
     It depends on the header alone, so the same command gives the same groups on every machine with such a device.
     """
     on_cpu = FEW_COPIES_GROUP if target.copies <= FEW_COPIES else CPU_GROUP
     suited = PLAIN_GROUP if target.copies == 1 else on_cpu if target.device.type == "cpu" else GPU_GROUP
-    line = BYTES_PER_COPY * target.copies + BYTES_PER_VALUE * math.prod(shape)
+    per_copy = BYTES_PER_COPY + (BYTES_PER_RANK * classes if target.ranks else 0)
+    line = per_copy * target.copies + BYTES_PER_VALUE * math.prod(shape)
     fitting = max(1, min(suited, MOST_BYTES // (line * restarts)))
     return 1 << (fitting.bit_length() - 1)
 

@@ -17,7 +17,7 @@ from sparsecert.errors import InputError
 from sparsecert.inputs import Inputs
 from sparsecert.plain.defenders import NEAREST_NEIGHBOUR, defender_for
 from sparsecert.plain.files import is_plain
-from sparsecert.procedures import Exact, check_settings, procedure_for
+from sparsecert.procedures import Exact, Fixed, check_settings, procedure_for
 from sparsecert.procedures.exact import require_fixed_masks
 from sparsecert.procedures.procedure import refuse_other_masks
 from sparsecert.records import Writer
@@ -47,6 +47,10 @@ class Target(Protocol):
     @property
     def copies(self) -> int:
         """The most copies of an image per query: memory grows with them."""
+
+    @property
+    def ranks(self) -> bool:
+        """Whether the search keeps how each copy ranks the classes, not only its label."""
 
     @property
     def abstains(self) -> bool:
@@ -97,7 +101,10 @@ class AblatedTarget:
 
 @dataclass(frozen=True)
 class SmoothedTarget(AblatedTarget):
-    """A smoothed classifier that answers from `n` votes and abstains at `alpha`.
+    """A smoothed classifier that answers from `n` votes and abstains at `alpha`, as certified by `bound`.
+
+    By "pairwise" it answers the class that beats every other one, by the other bounds the one with most votes; None is
+    the model's own bound.
 
     The search queries a `SurrogateDefender`, whose masks are the same for all queries and which decides early with
     probability of error at most `error` at each stage; what it finds is confirmed with fresh masks and all `n` copies.
@@ -108,26 +115,34 @@ class SmoothedTarget(AblatedTarget):
     alpha: float = ALPHA
     error: float = ERROR
     full: bool = False
+    bound: str | None = None
     abstains = True
 
     @property
     def copies(self) -> int:
         return self.n
 
+    @property
+    def ranks(self) -> bool:
+        procedure = procedure_for(self.smoothed, Fixed(n=self.n, bound=self.bound))
+        return isinstance(procedure, Fixed) and procedure.method.by_pairs
+
     def run_info(self, data: Inputs) -> dict[str, Any]:
-        """Also n, alpha and how the search queries: error is None with `full`."""
+        """Also n, alpha and how the search queries: error is None with `full`. The rule is plurality unless named."""
         check_classes(self.smoothed, data)
         search = {"masks": "fresh", "error": None} if self.full else {"masks": "common", "error": float(self.error)}
         samples = {"n": int(self.n), "alpha": float(self.alpha)}
-        return {**model_info(self.smoothed, self.model, data), **samples, **search}
+        rule = {"rule": "pairwise"} if self.ranks else {}
+        return {**model_info(self.smoothed, self.model, data), **samples, **search, **rule}
 
     def defenders(self, seed: int, goal: str = ANY) -> tuple[Defender, Defender | None]:
         """Fresh defenders, whose masks depend on the seed alone."""
         check_settings(self.smoothed.scheme, seed, self.alpha, n=self.n)
-        whole = SmoothedDefender(self.smoothed, self.n, self.alpha, seed)
+        answering = self.smoothed, self.n, self.alpha, seed
+        whole = SmoothedDefender(*answering, bound=self.bound)
         if self.full:
             return whole, whole
-        return SurrogateDefender(self.smoothed, self.n, self.alpha, seed, error=self.error, goal=goal), whole
+        return SurrogateDefender(*answering, error=self.error, goal=goal, bound=self.bound), whole
 
 
 @dataclass(frozen=True)
@@ -138,7 +153,7 @@ class AllMasksTarget(AblatedTarget):
     """
 
     rule: str
-    abstains = False
+    abstains, ranks = False, False  # the rankings of so few masks need little memory
 
     @property
     def copies(self) -> int:
@@ -162,7 +177,7 @@ class PlainTarget:
     device: torch.device
     precision: str = "fp32"
     copies = 1
-    abstains = False
+    abstains, ranks = False, False
 
     def run_info(self, data: Inputs) -> dict[str, Any]:
         return {
@@ -201,6 +216,7 @@ def target_of(
     alpha: float | None = None,
     error: float | None = None,
     full: bool = False,
+    bound: str | None = None,
     rule: str | None = None,
 ) -> Target:
     """The target to attack with the images or rows of `data`; settings that are None keep their default.
@@ -209,9 +225,9 @@ def target_of(
     with the package, or `nearest-neighbour`, whose training images are loaded from `data_dir`; `network` is the name of
     a network of the user's that a smoothed classifier's file holds the weights of. Settings of smoothed
     classifiers are refused for the others. Where the masks are a fixed set, all of them vote, by `rule`, and the
-    settings of random masks (n, alpha, error, full) are refused.
+    settings of random masks (n, alpha, error, full, bound) are refused.
     """
-    sampling: dict[str, Any] = {"n": n, "alpha": alpha, "error": error, "full": full or None}
+    sampling: dict[str, Any] = {"n": n, "alpha": alpha, "error": error, "full": full or None, "bound": bound}
     sampling = {name: value for name, value in sampling.items() if value is not None}
     others = {"model": network, "precision": precision, "rows": rows, "rule": rule}
     given = [*(name for name, value in others.items() if value is not None), *sampling]

@@ -77,7 +77,8 @@ class VoteTask:
         if self.pairs is not None:
             add_pairs(scores, valid, rows, self.pairs)
         if self.above is not None:
-            add_above(scores, valid, self.chosen, rows, self.above)
+            chosen = torch.full((len(scores),), self.chosen, device=scores.device)
+            add_above(scores, valid, chosen, rows, self.above)
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from sparsecert.tabular.estimators import EstimatorModel
 from sparsecert.tabular.units import units_of
 
 NULLS = "auto", "nan", "indicator"
+BOUNDS = {"plurality": "two-sided", "pairwise": "pairwise"}  # by which each rule is certified for random masks
 ROWS = 64  # per batch
 
 
@@ -37,7 +38,8 @@ class AblatedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """Any classifier with certified robustness: no perturbation of up to r features changes its answer.
 
     The base estimator sees rows of which all but `keep` units are NULL; the class with the most votes over masks is the
-    answer. A unit is a column, or columns grouped by `groups`, such as the one-hot columns of a category.
+    answer. (With another `rule`, below, it is elected by rankings.) A unit is a column, or columns grouped by `groups`,
+    such as the one-hot columns of a category.
 
     Guarantee. A copy depends only on the mask, the units it retains and the protected columns, so a mask that retains
     no perturbed unit votes as before. Hence, as long as the protected columns are unchanged and the base estimator
@@ -56,6 +58,10 @@ class AblatedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
       those of different rows are not independent. The masks are a function of `random_state`, or of a `seed` given to
       `certify`, which an attacker must not have known.
 
+    With `rule` "pairwise" a copy ranks all classes, by `predict_proba` if the estimator has that, and the answer is the
+    class that beats every other one: exact by `certificates.pairwise`, otherwise by `certificates.pairwise_sampled`
+    with all of alpha in one bound on the smallest count (`bounds.pairwise`).
+
     NULL is NaN if the estimator accepts it (HistGradientBoosting, LightGBM, trees), else a fill value with an indicator
     column; set `null` ("auto", "nan", "indicator") to choose. A value that is missing, or that an attacker deletes,
     looks like NULL too: it is a perturbed unit like any other, so the guarantee covers it. Columns must be numeric:
@@ -70,7 +76,8 @@ class AblatedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     copies : ablated copies of each row to fit on, each with its own mask.
     null : how NULL is encoded.
     most_masks : all masks vote if there are at most this many.
-    n0, n, alpha : for the two-sided certificate; `predict` uses n votes.
+    n0, n, alpha : for certificates of random masks; `predict` uses n votes.
+    rule : how votes elect a class: "plurality", "pairwise", or, where all masks vote, "run-off".
     n_jobs : as elsewhere in scikit-learn.
     random_state : determines the masks, and the estimator's own random_state if that is None.
     """
@@ -88,6 +95,7 @@ class AblatedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         n0: int = 100,
         n: int = 1_000,
         alpha: float = 0.05,
+        rule: str = "plurality",
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -101,6 +109,7 @@ class AblatedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.n0 = n0
         self.n = n
         self.alpha = alpha
+        self.rule = rule
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -112,6 +121,7 @@ class AblatedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """
         rows, targets, weights = check_training(self, X, y, sample_weight)
         self.scheme_ = _scheme(int(self.units_.max()) + 1, self.keep, self.most_masks)
+        self._procedure()
         generator = check_random_state(self.random_state)
         self.seed_ = int(generator.randint(np.iinfo(np.int32).max))
         self.estimator_ = seeded(clone(self.estimator), generator)
@@ -125,9 +135,12 @@ class AblatedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """The class with the most votes for each row; `predict_or_abstain` abstains where that is uncertain."""
-        winners = self.votes(X).argmax(axis=1)
-        labels: npt.NDArray[Any] = self.classes_[winners]
+        """The class that the votes elect for each row; `predict_or_abstain` abstains where that is uncertain.
+
+        Of random masks by pairs, a tenth of the n votes choose it.
+        """
+        parts: list[Predictions] = self._answer("predict", X, None, None)
+        labels: npt.NDArray[Any] = self.classes_[np.concatenate([_elected(part) for part in parts])]
         return labels
 
     def predict_proba(self, X: Any) -> Float64:
@@ -160,19 +173,27 @@ class AblatedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
         check_is_fitted(self)
         rows: Float64 = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
-        n0, n = check_int("n0", self.n0, 1, 1 << 31), check_int("n", self.n, 1, 1 << 31)
-        procedure: Procedure = Exact("plurality") if self.exact_ else Fixed(n0, n)
         level = None if self.exact_ else float(self._alpha(alpha))
-        task = partial(_answers, self._smoothed(), verb, procedure, level, self.seed_ if seed is None else seed)
+        task = partial(_answers, self._smoothed(), verb, self._procedure(), level, self.seed_ if seed is None else seed)
         parts = [rows[start : start + ROWS] for start in range(0, len(rows), ROWS)]
         if len(parts) == 1 or self.n_jobs in (None, 1):
             return [task(part) for part in parts]
         found: list[Any] = Parallel(n_jobs=self.n_jobs)(delayed(task)(part) for part in parts)
         return found
 
+    def _procedure(self) -> Procedure:
+        """How answers are elected and certified; refuses a rule that is none, or that random masks do not have."""
+        exact = Exact(self.rule)
+        if self.exact_:
+            return exact
+        n0, n = check_int("n0", self.n0, 1, 1 << 31), check_int("n", self.n, 1, 1 << 31)
+        if self.rule not in BOUNDS:
+            raise InputError(f"rule {self.rule} is for all masks, and here they are drawn; use {' or '.join(BOUNDS)}")
+        return Fixed(n0, n, BOUNDS[self.rule])
+
     def _smoothed(self) -> Smoothed:
-        classes = len(self.classes_)
-        return Smoothed(EstimatorModel(self.estimator_, classes), self.scheme_, self.encoding_, classes=classes)
+        model = EstimatorModel(self.estimator_, len(self.classes_), ranks=self.rule != "plurality")
+        return Smoothed(model, self.scheme_, self.encoding_, classes=model.classes)
 
     @property
     def exact_(self) -> bool:
@@ -253,6 +274,13 @@ def _answers(
             torch.tensor(rows), procedure, alpha=alpha, seed=seed, examples=[0] * len(rows)
         )
         return result
+
+
+def _elected(found: Predictions) -> Int64:
+    """int64[b]: the answers without abstentions."""
+    if found.alpha is None:
+        return found.labels
+    return found.counts.argmax(axis=1) if found.selection is None else found.selection.labels
 
 
 def _encoding(null: str, units: Int64, estimator: Any, rows: Float64, weights: Float64 | None) -> Grouped:

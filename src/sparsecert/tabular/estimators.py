@@ -23,13 +23,17 @@ FEW = 256  # fewer copies are not worth a thread
 class EstimatorModel:
     """A fitted scikit-learn classifier of 0, 1, ..., classes - 1: its answer scores 1, other classes 0.
 
-    An answer outside its classes (an estimator may reject a row) scores NaN, so the copy votes for no class.
+    An answer outside its classes (an estimator may reject a row) scores NaN, so the copy votes for no class. With
+    `ranks` the scores are its probabilities, if it has them.
     """
 
     estimator: Any
     classes: int
+    ranks: bool = False
 
     def __call__(self, copies: torch.Tensor) -> torch.Tensor:
+        if self.ranks and hasattr(self.estimator, "predict_proba"):
+            return torch.from_numpy(self.probabilities(copies))
         answers = np.asarray(self.estimator.predict(copies.flatten(1).numpy()))
         scores = (answers.reshape(-1, 1) == np.arange(self.classes)).astype(np.float64)  # a NaN equals none
         scores[~scores.any(axis=1)] = np.nan

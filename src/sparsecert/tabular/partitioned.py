@@ -117,9 +117,7 @@ class PartitionedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def _smoothed(self) -> Smoothed:
         classes = len(self.classes_)
-        models = [EstimatorModel(one, classes) for one in self.estimators_]
-        ranked = [model.probabilities if hasattr(model.estimator, "predict_proba") else model for model in models]
-        model = PerPart(ranked, self.columns_, classes)
+        model = PerPart([EstimatorModel(one, classes, ranks=True) for one in self.estimators_], self.columns_, classes)
         return Smoothed(model, self.scheme_, NotANumber(self.units_, marked=True), classes=classes)
 
     @property

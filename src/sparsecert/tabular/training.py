@@ -35,7 +35,7 @@ def train_table(
     share: float = 0.25,
     seed: int = 0,
 ) -> Path:
-    """Fits the classifier, whose base is `HistGradientBoostingClassifier`, on a table and writes the model file.
+    """Fits the classifier, whose base is `HistGradientBoostingClassifier` or LightGBM's, and writes the model file.
 
     A share of the rows is held out, by their number and the seed alone. Text columns are encoded as numbers, each by
     itself (see `Columns`). Each list of `together` is one unit, any other column a unit of its own; `dropped` columns,

@@ -1,4 +1,4 @@
-"""Boosted trees as plain arrays: fitted by scikit-learn, safe to load from an untrusted file."""
+"""Boosted trees as plain arrays: fitted by scikit-learn or LightGBM, safe to load from an untrusted file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AT_ONCE = 4_096  # rows; all trees are traversed together
 
 @dataclass(frozen=True, eq=False)
 class Trees:
-    """The trees of a `HistGradientBoostingClassifier`, concatenated; a classifier of 0, 1, ..., classes - 1.
+    """Boosted trees, concatenated; a classifier of 0, 1, ..., classes - 1.
 
     nodes: an array for each of FIELDS, over all nodes of all trees; children are global indices. roots:
     int64[iterations, scores], the first node of each tree; baseline: Float[scores], before the first tree. Two classes
@@ -44,7 +44,11 @@ class Trees:
 
     @classmethod
     def of(cls, estimator: Any) -> Trees:
-        """The trees of a fitted estimator; refuses categorical splits and unknown estimators."""
+        """The trees of a fitted `HistGradientBoostingClassifier` or `LGBMClassifier`; refuses categorical splits and
+        other estimators.
+        """
+        if hasattr(estimator, "booster_"):
+            return cls._of_lightgbm(estimator.booster_.dump_model())
         try:
             trees = [[tree.nodes for tree in iteration] for iteration in estimator._predictors]
             every = [tree for iteration in trees for tree in iteration]
@@ -61,6 +65,21 @@ class Trees:
             what = f"{type(estimator).__name__} of this scikit-learn cannot be saved as trees"
             raise InputError(f"{what} ({error}); use HistGradientBoostingClassifier") from error
         return cls(nodes, starts[:-1].reshape(len(trees), -1), baseline)
+
+    @classmethod
+    def _of_lightgbm(cls, model: dict[str, Any]) -> Trees:
+        """From what LightGBM dumps. Its first trees hold the baseline; there is one tree per score and iteration."""
+        nodes: list[tuple[Any, ...]] = []  # in the order of FIELDS
+        roots = []
+        if model.get("average_output"):
+            raise InputError("a random forest of LightGBM cannot be saved as boosted trees; use boosting_type gbdt")
+        for tree in model["tree_info"]:
+            roots.append(len(nodes))
+            _add_nodes(tree["tree_structure"], nodes)
+        columns = zip(FIELDS.items(), zip(*nodes, strict=True), strict=True)
+        arrays: dict[str, npt.NDArray[Any]] = {name: np.array(column, dtype=kind) for (name, kind), column in columns}
+        scores = model["num_tree_per_iteration"]
+        return cls(arrays, np.array(roots, dtype=np.int64).reshape(-1, scores), np.zeros(scores))
 
     @cached_property
     def classes_(self) -> Int64:
@@ -92,3 +111,22 @@ class Trees:
         leaves = n["value"][ends].reshape(len(rows), *self.roots.shape)
         scores: Float64 = self.baseline + leaves.sum(axis=1)
         return scores
+
+
+def _add_nodes(node: dict[str, Any], nodes: list[tuple[Any, ...]]) -> int:
+    """Appends a node of LightGBM and all below it; its place.
+
+    A missing value is 0 where a split saw none in training ("None"), and goes its own way otherwise ("NaN").
+    """
+    place = len(nodes)
+    if "leaf_value" in node:
+        nodes.append((0, 0.0, False, 0, 0, True, node["leaf_value"]))
+        return place
+    missing, threshold = node["missing_type"], node["threshold"]
+    if node["decision_type"] != "<=" or missing not in ("None", "NaN"):
+        raise InputError("trees with categorical splits, or 0 for missing, cannot be saved; encode both as numbers")
+    left = node["default_left"] if missing == "NaN" else threshold >= 0
+    nodes.append(())
+    children = [_add_nodes(node[side], nodes) for side in ("left_child", "right_child")]
+    nodes[place] = (node["split_feature"], threshold, left, *children, False, 0.0)
+    return place

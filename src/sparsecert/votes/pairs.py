@@ -14,6 +14,7 @@ import torch
 from sparsecert.counts import Counts, Int64
 
 MOST_TABLED = 64  # classes that are all counted against each other
+MOST_COMPARED = 1 << 24  # comparisons at once
 
 
 @dataclass(frozen=True)
@@ -39,30 +40,40 @@ class PassRows:
 
 
 def add_above(
-    scores: torch.Tensor, valid: torch.Tensor, label: torch.Tensor | int, rows: PassRows, above: torch.Tensor
+    scores: torch.Tensor, valid: torch.Tensor, label: torch.Tensor, rows: PassRows, above: torch.Tensor
 ) -> None:
     """Adds to `above`, int64[b, classes], for each input the valid rows that rank the label above each class.
 
-    scores: [rows, classes]; valid: bool[rows], whether a row's scores are finite; label: int64[rows], or one class for
-    all. Of equal scores the lower-numbered class ranks first. The label itself counts every valid row.
+    scores: [rows, classes]; valid: bool[rows], whether a row's scores are finite; label: int64[rows]. Of equal scores
+    the lower-numbered class ranks first. The label itself counts every valid row.
     """
-    device, (height, classes) = scores.device, scores.shape
-    numbers = torch.arange(classes, device=device)
-    if isinstance(label, int):
-        own, before = scores[:, label, None], numbers >= label
-    else:
-        own, before = scores.gather(1, label[:, None]), numbers >= label[:, None]
-    ranked = (own > scores) | ((own == scores) & before)
-    marks = torch.zeros(classes, height + 1, dtype=torch.int32, device=device)
-    marks[:, 1:] = (ranked & valid[:, None]).t()
-    running = marks.view(-1).cumsum(0, dtype=torch.int32).view(classes, height + 1)  # flat: one fast scan
-    above[rows.inputs] += running[:, rows.ends(device)].diff(dim=1).t()
+    by_class = scores.t().contiguous()
+    numbers = torch.arange(len(by_class), device=scores.device)[:, None]
+    own = by_class.gather(0, label[None])
+    ranked = (own > by_class) | ((own == by_class) & (numbers >= label))
+    above[rows.inputs] += _per_input(ranked & valid, rows)
 
 
 def add_pairs(scores: torch.Tensor, valid: torch.Tensor, rows: PassRows, pairs: torch.Tensor) -> None:
-    """`add_above` for every label: pairs is int64[b, classes, classes]."""
-    for label in range(pairs.shape[1]):
-        add_above(scores, valid, label, rows, pairs[:, label])
+    """`add_above` for every label: pairs is int64[b, classes, classes]. As many labels at once as memory allows."""
+    by_class = scores.t().contiguous()
+    numbers = torch.arange(len(by_class), device=scores.device)[:, None]
+    at_once = max(1, MOST_COMPARED // scores.numel())
+    for first in range(0, len(by_class), at_once):
+        some = slice(first, first + at_once)
+        own = by_class[some, None]
+        ranked = (own > by_class) | ((own == by_class) & (numbers >= numbers[some, None]))
+        counted = _per_input((ranked & valid).flatten(0, 1), rows)
+        pairs[rows.inputs, some] += counted.view(len(counted), -1, len(by_class))
+
+
+def _per_input(marks: torch.Tensor, rows: PassRows) -> torch.Tensor:
+    """int32[inputs, entries]: of bool[entries, rows], how many rows of each input are marked."""
+    entries, height = marks.shape
+    running = torch.zeros(entries, height + 1, dtype=torch.int32, device=marks.device)
+    running[:, 1:] = marks
+    running = running.view(-1).cumsum(0, dtype=torch.int32).view(entries, height + 1)  # flat: one fast scan
+    return running[:, rows.ends(marks.device)].diff(dim=1).t().contiguous()
 
 
 @dataclass(frozen=True)

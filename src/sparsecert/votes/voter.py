@@ -152,15 +152,19 @@ class Voter:
         (seed, examples[r], draws[r]); the number of classes where scores are not finite. All on the device.
         """
         found, done = torch.empty_like(which), 0
+        for rows, scores in self._drawn(inputs, which, examples, draws, seed):
+            found[done : done + rows] = self.classify(scores)[:rows]
+            done += rows
+        return found
 
-        def scores_of(copies: torch.Tensor) -> torch.Tensor:
-            masks = self.scheme.masks_at(seed, examples[copies], draws[copies])
-            return self._scores(inputs, which[copies], masks)
-
-        with self._ready():
-            for rows, _, scores in self._passes(len(which), scores_of, few_batch_sizes):
-                found[done : done + rows] = self.classify(scores)[:rows]
-                done += rows
+    def rankings(
+        self, inputs: torch.Tensor, which: torch.Tensor, examples: torch.Tensor, draws: torch.Tensor, seed: int
+    ) -> torch.Tensor:
+        """As `labels`, int16[rows, classes]: how each copy ranks the classes, see `rank`."""
+        found, done = torch.empty(len(which), self.classes, dtype=torch.int16, device=which.device), 0
+        for rows, scores in self._drawn(inputs, which, examples, draws, seed):
+            found[done : done + rows] = rank(scores[:rows])
+            done += rows
         return found
 
     def ranks(
@@ -228,6 +232,19 @@ class Voter:
         dtype = PRECISIONS[self.precision] or dtype_of(self.model)
         with self._ready():
             return fast_scorer(self.model, self.encoding, dtype, first, masks, self._plain_scores)
+
+    def _drawn(
+        self, inputs: torch.Tensor, which: torch.Tensor, examples: torch.Tensor, draws: torch.Tensor, seed: int
+    ) -> Iterator[tuple[int, torch.Tensor]]:
+        """The scores of single copies by random masks, see `labels`, pass by pass: how many rows are new, and all."""
+
+        def scores_of(copies: torch.Tensor) -> torch.Tensor:
+            masks = self.scheme.masks_at(seed, examples[copies], draws[copies])
+            return self._scores(inputs, which[copies], masks)
+
+        with self._ready():
+            for rows, _, scores in self._passes(len(which), scores_of, few_batch_sizes):
+                yield rows, scores
 
     @contextmanager
     def _ready(self) -> Iterator[None]:
