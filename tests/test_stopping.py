@@ -19,7 +19,7 @@ import torch
 from sparsecert.bounds import corrected_alpha
 from sparsecert.bounds.betting import STAKES
 from sparsecert.certificates import certify_anytime
-from sparsecert.certificates.anytime import gap_at, stake_of
+from sparsecert.certificates.anytime import gap_at, stakes_of
 from sparsecert.counts import Counts, Tally
 from sparsecert.procedures import sequential
 from sparsecert.procedures.pipelining import finish
@@ -185,7 +185,7 @@ def test_votes_go_on_while_a_simulation_of_them_gains_enough_radius() -> None:
     for total in (200, 1_000, 6_000, 12_000):
         for share in np.linspace(0.55, 0.97, 22):
             leader, others = round(total * share), round(total * 0.02)
-            rule = StoppingRule(sampling, [Tally((leader, total - leader - others, others))], MNIST, 0.05)
+            rule = StoppingRule(sampling, Counts.of(Tally((leader, total - leader - others, others))), MNIST, 0.05)
             both = np.array([leader]), np.array([total - leader - others])
             goes_on = bool(rule.update(np.array([0]), both, both, total)[0])
             rate = _rate(rule, leader, total - leader - others, total, chance) / sampling.tolerance
@@ -286,10 +286,10 @@ def test_no_is_said_only_where_the_exact_wealth_of_the_opposite_bet_reaches_one_
         selection, total = Tally((60, 35, 5)), int(chance.integers(100, 700))
         leader = int(total * chance.uniform(0.35, 0.7))
         second = total - leader if bound == "one-sided" else int((total - leader) * chance.uniform(0.7, 1))
-        rule = StoppingRule(replace(sampling, bound=bound), [selection], MNIST, 0.05)
+        rule = StoppingRule(replace(sampling, bound=bound), Counts.of(selection), MNIST, 0.05)
         row, own, others, rival = (np.array([number]) for number in (0, leader, total - leader, second))
         rule.update(row, (own, others), (own, rival), total)
-        s = Fraction(stake_of(selection, bound, sampling.most, level), STAKES)
+        s = Fraction(stakes_of(Counts.of(selection), bound, sampling.most, level)[0], STAKES)
         exact = (
             (1 + s * (1 + gap)) ** second * (1 - s * (1 - gap)) ** leader * (1 + s * gap) ** (total - leader - second)
         )

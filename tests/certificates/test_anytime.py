@@ -15,8 +15,8 @@ from scipy.special import betaincinv
 from sparsecert.bounds import Interval, corrected_alpha
 from sparsecert.bounds.betting import STAKES
 from sparsecert.certificates import CERTIFICATES, certify_anytime, corollary_1, corollary_2, largest_rho
-from sparsecert.certificates.anytime import gap_at, stake_of
-from sparsecert.counts import Tally
+from sparsecert.certificates.anytime import gap_at, stakes_of
+from sparsecert.counts import Counts, Tally
 from sparsecert.schemes import Scheme, Uniform
 from tests.contracts import ANYTIME_NAMES, SCHEMES
 from tests.helpers import acceptable
@@ -127,7 +127,7 @@ def test_an_adversary_who_looks_after_every_vote_finds_an_error_within_alpha(
 
 @cache
 def _stake(selection: Tally, bound: str, alpha: float) -> int:
-    return stake_of(selection, bound, MOST, corrected_alpha(alpha, SMALL, MOST))
+    return stakes_of(Counts.of(selection), bound, MOST, corrected_alpha(alpha, SMALL, MOST))[0]
 
 
 @pytest.mark.parametrize("bound", ANYTIME_NAMES)
@@ -175,7 +175,7 @@ def test_bounds_for_a_fixed_number_of_votes_do_not_survive_that_adversary(bound:
 def _exact_radius(selection: Tally, votes: Tally, scheme: Scheme, alpha: float, bound: str, most: int) -> int | None:
     """Every radius tried, with the wealth multiplied out in fractions and the rival found by going through them all."""
     level, label = corrected_alpha(alpha, scheme, most), selection.votes.index(max(selection.votes))
-    s = Fraction(stake_of(selection, bound, most, level), STAKES)
+    s = Fraction(stakes_of(Counts.of(selection), bound, most, level)[0], STAKES)
     total, leader = sum(votes.votes) + votes.invalid, votes.votes[label]
     others = [votes.votes[c] for c in range(len(votes.votes)) if c != label]
     rival = total - leader if bound == "one-sided" else max(others) + votes.invalid

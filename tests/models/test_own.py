@@ -15,6 +15,7 @@ from sparsecert import InputError, NullChannels, Smoothed, Uniform, modelfile, m
 from sparsecert.models.own import import_factory
 from sparsecert.plain import files
 from sparsecert.runs.cluster import Cluster, _job
+from sparsecert.runs.local import DatasetRun
 from sparsecert.runs.run_spec import RunSpec
 from tests.commands import sparsecert
 
@@ -121,7 +122,8 @@ def test_workers_are_sent_the_name(saved: Path) -> None:
 
     loaded = Smoothed.load(saved, "own_nets:small")
     spec = RunSpec("certify", Fixed(10, 20), 0.05, 0)
-    job = _job(Cluster(), {"CPU": 1}, spec, loaded, saved, datasets.load("digits"), modelfile.fingerprint(saved))
+    run = DatasetRun(spec, loaded, saved, datasets.load("digits"), saved.with_name("records.jsonl"))
+    job = _job(Cluster(), {"CPU": 1}, run, modelfile.fingerprint(saved))
     assert job.module == "own_nets:small"
     again = Smoothed.load_bytes(job.file, job.model, job.module)
     assert repr(again.model) == repr(loaded.model)

@@ -11,9 +11,10 @@ from sparsecert.bounds import predicted
 from sparsecert.bounds.clopper_pearson import lower_bound, upper_bound
 from sparsecert.bounds.interval import Interval, Lead
 from sparsecert.certificates import CERTIFICATES, certify_anytime
-from sparsecert.certificates.anytime import stake_of
+from sparsecert.certificates.anytime import stakes_of
 from sparsecert.certificates.random_values import lead, majority, needed, thresholds
 from sparsecert.certificates.top_k import Rivals, top_k_radius
+from sparsecert.counts import Counts
 from sparsecert.schemes import RandomValues, Uniform
 from tests.proof import slow
 from tests.proof.everything import NOISES, STATISTICAL, TARGETED, TINY, Listed, Statistical, level_of, ranked, tally
@@ -68,7 +69,7 @@ def test_stakes_and_the_leads_that_are_proved(name: str) -> None:
         )
         label = slow.leader(selection)
         chosen, counted = (ranked(name, tally(each), label) for each in (selection, votes))
-        assert stake_of(chosen, name, most, level) == slow.stake(selection, name, most, level)
+        assert stakes_of(Counts.of(chosen), name, most, level) == [slow.stake(selection, name, most, level)]
         found = certify_anytime(chosen, counted, scheme, level, name, 60)
         assert isinstance(found.interval, Lead)
         radius = -1 if found.radius is None else found.radius

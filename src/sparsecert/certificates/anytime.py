@@ -6,13 +6,11 @@ from bisect import bisect_left
 from fractions import Fraction
 from functools import lru_cache
 
-import numpy as np
-
 from sparsecert.bounds import corrected_alpha
 from sparsecert.bounds.betting import Growth, best_stake, growth, reaches
 from sparsecert.bounds.interval import Lead
 from sparsecert.certificates.certificate import Certificate
-from sparsecert.counts import Counts, Tally
+from sparsecert.counts import Counts, Int64, Tally
 from sparsecert.registry import CERTIFICATES
 from sparsecert.schemes import DELTA_BITS, Scheme
 
@@ -39,12 +37,22 @@ def certify_anytime(
     wealth falls as the count falls, and n_B is at least the smallest count, at every time. So if the wealth on the
     smallest count with gap 2 delta(r) reached 1 / alpha, so had that on n_B, with gap 2 delta(r*).
     """
-    label, level = selection.leader(), corrected_alpha(alpha, scheme, most)
-    stake = stake_of(selection, bound, most, level)
-    leader, rival, others = split_votes(votes, label, bound)
+    return certify_all_anytime(Counts.of(selection), Counts.of(votes), scheme, alpha, bound, most)[0]
 
+
+def certify_all_anytime(
+    selection: Counts, votes: Counts, scheme: Scheme, alpha: float | Fraction, bound: str, most: int
+) -> tuple[Certificate, ...]:
+    """`certify_anytime` for each input of a batch."""
+    labels, level = selection.labels, corrected_alpha(alpha, scheme, most)
+    stakes, split = stakes_of(selection, bound, most, level), split_votes(votes, labels, bound)
+    each = zip(labels.tolist(), stakes, split, strict=True)
+    return tuple(_certify(label, stake, of, scheme, level) for label, stake, of in each)
+
+
+def _certify(label: int, stake: int, votes: tuple[int, int, int], scheme: Scheme, level: Fraction) -> Certificate:
     def falls_short(delta: int) -> bool:
-        return not reaches(leader, rival, others, _growth_at(delta, stake), level)
+        return not reaches(*votes, _growth_at(delta, stake), level)
 
     proved = bisect_left(scheme.deltas[:-1], True, key=falls_short)  # delta is 1/2 or more at the last
     if not proved:
@@ -63,22 +71,23 @@ def _growth_at(delta: int, stake: int) -> Growth:
     return growth(stake, Fraction(2 * delta, 1 << DELTA_BITS))
 
 
-def split_votes(votes: Tally, label: int, bound: str) -> tuple[int, int, int]:
-    """Votes for the label, for the rival it is compared with, and for neither."""
-    compared = CERTIFICATES[bound].compared_anytime()
-    leader, rival = (counts.item() for counts in compared(Counts.of(votes), np.array([label])))
-    return leader, rival, votes.total - leader - rival
+def split_votes(votes: Counts, labels: Int64, bound: str) -> list[tuple[int, int, int]]:
+    """For each input the votes for its label, for the rival that it is compared with, and for neither."""
+    leaders, rivals = CERTIFICATES[bound].compared_anytime()(votes, labels)
+    return list(zip(leaders.tolist(), rivals.tolist(), (votes.total - leaders - rivals).tolist(), strict=True))
 
 
-def stake_of(selection: Tally, bound: str, most: int, alpha: Fraction) -> int:
-    """The stake for an input, from the variance of its selection votes.
+def stakes_of(selection: Counts, bound: str, most: int, alpha: Fraction) -> list[int]:
+    """The stake for each input, from the variance of its selection votes.
 
     Where these were not counted against each class (too many classes), the stake is that of Corollary 1. Any stake that
     the selection fixes is sound.
     """
     if CERTIFICATES[bound].by_pairs and selection.above is None:
         bound = "one-sided"
-    leader, rival, others = split_votes(selection, selection.leader(), bound)
-    total = leader + rival + others + 2
-    variance = ((leader + rival + 2) * total - (leader - rival) ** 2) / total**2
-    return best_stake(variance, max(1, most // HORIZON), alpha)
+    stakes = []
+    for leader, rival, others in split_votes(selection, selection.labels, bound):
+        total = leader + rival + others + 2
+        variance = ((leader + rival + 2) * total - (leader - rival) ** 2) / total**2
+        stakes.append(best_stake(variance, max(1, most // HORIZON), alpha))
+    return stakes

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from sparsecert.bounds import corrected_alpha
-from sparsecert.certificates.anytime import certify_anytime
+from sparsecert.certificates.anytime import certify_all_anytime
 from sparsecert.counts import Counts, Int64
 from sparsecert.errors import InputError, check_int
 from sparsecert.procedures.pipelining import Steps
@@ -105,10 +105,10 @@ class Sequential(SampledProcedure):
             rows = rows[~clear(selection.counts, rows)]
             if not len(rows):
                 break
-        chosen, label = [selection.counts[row] for row in group.tolist()], selection.counts.labels
+        label = selection.counts.labels
         second = strongest_rivals(selection.counts)
         estimation = StagedVotes(copies.comparing(label) if method.by_pairs else copies, ESTIMATION)
-        rule = StoppingRule(self, chosen, scheme, alpha)
+        rule = StoppingRule(self, selection.counts, scheme, alpha)
         kept = estimation.counts.take(group)  # of the best stage
         rows = group
         for total in estimation_stages(self.most):
@@ -122,9 +122,7 @@ class Sequential(SampledProcedure):
             rows = rows[going]
             if not len(rows):
                 break
-        certificates = tuple(
-            certify_anytime(chosen[row], kept[row], scheme, alpha, method.name, self.most) for row in group.tolist()
-        )
+        certificates = certify_all_anytime(selection.counts, kept, scheme, alpha, method.name, self.most)
         answers = tuple(rule.answer(row, certificates[row].radius) for row in group.tolist())
         samples = selection.taken + estimation.taken
         warn_of_invalid(int(selection.counts.invalid.sum() + estimation.counts.invalid.sum()), int(samples.sum()))

@@ -7,7 +7,6 @@ floating-point error.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -15,8 +14,8 @@ import numpy as np
 
 from sparsecert.bounds import corrected_alpha
 from sparsecert.bounds.betting import STAKES, needed
-from sparsecert.certificates.anytime import stake_of
-from sparsecert.counts import Bool, Counts, Float64, Int64, Tally
+from sparsecert.certificates.anytime import stakes_of
+from sparsecert.counts import Bool, Counts, Float64, Int64
 from sparsecert.schemes import DELTA_BITS, Scheme
 
 if TYPE_CHECKING:
@@ -63,17 +62,15 @@ class StoppingRule:
     `best` is the largest radius of each so far, in floating point, -1 for none; `at` the number of votes at that stage.
     """
 
-    def __init__(
-        self, sampling: Sequential, selections: Sequence[Tally], scheme: Scheme, alpha: float | Fraction
-    ) -> None:
+    def __init__(self, sampling: Sequential, selection: Counts, scheme: Scheme, alpha: float | Fraction) -> None:
         level = corrected_alpha(alpha, scheme, sampling.most)
         self.sampling, self.enough = sampling, needed(level)
-        stakes = [stake_of(selection, sampling.method.name, sampling.most, level) for selection in selections]
+        stakes = stakes_of(selection, sampling.method.name, sampling.most, level)
         self.stakes = np.array(stakes, dtype=np.float64) / STAKES
         self.gaps = np.array([2 * delta / (1 << DELTA_BITS) for delta in scheme.deltas[:-1]])
-        self.best: Int64 = np.full(len(selections), -1, dtype=np.int64)
-        self.at: Int64 = np.zeros(len(selections), dtype=np.int64)
-        self.refuted: Bool = np.zeros(len(selections), dtype=np.bool_)
+        self.best: Int64 = np.full(len(selection), -1, dtype=np.int64)
+        self.at: Int64 = np.zeros(len(selection), dtype=np.int64)
+        self.refuted: Bool = np.zeros(len(selection), dtype=np.bool_)
 
     def update(self, rows: Int64, strongest: Pair, fixed: Pair, total: int) -> Bool:
         """Which of the inputs `rows` need more votes, given their votes among `total`.
