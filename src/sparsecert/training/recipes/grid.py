@@ -30,7 +30,7 @@ RECIPES.register("grid-cifar10")(
         source="this package; chosen on the last 5,000 training images",
         model="grid-resnet-wide",
         keep=16,
-        epochs=120,
+        epochs=80,
         scheme="grid-8",
         copies=8,
         consistency=3.0,
