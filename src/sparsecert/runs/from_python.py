@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,9 +48,8 @@ def as_records(
         "data": {"name": data, "split": SPLIT, "inputs": len(found), "of": max(examples) + 1},
     }
     made_by = environment(origin.device, "model" if model is None else model, origin.rows)
-    lines = certificate_records(found, examples, _numbers(found, labels))
-    seconds = origin.seconds / len(found)
-    return Records(Path(path), Header(CERTIFY, run, made_by), tuple(replace(line, seconds=seconds) for line in lines))
+    lines = certificate_records(found, examples, _numbers(found, labels), origin.seconds / len(found))
+    return Records(Path(path), Header(CERTIFY, run, made_by), tuple(lines))
 
 
 def save(found: Certifications, path: str | Path, labels: Any, model: str | Path | None, data: str) -> None:

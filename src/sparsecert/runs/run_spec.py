@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,6 +19,8 @@ from sparsecert.results import Certifications, Predictions
 from sparsecert.schemes import Scheme
 from sparsecert.votes.copies import Copies
 from sparsecert.votes.voter import Voter
+
+Answers = Certifications | Predictions
 
 MOST_VALUES = 1 << 24  # per group: 64 MiB
 PASSES_AT_ONCE = 8  # forward passes of a group's first votes: keeps a GPU busy, loses little when killed
@@ -52,13 +54,12 @@ class RunSpec:
         fields = self.procedure.header_fields if self.kind == CERTIFY else self.procedure.prediction_header_fields
         return fields(scheme, self.alpha, self.seed)
 
-    def steps(self, voter: Voter, group: Group, on_progress: OnProgress) -> Steps[list[Record]]:
-        """A record for each input of the group; yields once votes are queued on the device."""
+    def steps(self, voter: Voter, group: Group, on_progress: OnProgress) -> Steps[tuple[Group, Answers]]:
+        """The answers for the group; yields once votes are queued on the device."""
         copies = Copies(voter, group.inputs, group.examples, self.seed, on_progress)
         if self.kind == CERTIFY:
-            certified = yield from self.procedure.certify_with_origin(copies, self.alpha)
-            return certificate_records(certified, group.examples, group.labels)
-        return prediction_records((yield from self.procedure.predict(copies, self.alpha)), group)
+            return group, (yield from self.procedure.certify_with_origin(copies, self.alpha))
+        return group, (yield from self.procedure.predict(copies, self.alpha))
 
 
 def inputs_per_group(spec: RunSpec, scheme: Scheme, rows: int, values: int) -> int:
@@ -77,13 +78,20 @@ def compute_records(
     """
     steps = (spec.steps(voter, group, on_progress) for group in groups)
     before = time.perf_counter()
-    for done in interleave(steps, spec.procedure.in_flight if voter.device.type == "cuda" else 1):
+    for group, answers in interleave(steps, spec.procedure.in_flight if voter.device.type == "cuda" else 1):
         now = time.perf_counter()
-        seconds, before = (now - before) / len(done), now
-        yield [replace(record, seconds=seconds) for record in done]
+        seconds, before = (now - before) / len(group.examples), now
+        of = group.examples, group.labels, seconds
+        if isinstance(answers, Certifications):
+            yield certificate_records(answers, *of)
+        else:
+            yield prediction_records(answers, *of)
 
 
-def prediction_records(predictions: Predictions, group: Group) -> list[Record]:
+def prediction_records(
+    predictions: Predictions, examples: Sequence[int], labels: Sequence[int], seconds: float
+) -> list[Record]:
+    """A record of each prediction, with the number and true label of its input."""
     votes, answers, selection = predictions.votes, predictions.answers, predictions.selection
     return [
         Record(
@@ -91,39 +99,44 @@ def prediction_records(predictions: Predictions, group: Group) -> list[Record]:
             true=true,
             votes=votes[row],
             label=answers[row],
-            seconds=0.0,
+            seconds=seconds,
             selection=None if selection is None else selection[row],
             rankings=_ranking(predictions, row),
         )
-        for row, (example, true) in enumerate(zip(group.examples, group.labels, strict=True))
+        for row, (example, true) in enumerate(zip(examples, labels, strict=True))
     ]
 
 
-def certificate_records(certified: Certifications, examples: Sequence[int], labels: Sequence[int]) -> list[Record]:
-    """A record of each certificate, with the number and true label of its input, without the seconds."""
-    records, selected = [], certified.selected.tolist()
-    for row, (example, true) in enumerate(zip(examples, labels, strict=True)):
-        record = Record(
+def certificate_records(
+    certified: Certifications, examples: Sequence[int], labels: Sequence[int], seconds: float
+) -> list[Record]:
+    """A record of each certificate, with the number and true label of its input."""
+    selected = certified.selected.tolist()
+    return [
+        Record(
             example=example,
             true=true,
             votes=certified.estimation[row],
             label=selected[row],
             radius=certified[row].radius,
-            seconds=0.0,
+            seconds=seconds,
             rankings=_ranking(certified, row),
+            **_estimates(certified, row),
         )
-        if certified.selection is not None:
-            record = replace(record, selection=certified.selection[row], **_estimates(certified, row))
-        records.append(record)
-    return records
+        for row, (example, true) in enumerate(zip(examples, labels, strict=True))
+    ]
 
 
 def _estimates(certified: Certifications, row: int) -> dict[str, Any]:
-    """The fields that only certificates from random masks have: the interval, or the number of samples."""
-    certificate = certified[row]
+    """The fields that only certificates from random masks have: selection, and the interval or number of samples."""
+    if certified.selection is None:
+        return {}
+    certificate, selection = certified[row], certified.selection[row]
     if isinstance(certificate, Certificate) and isinstance(certificate.interval, Interval):
-        return {"p_lower": float(certificate.interval.p_lower), "p_upper": float(certificate.interval.p_upper)}
+        interval = certificate.interval
+        return {"selection": selection, "p_lower": float(interval.p_lower), "p_upper": float(interval.p_upper)}
     return {
+        "selection": selection,
         "samples": int(certified.samples[row]),
         "answer": certified.answers[row] if certified.answers else None,
     }

@@ -131,7 +131,7 @@ class QueuedCopies(Copies):
             task.ranks = own
         return lambda: ranks
 
-    def _enqueue(self, seed: int, examples: Sequence[int], draws: range) -> tuple[list[VoteTask], Int64]:
+    def _enqueue(self, seed: int, examples: Sequence[int] | Int64, draws: range) -> tuple[list[VoteTask], Int64]:
         """The tasks, and their votes: int64[b, classes + 1]."""
         votes: Int64 = np.zeros((len(self), self.voter.classes + 1), dtype=np.int64)
         tasks = [

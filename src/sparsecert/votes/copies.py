@@ -26,7 +26,7 @@ class Copies:
 
     voter: Voter
     inputs: torch.Tensor
-    examples: Sequence[int]
+    examples: Sequence[int] | Int64
     seed: int = 0
     on_progress: OnProgress = ignore
     chosen: torch.Tensor | None = None
@@ -69,11 +69,12 @@ class Copies:
 
     def of(self, rows: Int64) -> Copies:
         """The copies of these inputs alone."""
+        import numpy as np
         import torch
 
         from sparsecert.votes.batches import to_device
 
         which = to_device(torch.from_numpy(rows), self.inputs.device)
-        examples = [self.examples[row] for row in rows.tolist()]
+        examples = np.asarray(self.examples)[rows]
         chosen = None if self.chosen is None else self.chosen[to_device(which, self.chosen.device)]
         return replace(self, inputs=self.inputs[which], examples=examples, chosen=chosen)
