@@ -114,7 +114,7 @@ def test_the_command_works_from_any_folder(installed: Path, tmp_path: Path) -> N
     assert "torch" in _run(installed / "sparsecert", "info", cwd=tmp_path)
     assert json.loads(_run(installed / "sparsecert", "info", "mnist-k45", cwd=tmp_path))["scheme"]["keep"] == 45
     certified = _run(
-        installed / "sparsecert", "certify", "mnist-k30", "--data", "mnist-sample", "--limit", 2, "--n0", 20,
+        installed / "sparsecert", "certify", "mnist-k45", "--data", "mnist-sample", "--limit", 2, "--n0", 20,
         "--n", 50, "--device", "cpu", "--out", "certify.jsonl", cwd=tmp_path,
     )  # fmt: skip
     assert "median certified robustness" in certified

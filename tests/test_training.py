@@ -22,6 +22,7 @@ from sparsecert.datasets import ArrayImages, Dataset, folder
 from sparsecert.datasets.views import RandomCrop
 from sparsecert.encodings import MeanFill, NullChannels
 from sparsecert.errors import InputError
+from sparsecert.procedures import Fixed, procedure_for
 from sparsecert.registry import MODELS
 from sparsecert.schemes import TRAINING, Lattice, Spread, Uniform
 from sparsecert.smoothed import Smoothed
@@ -145,6 +146,16 @@ VOTE = replace(
 def test_a_recipe_may_have_a_scheme_of_its_own(few: Dataset, tmp_path: Path) -> None:
     model = train(few, replace(VOTE, scheme="spread-9"), tmp_path)
     assert Smoothed.load(model).scheme == Spread(8, 8, 9)
+
+
+def test_a_model_trained_for_the_vote_of_random_masks_is_certified_by_pairs(few: Dataset, tmp_path: Path) -> None:
+    random = replace(RECIPES["vote-mnist-random"], epochs=2, batch=75, copies=2, precision="fp32", vote=VOTE.vote)
+    own = Smoothed.load(train(few, random, tmp_path / "random"))
+    assert procedure_for(own, None) == Fixed(bound="pairwise")
+    plain = Smoothed.load(train(few, replace(random, vote=None), tmp_path / "plain"))
+    assert procedure_for(plain, None) == Fixed(bound="two-sided")
+    fixed = Smoothed.load(train(few, replace(VOTE, scheme="spread-9"), tmp_path / "fixed"))
+    assert "bound" not in fixed.metadata
 
 
 def test_both_parts_of_a_run_have_a_cycle_of_their_own() -> None:

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from sparsecert.cli import cli
+from sparsecert.modelfile import shipped_models
 from sparsecert.procedures.sequential import MOST_SAMPLES, Sequential
 from sparsecert.records import read
 from tests.commands import command, sparsecert, sparsecert_process
@@ -482,7 +483,7 @@ def test_a_real_process_shows_no_traceback(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
         f"Error: {tmp_path}/none does not exist; train a model first, for example: sparsecert train --data digits, "
-        "or name one that ships with the package: mnist-k30, mnist-k45, mnist-lattice-28"
+        f"or name one that ships with the package: {', '.join(shipped_models())}"
     ]
     assert sparsecert_process("nonsense").returncode == 2
     assert "Usage" in sparsecert_process().stdout

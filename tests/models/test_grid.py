@@ -42,9 +42,10 @@ def test_the_network_sees_the_retained_pixels_and_where_they_are(height: int, wi
     assert torch.equal(net.score_all(whole), net(_copies(Grid(height, width, 3), images)))
 
 
-def test_a_model_file_is_loaded_and_certified(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["grid-resnet", "grid-resnet-wide"])
+def test_a_model_file_is_loaded_and_certified(name: str, tmp_path: Path) -> None:
     scheme = Grid(12, 12, 3)
-    net = models.build("grid-resnet", 6, 4, scheme=scheme).eval()
+    net = models.build(name, 6, 4, scheme=scheme).eval()
     Smoothed(net, scheme, NullChannels(), classes=4).save(tmp_path / "model.safetensors")
     loaded, images = Smoothed.load(tmp_path / "model.safetensors"), torch.rand(3, 3, 12, 12)
     assert torch.equal(loaded.model.eval()(_copies(scheme, images)), net(_copies(scheme, images)))

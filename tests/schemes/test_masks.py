@@ -29,6 +29,14 @@ def test_every_mask_retains_exactly_keep_units(scheme: Uniform) -> None:
 
 
 @pytest.mark.parametrize("scheme", ALL_SCHEMES, ids=str)
+def test_the_largest_mask_is_as_large_as_the_scheme_says(scheme: Scheme) -> None:
+    if scheme.values is not None:
+        assert scheme.retained == scheme.units  # nothing is ablated
+    else:
+        assert scheme.masks(3, range(4), range(200)).sum(dim=2).max() == scheme.retained
+
+
+@pytest.mark.parametrize("scheme", ALL_SCHEMES, ids=str)
 def test_a_mask_depends_on_seed_example_and_draw_alone(scheme: Scheme) -> None:
     whole = scheme.masks(11, range(6), range(50))
     assert torch.equal(whole[3, 17], scheme.masks(11, [3], [17])[0, 0])

@@ -76,8 +76,8 @@ def attack(
 ) -> None:
     """Attack a model by perturbing few pixels of each image, and record the results.
 
-    MODEL is the model file or run folder of a smoothed classifier or a plain network, a shipped model (mnist-k45,
-    mnist-k30, mnist-lattice-28), or nearest-neighbour. An attack succeeds if the model answers another class or
+    MODEL is the model file or run folder of a smoothed classifier or a plain network, the name of a shipped model, such
+    as mnist-k45, or nearest-neighbour. An attack succeeds if the model answers another class or
     abstains; with --goal misclassify, only another class counts, which is what certificates rule out. The records hold
     the perturbed pixels. Rerun the same command to resume.
 

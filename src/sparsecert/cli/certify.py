@@ -54,8 +54,8 @@ def certify(
 ) -> None:
     """Certify a data set and record every input's votes.
 
-    MODEL is a model file, the folder of a training run, or a shipped model (mnist-k45, mnist-k30, mnist-lattice-28).
-    Rerun the same command to resume.
+    MODEL is a model file, the folder of a training run, or the name of a shipped model, such as mnist-k45 (`sparsecert
+    info` lists them). Rerun the same command to resume.
 
     For a model of a table (`train table.csv`), --data is a table file: of the training table, only the held-out rows
     are certified.

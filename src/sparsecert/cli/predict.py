@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 def predict(model: str, n: int, alpha: float | None, bound: str | None, rule: str | None, **run: Any) -> None:
     """Predict a data set by vote, abstaining where the top two classes are too close.
 
-    MODEL is a model file, the folder of a training run, or a shipped model (mnist-k45, mnist-k30, mnist-lattice-28).
-    Rerun the same command to resume.
+    MODEL is a model file, the folder of a training run, or the name of a shipped model, such as mnist-k45 (`sparsecert
+    info` lists them). Rerun the same command to resume.
 
     With --bound pairwise a tenth of the copies choose a class and the others test whether it beats every other one: the
     classifier that `certify --bound pairwise` certifies. The two other bounds predict alike.

@@ -47,8 +47,8 @@ def serve(
 ) -> None:
     """Serve a model over HTTP: predictions, certificates, and a page to try them.
 
-    MODEL is a model file, the folder of a training run (images or a table), or a shipped model (mnist-k45, mnist-k30,
-    mnist-lattice-28). The page is at /, the API description at /openapi.json. Ctrl-C or SIGTERM finishes the pending
+    MODEL is a model file, the folder of a training run (images or a table), or the name of a shipped model, such as
+    mnist-k45. The page is at /, the API description at /openapi.json. Ctrl-C or SIGTERM finishes the pending
     requests and exits.
 
     \b
