@@ -29,12 +29,12 @@ Growth = tuple[int, int, int]
 
 def is_proved(leader: int, rival: int, others: int, gap: Fraction, stake: int, alpha: Fraction) -> bool:
     """Proves that the wealth after these votes is at least 1 / alpha; False means not proved."""
-    return reaches(leader, rival, others, growth(stake, gap), alpha)
+    return reaches(leader, rival, others, growth(stake, gap), -log2_below(alpha))
 
 
-def reaches(leader: int, rival: int, others: int, each: Growth, alpha: Fraction) -> bool:
-    """`is_proved`, given the log-growth of the wealth per vote."""
-    return leader * each[0] + rival * each[1] + others * each[2] >= -log2_below(alpha)
+def reaches(leader: int, rival: int, others: int, each: Growth, enough: int) -> bool:
+    """`is_proved`, given the log-growth of the wealth per vote and the logarithm of the wealth that proves it."""
+    return leader * each[0] + rival * each[1] + others * each[2] >= enough
 
 
 def best_stake(variance: float, votes: int, alpha: Fraction) -> int:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from sparsecert.bounds import corrected_alpha
-from sparsecert.bounds.betting import Growth, best_stake, growth, reaches
+from sparsecert.bounds.betting import Growth, best_stake, growth, log2_below, reaches
 from sparsecert.bounds.interval import Lead
 from sparsecert.certificates.certificate import Certificate
 from sparsecert.counts import Counts, Int64, Tally
@@ -47,12 +47,12 @@ def certify_all_anytime(
     labels, level = selection.labels, corrected_alpha(alpha, scheme, most)
     stakes, split = stakes_of(selection, bound, most, level), split_votes(votes, labels, bound)
     each = zip(labels.tolist(), stakes, split, strict=True)
-    return tuple(_certify(label, stake, of, scheme, level) for label, stake, of in each)
+    return tuple(_certify(label, stake, of, scheme, -log2_below(level)) for label, stake, of in each)
 
 
-def _certify(label: int, stake: int, votes: tuple[int, int, int], scheme: Scheme, level: Fraction) -> Certificate:
+def _certify(label: int, stake: int, votes: tuple[int, int, int], scheme: Scheme, enough: int) -> Certificate:
     def falls_short(delta: int) -> bool:
-        return not reaches(*votes, _growth_at(delta, stake), level)
+        return not reaches(*votes, _growth_at(delta, stake), enough)
 
     proved = bisect_left(scheme.deltas[:-1], True, key=falls_short)  # delta is 1/2 or more at the last
     if not proved:

@@ -47,25 +47,25 @@ class Writer:
         self.header = found or header
         self._file.truncate(self._end)
         if found is None:
-            self._append_line(first_line)
+            self._append_lines([first_line])
 
     def append(self, records: Iterable[Record | AttackRecord]) -> None:
         """Writes records through to the system; if that fails, the file still ends with a complete line."""
-        for record in records:
-            self._append_line(record.to_json())
-            self.done.add(record.example)
+        known = list(records)
+        self._append_lines([record.to_json() for record in known])
+        self.done.update(record.example for record in known)
 
-    def _append_line(self, text: str) -> None:
-        line = text.encode() + b"\n"
+    def _append_lines(self, texts: list[str]) -> None:
+        lines = "".join(f"{text}\n" for text in texts).encode()
         with unwritable(self.path, f"{len(self.done)} inputs are recorded; make room and run the same command again"):
             try:
                 written = 0
-                while written < len(line):
-                    written += self._file.write(line[written:]) or 0
+                while written < len(lines):
+                    written += self._file.write(lines[written:]) or 0
             except OSError:
                 self._file.truncate(self._end)
                 raise
-        self._end += len(line)
+        self._end += len(lines)
 
     def __enter__(self) -> Writer:
         return self
