@@ -47,6 +47,11 @@ LARGE: list[FixedMasks] = [
 ]
 
 
+@pytest.mark.parametrize("scheme", [*SETS, *LARGE, Bands(5, 7, 3), Blocks(4, 6, 3)], ids=str)
+def test_the_largest_mask_is_as_large_as_the_set_says(scheme: FixedMasks) -> None:
+    assert scheme.retained == max(sum(mask) for mask in scheme.table.tolist())
+
+
 def _rounds(scheme: FixedMasks) -> list[np.ndarray[tuple[int, ...], np.dtype[np.bool_]]]:
     return np.split(scheme.table, getattr(scheme, "rounds", 1))
 

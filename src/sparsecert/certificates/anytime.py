@@ -37,7 +37,8 @@ def certify_anytime(
     wealth falls as the count falls, and n_B is at least the smallest count, at every time. So if the wealth on the
     smallest count with gap 2 delta(r) reached 1 / alpha, so had that on n_B, with gap 2 delta(r*).
     """
-    return certify_all_anytime(Counts.of(selection), Counts.of(votes), scheme, alpha, bound, most)[0]
+    (found,) = certify_all_anytime(Counts.of(selection), Counts.of(votes), scheme, alpha, bound, most)
+    return found
 
 
 def certify_all_anytime(
