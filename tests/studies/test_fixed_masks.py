@@ -174,7 +174,8 @@ def test_every_usual_set_of_masks_can_be_made() -> None:
 
 
 def test_what_was_published_names_its_source() -> None:
-    assert (names(MEDIANS), names(PATCHES)) == (["partitions"], ["patches"])
-    assert published_medians("partitions").of("digits") is None
-    assert "arXiv:2302.11628" in published_medians("partitions").source
+    assert (names(MEDIANS), names(PATCHES)) == (["partitions", "random-masks"], ["patches"])
+    for name in names(MEDIANS):
+        assert published_medians(name).of("digits") is None
+        assert "arXiv:2302.11628" in published_medians(name).source
     assert "arXiv:2002.10733" in published_patches("patches").source

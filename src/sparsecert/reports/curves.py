@@ -50,18 +50,18 @@ def _figure(summaries: Sequence[Summary]) -> Figure:
     figure = Figure(figsize=(7, HEIGHT), layout="constrained")
     axes = figure.add_subplot()
     for place, (summary, label) in enumerate(zip(summaries, run_names(summaries), strict=True)):
-        _draw(axes, summary, label, place)
+        draw_run(axes, summary, label, place, STYLES[place % len(STYLES)])
     rhos = max(len(summary.certified_accuracy) for summary in summaries)
     style_axes(axes, rhos, X_LABELS[radius_name(summaries)], Y_LABEL)
     add_caption(figure, axes, TITLE, wrap_caption(settings_line(shared_settings(summaries))))
     return figure
 
 
-def _draw(axes: Axes, summary: Summary, label: str, place: int) -> None:
+def draw_run(axes: Axes, summary: Summary, label: str, place: int, style: object) -> None:
     """One run's step curve, each step centred on its rho, and a dot at its median."""
     shares = [100 * share for share in summary.certified_accuracy] or [0.0]
     label = f"{label}: median {format_median(summary.median)}"
-    colour = draw_steps(axes, [*shares, 0.0], label, place, STYLES[place % len(STYLES)])
+    colour = draw_steps(axes, [*shares, 0.0], label, place, style)
     if summary.median is not None:
         axes.plot(summary.median, shares[summary.median], "o", color=colour, markersize=5, zorder=4, clip_on=False)
 
