@@ -33,6 +33,7 @@ FOLDERS = "results", "studies", "tests/kept"
 BOUNDS, RULES = ("one-sided", "two-sided"), ("run-off", "plurality", "pairwise")
 AGAINST = "pixels", "patches"
 SMALL_ALPHA = 0.001
+PHOTOGRAPH = 10_000  # pixels; patches of larger images would take hours
 
 Answer = tuple[Any, ...]
 
@@ -83,14 +84,16 @@ def digest(known: Iterable[Answer]) -> str:
 
 def questions(found: Records) -> Iterator[tuple[str, Iterable[Answer]]]:
     if is_exact(found.header):
+        units = from_config(found.header.run["scheme"]).units
         for rule in RULES:
-            for against in AGAINST:
+            for against in AGAINST if units < PHOTOGRAPH else ("pixels",):
                 yield f"{rule}, {against}", exact_answers(found, rule, against)
         return
     for alpha in (found.header.run["alpha"], SMALL_ALPHA):
         yield f"prediction, alpha {alpha}", predictions(found, alpha)
         if found.header.certifies:
-            for bound in BOUNDS:
+            by_pairs = found.header.run.get("bound") == "pairwise"
+            for bound in (*BOUNDS, "pairwise") if by_pairs else BOUNDS:
                 yield f"{bound}, alpha {alpha}", sampled_answers(found, bound, alpha)
 
 

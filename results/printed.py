@@ -235,6 +235,37 @@ def elections() -> str:
     return markdown(("masks", "rule", "images a second", "image by image", "ratio"), lines)
 
 
+@cache
+def end_to_end() -> dict[str, tuple[str, ...]]:
+    """For each device: images, how many a second become labels and radii, the same one by one, and the ratio."""
+    return {
+        device: found(
+            r", ([\d,]+) images on the device\nto labels and radii: ([\d,]+) images/s, one by one ([\d.,]+) images/s, "
+            r"ratio ([\d,]+)",
+            printed(f"elections-{device}"),
+        )[0]
+        for device in ("h200", "cpu")
+    }
+
+
+def certified_images() -> str:
+    """From images to labels and radii by 28 fixed masks."""
+    names = {"h200": "NVIDIA H200", "cpu": "two x86_64 cores"}
+    headers = "", "images", "images a second", "one by one", "ratio"
+    return markdown(headers, ((names[device], *numbers) for device, numbers in end_to_end().items()))
+
+
+def held_out() -> str:
+    """Settings judged by training images that are held out."""
+    rows = []
+    for part in printed("held-out-h200").split("\n\n"):
+        if of := re.match(r"NVIDIA H200, (\w+), .*, (\w+)\(.*=(\d+)\), seed 0\n", part):
+            masks = of[1], f"{of[2].lower()}-{of[3]}"
+            lines = found(r"^(\S+=\S+) +[\d.]+ +[\d.]+% +(pairwise|run-off) +([\d.]+%) +(\d+) ", part)
+            rows += [(*masks, f"`{change}`", *judged) for change, *judged in lines]
+    return markdown(("data", "masks", "change of the recipe", "rule", "accuracy", "median"), rows)
+
+
 COPIES = r"+([\d,]+) copies/s"
 BLOCKS: dict[str, Callable[[], str]] = {
     # docs/results.md
@@ -256,6 +287,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
         *("microseconds an image", "host of the H200", "two cores"),
     ),
     "elections": elections,
+    "certified-images": certified_images,
     "retained": lambda: growth(rf"^k = +(\d+): {COPIES}", "k of 784", "H200, copies a second", "two cores"),
     "classes": lambda: growth(rf"^ *([\d,]+) classes: {COPIES}", "classes", "H200, copies a second", "two cores"),
     "units": lambda: growth(
@@ -267,6 +299,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "busy": busy,
     "workers": workers,
     "hundred-million": hundred_million,
+    # docs/pairwise.md
+    "held-out": held_out,
     # docs/service.md, docs/attacks.md, docs/tables.md, docs/imagenet.md
     "service": service,
     "foolbox": foolbox,

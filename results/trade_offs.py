@@ -94,12 +94,13 @@ def trade_off(data: str) -> str:
     rows = []
     for one in MODELS[data]:
         summary = one.summary()
-        shares = (format_percent(summary.certified_accuracy_at(rho) or 0.0) for rho in RHOS[data])
         exact = summary.alpha is None
-        accuracy = format_percent(summary.accuracy) if exact else accuracy_text(summary)
+        certificate = one.name, one.recipe, "exact" if exact else str(summary.alpha)
         size = f"{summary.inputs:,}", f"{summary.mean_samples:,.0f}"
+        accuracy = format_percent(summary.accuracy) if exact else accuracy_text(summary)
         medians = format_median(summary.median), one.published(data)
-        rows.append((one.name, one.recipe, "exact" if exact else str(summary.alpha), *size, accuracy, *medians, *shares))
+        shares = (format_percent(summary.certified_accuracy_at(rho) or 0.0) for rho in RHOS[data])
+        rows.append((*certificate, *size, accuracy, *medians, *shares))
     return markdown((*headers, *(f"{rho} pixels" for rho in RHOS[data])), rows)
 
 
