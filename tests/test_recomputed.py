@@ -92,6 +92,4 @@ def test_random_masks() -> None:
     recorded = [-1 if line["radius"] is None else line["radius"] for line in lines]
     assert radii == recorded
     assert _reached("mnist/k8", lines)[1] >= 13
-    assert (
-        replace(model("mnist", "k8"), by="two-sided").summary().median == 3
-    )  # of the same votes, as docs/pairwise.md says
+    assert replace(model("mnist", "k8"), by="two-sided").summary().median == 3  # as docs/pairwise.md says
