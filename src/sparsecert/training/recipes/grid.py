@@ -27,7 +27,7 @@ RECIPES.register("grid-cifar10")(
     replace(
         CIFAR10,
         name="grid-cifar10",
-        source="this package; chosen on the last 5,000 training images",
+        source="this package; model and masks chosen on the last 5,000 training images",
         model="grid-resnet-wide",
         keep=16,
         epochs=80,
