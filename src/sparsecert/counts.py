@@ -13,6 +13,8 @@ Int64 = npt.NDArray[np.int64]
 Float64 = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
 
+UNKNOWN = -1  # the true class of an input that has no label
+
 
 @dataclass(frozen=True)
 class Tally:

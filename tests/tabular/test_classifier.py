@@ -1,4 +1,4 @@
-"""Certificates of tables, checked against every change there is; and scikit-learn's own suite."""
+"""Certificates of tables, checked against every change there is."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sparsecert.certificates.adversary import PerturbedUnits
 from sparsecert.certificates.plurality import top_choices
@@ -32,17 +31,6 @@ from tests.tabular.hashed import Hashed
 from tests.tabular.rejecting import Rejecting
 
 VALUES = (0.0, 1.0, np.nan)  # NaN: an attacker may delete a value
-
-
-@parametrize_with_checks(
-    [
-        AblatedClassifier(LogisticRegression(max_iter=1_000), keep=0.8, copies=4),
-        AblatedClassifier(DecisionTreeClassifier(max_depth=5), keep=0.8),
-    ]
-)
-@pytest.mark.filterwarnings("ignore")
-def test_scikit_learns_own_suite(estimator: Any, check: Any) -> None:
-    check(estimator)
 
 
 def _table(columns: int, classes: int) -> tuple[Any, Any]:

@@ -19,7 +19,6 @@ import torch
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sparsecert import modelfile, records
 from sparsecert.errors import InputError
@@ -33,17 +32,6 @@ from tests.tabular.hashed import Hashed
 from tests.tabular.rejecting import Rejecting
 
 CLASSES = 3
-
-
-@parametrize_with_checks(
-    [
-        PartitionedClassifier(LogisticRegression(max_iter=1_000), parts=1),
-        PartitionedClassifier(DecisionTreeClassifier(max_depth=5), parts=1, partitions=2),
-    ]
-)
-@pytest.mark.filterwarnings("ignore")
-def test_scikit_learns_own_suite(estimator: Any, check: Any) -> None:
-    check(estimator)
 
 
 def _table(columns: int = 9, rows: int = 300) -> tuple[Any, Any]:

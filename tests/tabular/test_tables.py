@@ -24,7 +24,7 @@ from sparsecert.errors import InputError
 from sparsecert.reports import summarise
 from sparsecert.schemes import AllSubsets, Uniform
 from sparsecert.smoothed import Smoothed
-from sparsecert.tabular.tables import Columns, held_out, read_frame, split_target
+from sparsecert.tabular.tables import Columns, describe_columns, held_out, read_frame, split_target
 
 KEPT = Path(__file__).parents[1] / "kept" / "table.safetensors"
 
@@ -131,7 +131,7 @@ def test_train_certify_and_report_exactly(tmp_path: Path) -> None:
     refused = _sparsecert("certify", run, "--data", table, "--alpha", 0.01)
     assert isinstance(refused.exception, InputError)
     assert "--alpha is for masks drawn at random; the 15 masks of this model are fixed" in str(refused.exception)
-    certified = _sparsecert("certify", run, "--data", table)
+    certified = _sparsecert("certify", run, "--data", table, "--rankings")
     assert certified.exit_code == 0, certified.output
     assert "table.csv held-out" in certified.output
     held = records.read(run / "certify.jsonl")
@@ -147,6 +147,124 @@ def test_train_certify_and_report_exactly(tmp_path: Path) -> None:
     reported = json.loads(reported.output)
     assert (reported["masks"], reported["units"], reported["keep"]) == (15, 6, 2)
     assert tuple(reported["certified_accuracy"]) == own.certified_accuracy
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A table and the folder of a model for it, of all 15 masks of two features."""
+    folder = tmp_path_factory.mktemp("trained")
+    _frame().to_csv(folder / "table.csv", index=False)
+    settings = "--target", "y", "--keep", 2, "--drop", "id", "--out", folder / "run"
+    assert _sparsecert("train", folder / "table.csv", *settings).exit_code == 0
+    return folder / "table.csv", folder / "run"
+
+
+def test_new_rows_need_no_target_and_get_answers(trained: tuple[Path, Path], tmp_path: Path) -> None:
+    """The answers are those of the model itself, and of the same rows with a target."""
+    _, run = trained
+    new = _frame(300).tail(60)
+    new.drop(columns="y").to_csv(tmp_path / "new.csv", index=False)
+    new.to_csv(tmp_path / "labelled.csv", index=False)
+    found = {}
+    for verb, data in (("certify", "new"), ("certify", "labelled"), ("predict", "new")):
+        done = _sparsecert(verb, run, "--data", tmp_path / f"{data}.csv", "--out", tmp_path / f"{verb}-{data}.csv")
+        assert done.exit_code == 0, done.output
+        found[verb, data] = pandas.read_csv(tmp_path / f"{verb}-{data}.csv")
+    answers = found["certify", "new"]
+    g = Smoothed.load(run)
+    rows = Columns.from_config(g.metadata["table"]).encode(read_frame(tmp_path / "new.csv"))
+    expected = g.certify(torch.from_numpy(rows))
+    assert list(answers.columns) == ["row", "answer", "radius", "abstained"]
+    assert answers["row"].tolist() == list(range(60))
+    assert answers["answer"].tolist() == [g.metadata["class_names"][label] for label in expected.labels]
+    assert answers["radius"].tolist() == expected.radii.tolist()
+    assert set(answers["abstained"]) == {"no"}
+    assert found["certify", "labelled"].drop(columns="true").equals(answers)
+    assert found["certify", "labelled"]["true"].tolist() == new["y"].tolist()
+    assert found["predict", "new"].equals(answers.drop(columns="radius"))
+    refused = _sparsecert("report", tmp_path / "certify-new.jsonl")
+    assert "no accuracy to report" in str(refused.exception)
+    refused = _sparsecert("attack", run, "--data", tmp_path / "new.csv", "--out", tmp_path / "attack.jsonl")
+    assert "an attack needs the true classes" in str(refused.exception)
+
+
+def test_abstentions_among_the_answers_are_empty(tmp_path: Path) -> None:
+    generator = np.random.default_rng(1)
+    y = generator.integers(0, 2, 200)
+    columns = {f"c{i:02d}": np.where(generator.random(200) < 0.6, y, 1 - y) for i in range(30)}
+    pandas.DataFrame({**columns, "y": y}).to_csv(tmp_path / "table.csv", index=False)
+    pandas.DataFrame(columns).to_csv(tmp_path / "new.csv", index=False)
+    run, out = tmp_path / "run", tmp_path / "answers.csv"
+    assert _sparsecert("train", tmp_path / "table.csv", "--target", "y", "--keep", 5, "--out", run).exit_code == 0
+    sampled = _sparsecert("certify", run, "--data", tmp_path / "new.csv", "--n0", 20, "--n", 60, "--out", out)
+    assert sampled.exit_code == 0, sampled.output
+    answers, lines = pandas.read_csv(out), records.read(tmp_path / "answers.jsonl").lines
+    without = [line.radius is None for line in lines]
+    assert (answers["abstained"] == "yes").tolist() == without
+    assert answers["answer"].isna().tolist() == answers["radius"].isna().tolist() == without
+    assert 0 < sum(without) < 200
+
+
+def test_short_records_hold_the_answers_of_long_ones(trained: tuple[Path, Path], tmp_path: Path) -> None:
+    """Without rankings, which prove them again; they are resumed as they were begun, and refuse another rule."""
+    table, run = trained
+    short, long = tmp_path / "short.jsonl", tmp_path / "long.jsonl"
+    assert _sparsecert("certify", run, "--data", table, "--out", short).exit_code == 0
+    assert _sparsecert("certify", run, "--data", table, "--out", long, "--rankings").exit_code == 0
+    one, other = records.read(short), records.read(long)
+    assert [(line.label, line.radius, line.votes) for line in one.lines] == [
+        (line.label, line.radius, line.votes) for line in other.lines
+    ]
+    assert all(line.rankings is None for line in one.lines)
+    ours, theirs = summarise(one), summarise(other)
+    assert (ours.certified_accuracy, ours.accuracy) == (theirs.certified_accuracy, theirs.accuracy)
+    with pytest.raises(InputError, match="has no rankings to elect by run-off"):
+        summarise(one, rule="run-off")
+    long.write_text("".join(long.read_text().splitlines(keepends=True)[:7]))
+    assert _sparsecert("certify", run, "--data", table, "--out", long).exit_code == 0
+    assert all(line.rankings is not None for line in records.read(long).lines)
+    damaged = short.read_text().replace('"votes": {', '"votes": {"0": 99, ', 1)
+    short.write_text(damaged)
+    with pytest.raises(InputError, match="is damaged"):
+        records.read(short)
+
+
+def test_a_constant_answer_stands_beside_the_accuracy(trained: tuple[Path, Path], tmp_path: Path) -> None:
+    table, run = trained
+    assert _sparsecert("certify", run, "--data", table, "--out", tmp_path / "records.jsonl").exit_code == 0
+    held = pandas.read_csv(table)["y"][held_out(240, 0.25, 0)].value_counts()
+    found = summarise(records.read(tmp_path / "records.jsonl"))
+    assert found.most_frequent == (held.index[0], held.iloc[0] / held.sum())
+
+
+def test_dates_become_days_and_stay_dates(tmp_path: Path) -> None:
+    frame = pandas.DataFrame(
+        {"day": ["1970-01-02", None, "2000-02-29"], "late": ["31.12.", "x", "y"], "y": list("aba")}
+    )
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    columns = Columns.of(split_target(read_frame(tmp_path / "table.csv"), "y")[0])
+    assert [columns.kind(name) for name in columns.names] == ["date", "category"]
+    again = Columns.from_config(json.loads(json.dumps(columns.config())))
+    days = [1.0, np.nan, (pandas.Timestamp("2000-02-29") - pandas.Timestamp("1970-01-01")).days]
+    np.testing.assert_array_equal(again.encode(frame)[:, 0], days)
+    stamps = frame.assign(day=pandas.to_datetime(frame["day"]) + pandas.Timedelta(hours=12))
+    np.testing.assert_array_equal(again.encode(stamps)[:, 0], np.array(days) + 0.5)
+    other = pandas.DataFrame({"day": ["soon", "2000-02-30"], "late": ["x", "x"]})
+    assert np.isnan(again.encode(other)[:, 0]).all()
+    assert again.date(" 1970-01-02") == 1.0
+
+
+def test_columns_are_described_and_identifiers_pointed_at(tmp_path: Path) -> None:
+    frame = _frame().assign(key=[f"k{i}" for i in range(240)], x=np.random.default_rng(0).random(240))
+    frame["since"] = pandas.date_range("2020-01-01", periods=240).astype(str)
+    lines, suspects = describe_columns(Columns.of(frame.drop(columns="f4")), frame, ["f4"])
+    assert suspects == ["id", "key"]
+    kinds = dict(lines)
+    assert (kinds["id"], kinds["x"], kinds["since"], kinds["f4"]) == ("number", "number", "date", "left out")
+    assert kinds["colour"].startswith("category")
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    done = _sparsecert("train", tmp_path / "table.csv", "--target", "y", "--keep", 2, "--out", tmp_path / "run")
+    assert "--drop id --drop key" in done.output
 
 
 def test_masks_drawn_at_random_are_certified_two_sided(tmp_path: Path) -> None:
@@ -205,10 +323,11 @@ def test_rows_of_three_classes_are_certified_predicted_and_attacked_by_pairs(tmp
         (["--target", "y", "--keep", "2", "--copies", "0"], "copies must be"),
         (["--target", "y", "--keep", "1", *(f"--drop={name}" for name in _frame(1).columns[:-1])], "leave some"),
         (["--target", "y", "--keep", "2", "--epochs", "3"], "--epochs is for images"),
+        (["--target", "id", "--keep", "2"], "the target id has 90 different values in 90 rows"),
     ],
 )
 def test_mistakes_on_the_command_line_are_named(tmp_path: Path, arguments: list[str], message: str) -> None:
-    _frame(40).to_csv(tmp_path / "table.csv", index=False)
+    _frame(120).to_csv(tmp_path / "table.csv", index=False)
     refused = _sparsecert("train", tmp_path / "table.csv", "--out", tmp_path / "run", *arguments)
     assert refused.exit_code != 0
     assert message in str(refused.exception)

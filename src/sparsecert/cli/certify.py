@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @options.together(
     options.data,
     options.network,
-    options.out_file,
+    options.answers_file,
     options.selection,
     click.option("--n0", default=1_000, show_default=True, help="Ablated copies per input for class selection."),
     click.option("--n", type=int, help="Ablated copies per input for estimation (default: 10000)."),
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     options.bound,
     options.rule,
     options.against,
+    options.rankings,
     options.seconds,
     options.seed,
     options.on_cluster,
@@ -58,7 +59,7 @@ def certify(
     info` lists them). Rerun the same command to resume.
 
     For a model of a table (`train table.csv`), --data is a table file: of the training table, only the held-out rows
-    are certified.
+    are certified. New rows need no target column: --out answers.csv holds the answer and radius of each.
 
     With a fixed set of masks (`train --scheme lattice`, ...), all masks vote and the certificate is exact: it is
     deterministic, without alpha, and the records keep each mask's ranking of the classes.
@@ -91,6 +92,7 @@ def certify(
       sparsecert certify mnist-k45 --data mnist --limit 400 --random
       sparsecert certify mnist-lattice-28 --data mnist
       sparsecert certify runs/table-k5 --data table.csv
+      sparsecert certify runs/table-k5 --data new-rows.csv --out answers.csv
     """
     from sparsecert.cli.voting import record_votes
     from sparsecert.procedures import Exact, Fixed, Sequential

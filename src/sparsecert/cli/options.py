@@ -67,6 +67,16 @@ out_file = click.option(
     "--out", type=click.Path(dir_okay=False), metavar="FILE",
     help="Records file; an existing run is resumed (default: in the run's folder, or in runs).",
 )  # fmt: skip
+answers_file = click.option(
+    "--out", type=click.Path(dir_okay=False), metavar="FILE",
+    help="Records file; an existing run is resumed (default: in the run's folder, or in runs). FILE.csv: one line per "
+    "input with its answer, and records in FILE.jsonl beside it.",
+)  # fmt: skip
+rankings = click.option(
+    "--rankings/--no-rankings", default=None,
+    help="Fixed masks: whether records keep how each mask ranks the classes, so that `report --rule` can elect in "
+    "another way (default: yes, but not for tables with --keep, whose masks are many).",
+)  # fmt: skip
 split = click.option("--split", default="test", show_default=True, type=click.Choice(["train", "test"]))
 limit = click.option("--limit", type=int, metavar="N", help="Only N inputs, evenly spaced over the split.")
 drawn = click.option("--random", "drawn", is_flag=True, help="Choose the --limit inputs at random, by --seed.")

@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 @options.together(
     options.data,
     options.network,
-    options.out_file,
+    options.answers_file,
     options.selection,
     options.n,
     options.alpha,
     options.bound,
     options.rule,
+    options.rankings,
     options.seed,
     options.on_cluster,
     options.data_files,
@@ -42,8 +43,9 @@ def predict(model: str, n: int, alpha: float | None, bound: str | None, rule: st
     the model never abstains.
 
     \b
-    Example:
+    Examples:
       sparsecert predict runs/mnist-k45 --data mnist --out predict.jsonl
+      sparsecert predict runs/table-k5 --data new-rows.csv --out answers.csv
     """
     from sparsecert.cli.voting import record_votes
     from sparsecert.procedures import Exact, Fixed

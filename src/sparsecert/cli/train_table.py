@@ -50,10 +50,20 @@ def train(
     model = train_table(
         table, target, _classifier(spec.settings, _trees(estimator), copies, seed), folder,
         protected=protected, together=[[name.strip() for name in group.split(",")] for group in together],
-        dropped=dropped, share=0.25 if share is None else share, seed=seed,
+        dropped=dropped, share=0.25 if share is None else share, seed=seed, on_columns=_print_columns,
     )  # fmt: skip
     click.echo(f"wrote {model}")
     click.echo(f"next: sparsecert certify {shlex.quote(folder)} --data {shlex.quote(table)}")
+
+
+def _print_columns(lines: list[tuple[str, str]], suspects: list[str]) -> None:
+    """How each column is read, and what to leave out."""
+    from sparsecert.reports.tables import list_text
+
+    click.echo(list_text([("column", "read as"), *lines]))
+    if suspects:
+        drop = shlex.join(word for name in suspects for word in ("--drop", name))
+        click.echo(f"no two rows share a value of {', '.join(suspects)}: for identifiers, add {drop}\n", err=True)
 
 
 def _trees(estimator: str | None) -> Any:

@@ -11,15 +11,18 @@ from sparsecert import records
 from sparsecert.cli import options
 from sparsecert.cli.data_source import DataSource
 from sparsecert.cli.progress import inputs_bar
+from sparsecert.files import write_atomically
 from sparsecert.inputs import Inputs
 from sparsecert.procedures import Procedure, Sequential, procedure_for
 from sparsecert.procedures.procedure import refuse_other_masks
 from sparsecert.records import Records
 from sparsecert.reports import FORMATS, summarise
+from sparsecert.reports.answers import answer_lines, answers_csv
+from sparsecert.reports.tables import list_text
 from sparsecert.runs import Cluster, Limit, Shard, certify_dataset, predict_dataset
 from sparsecert.runs.groups import indices_of
 from sparsecert.runs.header import with_recorded_precision
-from sparsecert.schemes import Scheme
+from sparsecert.schemes import AllSubsets, Scheme
 from sparsecert.smoothed import Smoothed
 
 
@@ -32,6 +35,7 @@ def record_votes(
     data_name: str,
     network: str | None,
     out: str | None,
+    rankings: bool | None,
     split: str,
     limit: int | None,
     drawn: bool,
@@ -52,7 +56,10 @@ def record_votes(
     part = None if shard is None else Shard.parse(shard)
     which = options.chosen(limit, drawn, seed)
     cluster = options.cluster(ray, workers, cpus_per_worker, gpus_per_worker, device)
-    out = options.records_file(out, model, verb, data_name, part)
+    answers = Path(out) if out is not None and Path(out).suffix == ".csv" else None
+    out = options.records_file(
+        out if answers is None else str(answers.with_suffix(".jsonl")), model, verb, data_name, part
+    )
     own_device = device if cluster is None else "cpu"
     smoothed = Smoothed.load(model, network, own_device, precision=precision, rows=rows)
     smoothed = with_recorded_precision(smoothed, out)
@@ -65,9 +72,24 @@ def record_votes(
     found = record(
         verb, label, smoothed, model, data, out, procedure,
         alpha=alpha, seed=seed, limit=which, shard=part, cluster=cluster,
+        rankings=keeps_rankings(scheme, out) if rankings is None else rankings,
     )  # fmt: skip
-    click.echo(FORMATS["terminal"]([summarise(found)]))
+    if found.header.labelled:
+        click.echo(FORMATS["terminal"]([summarise(found)]))
+    else:
+        click.echo(list_text(answer_lines(found)))
+    if answers is not None:
+        write_atomically(answers, answers_csv(found).encode())
+        click.echo(f"wrote {answers}")
     click.echo(f"wrote {out}")
+
+
+def keeps_rankings(scheme: Scheme, out: str | Path) -> bool:
+    """Whether records keep rankings by default: as the file does, if it exists, else unless all subsets are masks."""
+    started = records.read_header(out) if Path(out).is_file() else None
+    if started is not None:
+        return records.has_rankings(started[0])
+    return not isinstance(scheme, AllSubsets)
 
 
 def record(
@@ -84,6 +106,7 @@ def record(
     limit: Limit,
     shard: Shard | None = None,
     cluster: Cluster | None = None,
+    rankings: bool = True,
 ) -> Records:
     """Certifies or predicts a data set under a progress bar, and returns the records."""
     copies: int | None
@@ -96,6 +119,7 @@ def record(
     with inputs_bar(label, len(indices_of(data, limit, shard)), copies) as on_progress:
         run(
             smoothed, model, data, out, procedure,
-            alpha=alpha, seed=seed, limit=limit, shard=shard, cluster=cluster, on_progress=on_progress,
+            alpha=alpha, seed=seed, limit=limit, shard=shard, cluster=cluster, rankings=rankings,
+            on_progress=on_progress,
         )  # fmt: skip
     return records.read(out)

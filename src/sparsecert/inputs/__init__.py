@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from sparsecert.counts import Int64
+from sparsecert.counts import UNKNOWN, Int64
 from sparsecert.errors import InputError
 from sparsecert.inputs.units import Units
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Inputs", "Units", "draw", "space", "to_tensor"]
+__all__ = ["Inputs", "Units", "draw", "labels_at", "space", "to_tensor"]
 
 
 class Inputs(Protocol):
-    """An ordered collection of labelled inputs of one shape, read by index."""
+    """An ordered collection of inputs of one shape, read by index."""
 
     @property
     def name(self) -> str: ...
@@ -33,7 +33,8 @@ class Inputs(Protocol):
     def split(self) -> str: ...
 
     @property
-    def labels(self) -> Int64: ...
+    def labels(self) -> Int64 | None:
+        """The true classes; None where they are unknown."""
 
     @property
     def classes(self) -> tuple[str, ...]: ...
@@ -62,6 +63,11 @@ class Inputs(Protocol):
 
     def header_fields(self) -> dict[str, Any]:
         """More fields for a records header: plain JSON values."""
+
+
+def labels_at(data: Inputs, indices: Sequence[int]) -> list[int]:
+    """The true class of each of these inputs, UNKNOWN where they have none."""
+    return [UNKNOWN] * len(indices) if data.labels is None else data.labels[list(indices)].tolist()
 
 
 def to_tensor(array: npt.NDArray[Any]) -> torch.Tensor:

@@ -22,13 +22,13 @@ class Rows:
     """The rows of a file as the model's trees see them: Float64[n, columns], NaN for missing values.
 
     `chosen` are the rows to certify: the held-out ones of the training file, all of any other. An input's index is that
-    of its row in the file.
+    of its row in the file. `labels` is None for new rows, in a file without the target column.
     """
 
     name: str
     split: str
     values: Float64
-    labels: Int64
+    labels: Int64 | None
     classes: tuple[str, ...]
     chosen: Int64
     sha256: str
@@ -42,16 +42,18 @@ class Rows:
         if table is None:
             raise InputError(f"the model was not trained on a table, and {path} is one; use images")
         columns = Columns.from_config(table)
-        features, labels = split_target(read_frame(path, text=columns.categories), table["target"])
+        frame, classes, labels = read_frame(path, text=columns.text), tuple(metadata["class_names"]), None
+        if table["target"] in frame.columns:
+            frame, named = split_target(frame, table["target"])
+            labels = _numbered(named, classes)
         fingerprint = hashlib.sha256(Path(path).expanduser().read_bytes()).hexdigest()
         same = fingerprint == table["sha256"]
-        outside = held_out(len(labels), table["held_out"], table["seed"]) if same else np.ones(len(labels), dtype=bool)
-        classes = tuple(metadata["class_names"])
+        outside = held_out(len(frame), table["held_out"], table["seed"]) if same else np.ones(len(frame), dtype=bool)
         return cls(
             Path(path).name,
             "held-out" if same else "all",
-            columns.encode(features),
-            _numbered(labels, classes),
+            columns.encode(frame),
+            labels,
             classes,
             np.flatnonzero(outside),
             fingerprint,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ALPHA, BOUND = 0.05, "two-sided"  # the defaults
 OWN = "bound", "rule"  # what the metadata of a model may name
-FIXED_MASKS_ONLY = frozenset({"rule", "against", "seconds"})
+FIXED_MASKS_ONLY = frozenset({"rule", "against", "seconds", "rankings"})
 SAMPLING = "n0", "n", "sampling", "max_samples", "tolerance", "at_least", "error", "full"
 RANDOM_MASKS_ONLY = frozenset({"alpha", "seed", "example", "bound", *SAMPLING})
 

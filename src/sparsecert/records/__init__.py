@@ -16,6 +16,7 @@ from sparsecert.records.header import (
     Header,
     difference,
     election_rule,
+    has_rankings,
     is_exact,
     is_sequential,
 )
@@ -47,6 +48,7 @@ __all__ = [
     "difference",
     "election_rule",
     "find_records",
+    "has_rankings",
     "is_exact",
     "is_sequential",
     "kind_of",

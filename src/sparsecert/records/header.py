@@ -33,6 +33,11 @@ class Header:
         inputs: int = self.run["shard" if "shard" in self.run else "data"]["inputs"]
         return inputs
 
+    @property
+    def labelled(self) -> bool:
+        """Whether the true class of each input is known."""
+        return bool(self.run["data"].get("labelled", True))
+
     def to_json(self) -> str:
         about = {"sparsecert": "records", "format": FORMAT, "kind": self.kind}
         return json.dumps({**about, "run": self.run, "environment": self.environment})
@@ -41,6 +46,11 @@ class Header:
 def is_exact(header: Header) -> bool:
     """Whether every mask of a fixed set voted on each input; `masks` of an attack on random ones is a word."""
     return isinstance(header.run.get("masks"), int) and "rule" in header.run
+
+
+def has_rankings(header: Header) -> bool:
+    """Whether an exact run recorded how each mask ranks the classes; the headers of those that did do not say so."""
+    return bool(header.run.get("rankings", True))
 
 
 def is_sequential(header: Header) -> bool:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sparsecert.certificates.plurality import first_choices
-from sparsecert.counts import Tally
+from sparsecert.counts import UNKNOWN, Tally
 from sparsecert.records import rankings
 from sparsecert.records.attack_records import AttackRecord
-from sparsecert.records.header import ATTACK, PREDICT, Header, is_exact, is_sequential
+from sparsecert.records.header import ATTACK, PREDICT, Header, has_rankings, is_exact, is_sequential
 from sparsecert.registry import CERTIFICATES
 
 ANSWERS = "yes", "no", "undecided"  # to "is the radius at least r?"
@@ -31,8 +31,10 @@ class Record:
     chose; a predict record then has selection votes too, and `votes` are those that tested the class. The line keeps,
     in `behind`, how many copies of each tally rank another class above the chosen one.
 
-    In an exact run, `rankings` holds each mask's ranking of the classes as text (see `rankings`), `votes` are the first
-    choices, and `label` is the winner by the run's rule; there always is one.
+    In an exact run, `rankings` holds each mask's ranking of the classes as text (see `rankings`), unless the run leaves
+    them out; `votes` are the first choices, and `label` is the winner by the run's rule; there always is one.
+
+    `true` is UNKNOWN, null in the file, where the run's inputs have no known class.
     """
 
     example: int
@@ -57,12 +59,13 @@ class Record:
 
     def to_json(self) -> str:
         """One line; classes without votes are left out."""
-        line: dict[str, Any] = {"example": self.example, "true": self.true}
+        line: dict[str, Any] = {"example": self.example, "true": None if self.true == UNKNOWN else self.true}
         if self.rankings is not None:
             line |= {"rankings": self.rankings, "label": self.label}
             line |= {} if self.radius is None else {"radius": self.radius}
         elif self.selection is None:
             line |= {"votes": _to_sparse(self.votes.votes), "invalid": [self.votes.invalid], "label": self.label}
+            line |= {} if self.radius is None else {"radius": self.radius}  # of all masks, without their rankings
         else:
             tallies = self.selection, self.votes
             line |= {"selection": _to_sparse(self.selection.votes), "estimation": _to_sparse(self.votes.votes)}
@@ -80,12 +83,14 @@ class Record:
     def from_json(cls, text: str | bytes, classes: int) -> Record:
         line = json.loads(text)
         common = {key: line[key] for key in ("example", "true", "label", "seconds")}
+        common["true"] = UNKNOWN if common["true"] is None else common["true"]
         if "rankings" in line:
             ranks = rankings.from_text(line["rankings"], classes)
             votes = first_choices(ranks[None])[0]
             return cls(votes=votes, rankings=line["rankings"], radius=line.get("radius"), **common)
         if "votes" in line:
-            return cls(votes=_from_sparse(line["votes"], line["invalid"][0], classes), **common)
+            votes = _from_sparse(line["votes"], line["invalid"][0], classes)
+            return cls(votes=votes, radius=line.get("radius"), **common)
         selection, votes = (
             _from_sparse(line[key], line["invalid"][i], classes) for i, key in enumerate(("selection", "estimation"))
         )
@@ -119,10 +124,12 @@ def parse_line(header: Header, line: bytes) -> Record | AttackRecord:
 
 def _check_input(header: Header, record: Record | AttackRecord) -> None:
     run = header.run
-    for name, value, most in (
-        ("input", record.example, run["data"]["of"]),
-        ("true label", record.true, run["classes"]),
-    ):
+    checked = [("input", record.example, run["data"]["of"])]
+    if header.labelled:
+        checked.append(("true label", record.true, run["classes"]))
+    elif record.true != UNKNOWN:
+        raise ValueError(f"true label {record.true!r} in a run whose inputs have none")
+    for name, value, most in checked:
         if type(value) is not int or not 0 <= value < most:
             raise ValueError(f"{name} {value!r}")
     if type(record.seconds) not in (int, float) or not 0 <= record.seconds < float("inf"):
@@ -132,10 +139,11 @@ def _check_input(header: Header, record: Record | AttackRecord) -> None:
 def _check_votes(header: Header, record: Record) -> None:
     """As many votes as the run takes; at most that many in a sequential run."""
     run, sequential = header.run, is_sequential(header)
-    if (record.rankings is not None) != is_exact(header):
+    exact = is_exact(header)
+    if (record.rankings is not None) != (exact and has_rankings(header)):
         raise ValueError("rankings do not fit the run's certificate")
-    if record.rankings is not None:
-        _check_rankings(header, record)
+    if exact:
+        _check_all_masks(header, record)
         return
     bound: str = run.get("bound", "")
     if bound in CERTIFICATES and (record.votes.above is not None) != CERTIFICATES[bound].by_pairs:
@@ -156,11 +164,11 @@ def _check_votes(header: Header, record: Record) -> None:
             raise ValueError(f"answer {record.answer!r}")
 
 
-def _check_rankings(header: Header, record: Record) -> None:
-    """One ranking per mask, a winner, and a radius if the run certifies."""
+def _check_all_masks(header: Header, record: Record) -> None:
+    """One vote per mask, a winner, and a radius if the run certifies."""
     masks, classes = header.run["masks"], header.run["classes"]
-    if record.votes.total != masks:
-        raise ValueError(f"rankings are by {record.votes.total} masks, not {masks}")
+    if record.votes.total != masks or min(*record.votes.votes, record.votes.invalid) < 0:
+        raise ValueError(f"votes are by {record.votes.total} masks, not {masks}")
     if type(record.label) is not int or not 0 <= record.label < classes:
         raise ValueError(f"label {record.label!r}")
     fits = type(record.radius) is int and record.radius >= 0 if header.kind != PREDICT else record.radius is None

@@ -126,7 +126,8 @@ def results_table(summaries: Sequence[Summary]) -> Table:
     columns = [name for name in run_settings(summaries[0]) if name not in shared]
     certifies = any(summary.certifies for summary in summaries)
     measure, passes = measure_name(summaries), any(summary.exact for summary in summaries)
-    numbers = [run_numbers(summary, certifies, measure, passes) for summary in summaries]
+    constant = any(summary.most_frequent is not None for summary in summaries)
+    numbers = [run_numbers(summary, certifies, measure, passes, constant) for summary in summaries]
     rows = [
         (*(run_settings(summary)[name] for name in columns), *found.values())
         for summary, found in zip(summaries, numbers, strict=True)
@@ -148,10 +149,13 @@ def measure_name(summaries: Sequence[Summary]) -> str:
     return radius_name(summaries).replace("rho", "robustness")
 
 
-def run_numbers(summary: Summary, certifies: bool, measure: str = "robustness", passes: bool = False) -> dict[str, str]:
+def run_numbers(
+    summary: Summary, certifies: bool, measure: str = "robustness", passes: bool = False, constant: bool = False
+) -> dict[str, str]:
     """The headline numbers of one run, as text.
 
-    Medians, of what `measure` names (see `measure_name`), and forward `passes` are included on request.
+    Medians, of what `measure` names (see `measure_name`), forward `passes`, and the accuracy of a `constant` answer
+    are included on request.
     """
     medians = {
         f"median certified {measure}": summary.median,
@@ -159,6 +163,8 @@ def run_numbers(summary: Summary, certifies: bool, measure: str = "robustness", 
         "median by the reference convention": summary.median_reference,
     }
     numbers = {"accuracy (abstained)": f"{format_percent(summary.accuracy)} ({format_percent(summary.abstained)})"}
+    if constant:
+        numbers["most frequent class"] = _most_frequent(summary)
     if certifies:
         numbers |= {
             name: format_median(value) if summary.certifies else NOT_APPLICABLE for name, value in medians.items()
@@ -166,6 +172,13 @@ def run_numbers(summary: Summary, certifies: bool, measure: str = "robustness", 
     if passes:
         numbers["forward passes per input"] = f"{summary.mean_samples:g}"
     return {**numbers, "seconds per input": f"{summary.mean_seconds:.3g}"}
+
+
+def _most_frequent(summary: Summary) -> str:
+    if summary.most_frequent is None:
+        return NOT_APPLICABLE
+    name, share = summary.most_frequent
+    return f"{format_percent(share)} ({name})"
 
 
 def remarks(summary: Summary) -> list[str]:

@@ -13,7 +13,7 @@ from sparsecert.counts import Int16
 from sparsecert.errors import InputError
 from sparsecert.procedures import exact
 from sparsecert.procedures.exact import Exact
-from sparsecert.records import Record, Records, rankings
+from sparsecert.records import Record, Records, has_rankings, rankings
 from sparsecert.registry import RULES
 from sparsecert.schemes import FixedMasks, Scheme
 
@@ -33,6 +33,11 @@ def exact_procedure(records: Records, scheme: Scheme, rule: str | None, against:
         )
     rule, against = rule or run["rule"], against or run.get("against")
     same = (rule, against) == (run["rule"], run.get("against"))
+    if not same and not has_rankings(records.header):
+        raise InputError(
+            f"{records.path} has no rankings to elect by {rule} against {against or 'nothing'}; certify again with "
+            "--rankings"
+        )
     asked = Exact(rule, against, float(run.get("seconds", 0.0)) if same else 0.0)
     if certifies:
         adversary = asked.adversary(masks)
@@ -53,8 +58,14 @@ def exact_certificates(records: Records, scheme: Scheme, procedure: Exact) -> It
     """Each input with the winner of its vote and, if the run certifies, the radius, recomputed from the rankings.
 
     A recorded radius may be larger if the run solved linear programs; it is kept if they prove it again. A record that
-    claims more than its rankings prove is refused.
+    claims more than its rankings prove is refused. Where the run left the rankings out, its answers are taken as they
+    are recorded.
     """
+    if not has_rankings(records.header):
+        for line in records.lines:
+            assert line.label is not None
+            yield line, ExactCertificate(line.label, line.radius or 0)
+        return
     run, masks = records.header.run, _fixed(records, scheme)
     own = (procedure.rule, procedure.against) == (run["rule"], run.get("against"))
     plain = replace(procedure, seconds=0.0).adversary(masks) if records.header.certifies else None

@@ -194,6 +194,11 @@ def _check_kind(records: Records) -> None:
     if records.header.kind not in (CERTIFY, PREDICT):
         held = f"{records.path} holds {records.header.kind!r} records"
         raise InputError(f"{held}, reports know {CERTIFY} and {PREDICT}; update sparsecert")
+    if not records.header.labelled:
+        raise InputError(
+            f"{records.path} holds rows without a target, so there is no accuracy to report; for the answers run the "
+            "same command again with --out answers.csv"
+        )
 
 
 def common_settings(records: Records | AttackRecords) -> dict[str, Any]:

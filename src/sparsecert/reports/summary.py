@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from sparsecert.certificates import CERTIFICATES, Certificate, certify_anytime
 from sparsecert.certificates.plurality import ExactCertificate
 from sparsecert.errors import InputError
-from sparsecert.procedures.exact import Exact
+from sparsecert.procedures.exact import FEATURES, Exact
 from sparsecert.records import ANSWERS, Record, Records, is_exact, is_sequential
 from sparsecert.reports.classification import (
     FROM_ALL_MASKS,
@@ -38,7 +38,8 @@ class Summary(VotesInfo):
 
     Certificates are `abstained_certificates`, `wrong_certificates` (not for the true class) or `certified`, of which
     `certified_at_zero` have radius 0. `answers` counts the answers to `at_least`; these cannot be recomputed from the
-    votes, so it is None at another alpha or bound than the run's.
+    votes, so it is None at another alpha or bound than the run's. `most_frequent`, for tables: the true class of most
+    inputs and its share, which a constant answer would get right whatever is perturbed.
     """
 
     classification: Classification
@@ -54,6 +55,7 @@ class Summary(VotesInfo):
     mean_samples: float
     answers: dict[str, int] | None = None
     invalid_votes: int
+    most_frequent: tuple[str, float] | None = None
 
     json_names: ClassVar[str] = """
         records kind inputs expected_inputs accuracy abstained
@@ -62,7 +64,7 @@ class Summary(VotesInfo):
         certified certified_at_zero wrong_certificates abstained_certificates
         data split model model_sha256 scheme units keep encoding rule bound certificate masks against
         n0 n sampling shard chosen answers alpha seed run_alpha run_bound run_against
-        precision device device_name mean_seconds mean_samples invalid_votes certified_accuracy
+        precision device device_name mean_seconds mean_samples invalid_votes most_frequent certified_accuracy
     """
     json_attributes: ClassVar[dict[str, str]] = {
         **RunInfo.json_attributes,
@@ -140,18 +142,29 @@ def _refuse(records: Records, given: Mapping[str, object], why: str) -> None:
 def _totals(records: Records, info: VotesInfo) -> dict[str, Any]:
     """The fields of `Summary` that are totals over all inputs."""
     seconds = copies = 0.0
-    invalid, given = 0, Counter[str | None]()
+    invalid, given, true = 0, Counter[str | None](), Counter[int]()
     for line in records.lines:
         seconds, copies = seconds + line.seconds, copies + line.copies
         invalid += line.votes.invalid + (line.selection.invalid if line.selection else 0)
         given[line.answer] += 1
+        true[line.true] += 1
     asked = (info.sampling or {}).get("at_least") is not None and not info.recertified
     return {
         "mean_seconds": seconds / info.inputs,
         "mean_samples": copies / info.inputs,
         "answers": {answer: given[answer] for answer in ANSWERS} if asked else None,
         "invalid_votes": invalid,
+        "most_frequent": _most_frequent(records, true),
     }
+
+
+def _most_frequent(records: Records, true: Counter[int]) -> tuple[str, float] | None:
+    """The name and share of the most frequent class of a table's rows; None for images."""
+    data = records.header.run["data"]
+    if data.get("unit") != FEATURES or "class_names" not in data:
+        return None
+    label, count = true.most_common(1)[0]
+    return str(data["class_names"][label]), count / true.total()
 
 
 def _check_not_empty(records: Records) -> None:

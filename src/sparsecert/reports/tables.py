@@ -150,7 +150,8 @@ def _human_tables(summaries: Sequence[Summary]) -> list[Table]:
 
 
 def _run_lines(summary: Summary) -> list[tuple[str, str]]:
-    lines = list(run_numbers(summary, summary.certifies, measure_name([summary])).items())
+    constant = summary.most_frequent is not None
+    lines = list(run_numbers(summary, summary.certifies, measure_name([summary]), constant=constant).items())
     if summary.certifies:
         lines.append(("certificates", certificates_line(summary)))
     passes = "forward passes per input" if summary.exact else "samples per input"

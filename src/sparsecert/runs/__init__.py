@@ -52,16 +52,18 @@ def certify_dataset(
     limit: Limit = None,
     shard: Shard | None = None,
     cluster: Cluster | None = None,
+    rankings: bool = True,
     on_progress: OnProgress = ignore,
 ) -> None:
     """Certifies `limit` evenly spaced inputs (all by default) and records each as it is done; resumes a killed run.
 
     `procedure`, n0, n, alpha and seed are as in `Smoothed.certify`. `limit` may be `RandomSample(400, seed)`. `model`
     is the file that `smoothed` was loaded from: the records name the model by its hash. `shard` restricts the run to a
-    part of the inputs. With a `cluster` its workers load that file and compute; this process only writes.
+    part of the inputs. With a `cluster` its workers load that file and compute; this process only writes. Without
+    `rankings`, the records of a fixed set of masks are short, but cannot be certified again in another way.
     """
     procedure = procedure_for(smoothed, procedure, n0, n)
-    spec = RunSpec(CERTIFY, procedure, procedure.level(alpha), seed)
+    spec = RunSpec(CERTIFY, procedure, procedure.level(alpha), seed, rankings)
     _record(DatasetRun(spec, smoothed, model, data, out, limit, shard, on_progress), cluster)
 
 
@@ -78,6 +80,7 @@ def predict_dataset(
     limit: Limit = None,
     shard: Shard | None = None,
     cluster: Cluster | None = None,
+    rankings: bool = True,
     on_progress: OnProgress = ignore,
 ) -> None:
     """Predicts `limit` evenly spaced inputs (all by default) and records each as it is done; resumes a killed run.
@@ -85,7 +88,7 @@ def predict_dataset(
     `procedure`, n, alpha and seed are as in `Smoothed.predict`, the others as in `certify_dataset`.
     """
     procedure = procedure_for(smoothed, procedure, n=n)
-    spec = RunSpec(PREDICT, procedure, procedure.level(alpha), seed)
+    spec = RunSpec(PREDICT, procedure, procedure.level(alpha), seed, rankings)
     _record(DatasetRun(spec, smoothed, model, data, out, limit, shard, on_progress), cluster)
 
 

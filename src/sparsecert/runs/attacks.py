@@ -127,6 +127,8 @@ def attack_dataset(
     Of rows of a table (`inputs.rows.Rows`), units take values that they have in some row, or none: see `TableRows`.
     """
     key_of(seed)
+    if data.labels is None:
+        raise InputError(f"{data.name} has no target column, and an attack needs the true classes; add that column")
     target = target.with_recorded_precision(out)
     shape, config = data.shape, config_of(attack)
     table = table_rows(target, data)

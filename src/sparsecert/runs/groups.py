@@ -13,7 +13,7 @@ import torch
 
 from sparsecert.counts import Int64
 from sparsecert.errors import InputError, check_int
-from sparsecert.inputs import Inputs, to_tensor
+from sparsecert.inputs import Inputs, labels_at, to_tensor
 from sparsecert.runs.run_spec import Group
 from sparsecert.schemes.philox import key_of
 
@@ -96,7 +96,7 @@ def unfinished(indices: Int64, size: int, done: set[int]) -> list[list[int]]:
 
 def load_group(data: Inputs, examples: list[int]) -> Group:
     """The inputs at these indices, with their labels."""
-    return Group(load_batch(data, examples), examples, data.labels[examples].tolist())
+    return Group(load_batch(data, examples), examples, labels_at(data, examples))
 
 
 def prefetch(groups: Iterable[Group]) -> Iterator[Group]:

@@ -104,6 +104,7 @@ def data_info(data: Inputs, limit: Limit) -> dict[str, Any]:
         "fingerprint": data.fingerprint(),
         "inputs": len(indices_of(data, limit)),
         "of": len(data),
+        **({} if data.labels is not None else {"labelled": False}),
         **data.header_fields(),
     }
 

@@ -16,7 +16,7 @@ from sparsecert.procedures.pipelining import Steps, interleave
 from sparsecert.progress import OnProgress
 from sparsecert.records import CERTIFY, Record, rankings
 from sparsecert.results import Certifications, Predictions
-from sparsecert.schemes import Scheme
+from sparsecert.schemes import FixedMasks, Scheme
 from sparsecert.votes.copies import Copies
 from sparsecert.votes.voter import Voter
 
@@ -37,12 +37,17 @@ class Group:
 
 @dataclass(frozen=True)
 class RunSpec:
-    """A run but for its model and inputs: "certify" or "predict", the procedure, alpha and seed."""
+    """A run but for its model and inputs: "certify" or "predict", the procedure, alpha and seed.
+
+    `rankings`: whether records keep how each mask of a fixed set ranks the classes. Without them a report cannot elect
+    by another rule, or prove the radii again.
+    """
 
     kind: str
     procedure: Procedure
     alpha: float | None
     seed: int
+    rankings: bool = True
 
     def check(self, scheme: Scheme) -> None:
         """Refuses invalid settings before any work is done or file written."""
@@ -52,14 +57,18 @@ class RunSpec:
     def settings(self, scheme: Scheme) -> dict[str, Any]:
         """The settings that decide votes and certificates, for the header: plain JSON values."""
         fields = self.procedure.header_fields if self.kind == CERTIFY else self.procedure.prediction_header_fields
-        return fields(scheme, self.alpha, self.seed)
+        left_out = not self.rankings and isinstance(scheme, FixedMasks)
+        return {**fields(scheme, self.alpha, self.seed), **({"rankings": False} if left_out else {})}
 
     def steps(self, voter: Voter, group: Group, on_progress: OnProgress) -> Steps[tuple[Group, Answers]]:
         """The answers for the group; yields once votes are queued on the device."""
         copies = Copies(voter, group.inputs, group.examples, self.seed, on_progress)
+        answers: Answers
         if self.kind == CERTIFY:
-            return group, (yield from self.procedure.certify_with_origin(copies, self.alpha))
-        return group, (yield from self.procedure.predict(copies, self.alpha))
+            answers = yield from self.procedure.certify_with_origin(copies, self.alpha)
+        else:
+            answers = yield from self.procedure.predict(copies, self.alpha)
+        return group, answers if self.rankings else replace(answers, ranks=None)
 
 
 def inputs_per_group(spec: RunSpec, scheme: Scheme, rows: int, values: int) -> int:

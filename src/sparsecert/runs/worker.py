@@ -11,7 +11,7 @@ from typing import Any
 import numpy.typing as npt
 import torch
 
-from sparsecert.inputs import Inputs, to_tensor
+from sparsecert.inputs import Inputs, labels_at, to_tensor
 from sparsecert.progress import ignore
 from sparsecert.records import Record
 from sparsecert.runs.header import environment
@@ -47,7 +47,7 @@ class PackedGroup:
 
     @classmethod
     def of(cls, data: Inputs, examples: list[int]) -> PackedGroup:
-        return cls(data.batch(examples), examples, data.labels[examples].tolist())
+        return cls(data.batch(examples), examples, labels_at(data, examples))
 
     def group(self) -> Group:
         writable = self.inputs.copy()  # Ray hands out read-only shared memory

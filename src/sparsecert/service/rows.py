@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class RowParser:
-    """Parses rows of the columns a model was trained on: numbers, text for categories, null for missing values.
+    """Parses rows of the columns a model was trained on: numbers, text (categories, dates), null if missing.
 
-    A row becomes Float64[1, columns]; missing values and unknown categories become NaN.
+    A row becomes Float64[1, columns]; missing values, unknown categories and what is no date become NaN.
     """
 
     columns: Columns
@@ -63,6 +63,12 @@ class RowParser:
             if isinstance(value, bool) or not isinstance(value, str | int | float):
                 raise InputError(f"the column {name} must be text or null, got {short_repr(value)}")
             return categories.get(str(value).strip(), math.nan)
+        if name in self.columns.dates:
+            if not isinstance(value, str):
+                raise InputError(
+                    f"the column {name} must be a date such as 2024-12-31, or null, got {short_repr(value)}"
+                )
+            return self.columns.date(value)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise InputError(f"the column {name} must be a number or null, got {short_repr(value)}")
         number = as_float(value)

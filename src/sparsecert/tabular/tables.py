@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -16,25 +17,41 @@ from sparsecert.counts import Bool, Float64
 from sparsecert.errors import InputError
 
 MISSING = "", "?"  # in text columns, besides what pandas knows; UCI's files write ?
+DATE = re.compile(r"\d{4}-\d{2}-\d{2}\b")  # how the text of a date begins (ISO 8601)
+NUMBER, CATEGORY, DAY = "number", "category", "date"
+FEW_ROWS = 20  # with fewer, values that differ in every row say nothing
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of a table, in order; text columns have categories, numbered 0, 1, ...
+    """The columns of a table, in order; text columns have categories, numbered 0, 1, ..., dates become days since 1970.
 
-    Missing values and categories unknown in training become NaN, which looks like NULL. That is sound: a perturbed
-    value is a perturbed unit whatever it becomes.
+    Missing values, categories unknown in training and what is no date among dates become NaN, which looks like NULL.
+    That is sound: a perturbed value is a perturbed unit whatever it becomes. How a column is read depends on that
+    column alone.
     """
 
     names: tuple[str, ...]
     categories: dict[str, tuple[str, ...]]
+    dates: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, frame: Any) -> Columns:
         """The columns of a training table."""
         text = {str(name): _texts(frame[name]) for name in frame.columns if not _is_number(frame[name])}
         known = {name: tuple(sorted({value for value in values if value is not None})) for name, values in text.items()}
-        return cls(tuple(map(str, frame.columns)), known)
+        dates = frozenset(name for name, values in known.items() if _are_dates(values))
+        categories = {name: values for name, values in known.items() if name not in dates}
+        return cls(tuple(map(str, frame.columns)), categories, dates)
+
+    @property
+    def text(self) -> frozenset[str]:
+        """The columns to read from a CSV file as they are written."""
+        return self.dates.union(self.categories)
+
+    def kind(self, name: str) -> str:
+        """How a column is read: number, category or date."""
+        return DAY if name in self.dates else CATEGORY if name in self.categories else NUMBER
 
     @cached_property
     def numbers(self) -> dict[str, dict[str, float]]:
@@ -46,12 +63,13 @@ class Columns:
         return {
             "columns": list(self.names),
             "categories": {name: list(values) for name, values in self.categories.items()},
+            **({"dates": sorted(self.dates)} if self.dates else {}),
         }
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Columns:
         categories = {name: tuple(values) for name, values in config["categories"].items()}
-        return cls(tuple(config["columns"]), categories)
+        return cls(tuple(config["columns"]), categories, frozenset(config.get("dates", ())))
 
     def encode(self, frame: Any) -> Float64:
         """Float[rows, columns]; other columns of the table are ignored."""
@@ -61,13 +79,36 @@ class Columns:
         encoded = [self._column(name, frame[name]) for name in self.names]
         return np.stack(encoded, axis=1) if encoded else np.empty((len(frame), 0))
 
+    def date(self, text: str) -> float:
+        """The number of a date; NaN if it is none."""
+        return float(_days([text.strip()])[0])
+
     def _column(self, name: str, column: Any) -> Float64:
         if (numbers := self.numbers.get(name)) is not None:
             return np.array([np.nan if v is None else numbers.get(v, np.nan) for v in _texts(column)])
+        if name in self.dates:
+            return _days(_texts(column))
         if not _is_number(column):
             raise InputError(f"the column {name} was numeric in training and is not here")
         values = column.to_numpy(dtype=np.float64, na_value=np.nan)
         return np.where(np.isfinite(values), values, np.nan)
+
+
+def describe_columns(columns: Columns, frame: Any, dropped: Sequence[str]) -> tuple[list[tuple[str, str]], list[str]]:
+    """How each column of a training table is read, and which look like identifiers: a value of its own in every row.
+
+    A model learns nothing from those that holds for other rows, and each mask wastes a place on them.
+    """
+    lines, suspects = [], []
+    for name in columns.names:
+        kind, filled = columns.kind(name), frame[name].dropna()
+        values = len(columns.categories[name]) if kind == CATEGORY else filled.nunique()
+        counted = "value" if values == 1 else "values"
+        lines.append((name, f"{kind}, {values:,} {counted}" if kind == CATEGORY or values < 2 else kind))
+        whole = kind == CATEGORY or (kind == NUMBER and bool((filled.to_numpy(dtype=np.float64) % 1 == 0).all()))
+        if whole and values == len(filled) > FEW_ROWS:
+            suspects.append(name)
+    return [*lines, *((name, "left out") for name in dropped)], suspects
 
 
 def read_frame(path: str | Path, text: Collection[str] = (), **settings: Any) -> Any:
@@ -164,3 +205,16 @@ def _texts(column: Any) -> list[str | None]:
     missing = column.isna().tolist()
     texts = [None if gone else str(value).strip() for value, gone in zip(column.tolist(), missing, strict=True)]
     return [None if text in MISSING else text for text in texts]
+
+
+def _are_dates(values: Collection[str]) -> bool:
+    """Whether these texts are all dates, with or without a time."""
+    return bool(values) and all(map(DATE.match, values)) and not bool(np.isnan(_days(list(values))).any())
+
+
+def _days(texts: Sequence[str | None]) -> Float64:
+    """Float[rows]: days since 1970, in UTC; NaN for what is no date."""
+    pandas = import_pandas()
+    times = pandas.to_datetime(pandas.Series(texts, dtype=object), format="ISO8601", utc=True, errors="coerce")
+    found: Float64 = ((times - pandas.Timestamp(0, tz="UTC")) / pandas.Timedelta(days=1)).to_numpy(dtype=np.float64)
+    return found

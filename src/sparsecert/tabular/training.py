@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from sklearn.base import clone
 
@@ -19,8 +20,10 @@ from sparsecert.smoothed import Smoothed
 from sparsecert.tabular.classifier import AblatedClassifier
 from sparsecert.tabular.estimators import PerPart, TreeModel, columns_of
 from sparsecert.tabular.partitioned import PartitionedClassifier
-from sparsecert.tabular.tables import Columns, check_column, held_out, read_frame, split_target
+from sparsecert.tabular.tables import Columns, check_column, describe_columns, held_out, read_frame, split_target
 from sparsecert.tabular.trees import FIELDS, Trees
+
+MOST_CLASSES, MANY_CLASSES, FEW_ROWS_PER_CLASS = 1_000, 50, 10
 
 
 def train_table(
@@ -34,22 +37,31 @@ def train_table(
     dropped: Sequence[str] = (),
     share: float = 0.25,
     seed: int = 0,
+    on_columns: Callable[[list[tuple[str, str]], list[str]], None] = lambda lines, suspects: None,
 ) -> Path:
     """Fits the classifier, whose base is `HistGradientBoostingClassifier` or LightGBM's, and writes the model file.
 
     A share of the rows is held out, by their number and the seed alone. Text columns are encoded as numbers, each by
     itself (see `Columns`). Each list of `together` is one unit, any other column a unit of its own; `dropped` columns,
-    such as row ids, are ignored.
+    such as row ids, are ignored. `on_columns` gets how each column is read, and which look like identifiers, before
+    anything is fitted (`describe_columns`).
     """
     features, labels = split_target(read_frame(path), target)
     features = features.drop(columns=[_known(name, list(features.columns)) for name in dropped])
     if not len(features.columns):
         raise InputError("every feature is dropped; leave some to train on")
     outside = held_out(len(labels), share, seed)
+    _check_classes(target, labels[~outside])
     columns = Columns.of(features[~outside])
+    on_columns(*describe_columns(columns, features[~outside], dropped))
     kept = [columns.names.index(_known(name, columns.names)) for name in protected]
     classifier = clone(classifier).set_params(groups=_groups(columns.names, together), protected=kept)
-    classifier.fit(columns.encode(features[~outside]), labels[~outside])
+    try:
+        classifier.fit(columns.encode(features[~outside]), labels[~outside])
+    except InputError:
+        raise
+    except ValueError as error:  # such as a class of a single row, where the trees hold rows back themselves
+        raise InputError(f"the trees cannot be fitted to {path}: {error}") from error
     if isinstance(classifier, PartitionedClassifier):
         parts = [_tensors(one, f"part.{number}.") for number, one in enumerate(classifier.estimators_)]
         tensors: modelfile.Tensors = {name: tensor for part in parts for name, tensor in part.items()}
@@ -132,6 +144,16 @@ def rebuild(
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{path} has a damaged header ({error}); retrain the model") from error
+
+
+def _check_classes(target: str, labels: npt.NDArray[np.str_]) -> None:
+    """Refuses a target of more values than trees can learn from so many rows: a number, a text or an identifier."""
+    found, rows = len(np.unique(labels)), len(labels)
+    if found > MOST_CLASSES or (found > MANY_CLASSES and found * FEW_ROWS_PER_CLASS > rows):
+        raise InputError(
+            f"the target {target} has {found:,} different values in {rows:,} rows; name a column of classes, or put "
+            "its values into a few bins first"
+        )
 
 
 def _groups(names: Sequence[str], together: Sequence[Sequence[str]]) -> list[str]:
