@@ -20,14 +20,19 @@ except ImportError as error:
 
 from sparsecert.tabular.attack import GreedyResult, greedy_attack
 from sparsecert.tabular.classifier import AblatedClassifier
+from sparsecert.tabular.explanation import Explanation, UnitVotes
 from sparsecert.tabular.partitioned import PartitionedClassifier
+from sparsecert.tabular.pipelines import certify
 from sparsecert.tabular.units import PROTECTED, one_hot_groups
 
 __all__ = [
     "PROTECTED",
     "AblatedClassifier",
+    "Explanation",
     "GreedyResult",
     "PartitionedClassifier",
+    "UnitVotes",
+    "certify",
     "greedy_attack",
     "one_hot_groups",
 ]

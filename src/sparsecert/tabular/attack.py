@@ -56,7 +56,10 @@ def greedy_attack(
 
     An `AblatedClassifier` has its own units; for any other classifier, `groups` and `protected` define them.
     """
-    row, donors = np.asarray(row, dtype=np.float64), np.asarray(donors, dtype=np.float64)
+    try:
+        row, donors = np.asarray(row, dtype=np.float64), np.asarray(donors, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"greedy_attack takes rows of numbers ({error}); encode the other columns first") from error
     if row.ndim != 1 or donors.ndim != 2 or donors.shape[1] != len(row) or not len(donors):
         raise InputError(f"row must be 1-D and donors 2-D, equally wide, got {row.shape} and {donors.shape}")
     generator = check_random_state(random_state)
@@ -95,7 +98,8 @@ def _worst(row: Float64, donors: Float64, units: Int64, perturbed: list[int], le
 
 def _ablated_lead(classifier: AblatedClassifier, label: Any, generator: np.random.RandomState) -> Lead:
     """The lead in the votes of some masks; masks that ablate the perturbed unit vote as before."""
-    smoothed, true = classifier._smoothed(), int(np.searchsorted(classifier.classes_, label))
+    values = classifier.frame_ and classifier.frame_.encode(None)[1]
+    smoothed, true = classifier._smoothed(values), int(np.searchsorted(classifier.classes_, label))
     model, encoding, classes = smoothed.model, smoothed.encoding, len(classifier.classes_)
     assert isinstance(model, EstimatorModel)
     masks = classifier._masks(PREDICTION, int(classifier.n), classifier.seed_)

@@ -16,8 +16,6 @@ import numpy.typing as npt
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils import check_random_state, get_tags
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from sparsecert.counts import Float64, Int64
 from sparsecert.encodings import Grouped, Indicator, NotANumber
@@ -27,7 +25,9 @@ from sparsecert.results import ABSTAINED, Certifications, Predictions, concatena
 from sparsecert.schemes import TRAINING, AllSubsets, FixedMasks, Scheme, Uniform
 from sparsecert.smoothed import Smoothed
 from sparsecert.tabular.estimators import EstimatorModel
-from sparsecert.tabular.units import units_of
+from sparsecert.tabular.explanation import Explanation, explain
+from sparsecert.tabular.fitting import check_rows, check_training, fit_on, seeded
+from sparsecert.tabular.frames import FrameValues
 
 NULLS = "auto", "nan", "indicator"
 BOUNDS = {"plurality": "two-sided", "pairwise": "pairwise"}  # by which each rule is certified for random masks
@@ -64,8 +64,14 @@ class AblatedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     NULL is NaN if the estimator accepts it (HistGradientBoosting, LightGBM, trees), else a fill value with an indicator
     column; set `null` ("auto", "nan", "indicator") to choose. A value that is missing, or that an attacker deletes,
-    looks like NULL too: it is a perturbed unit like any other, so the guarantee covers it. Columns must be numeric:
-    encode categories first (`OrdinalEncoder` with NaN for unknowns), or inside the estimator, which may be a pipeline.
+    looks like NULL too: it is a perturbed unit like any other, so the guarantee covers it.
+
+    Columns of a pandas frame may be text, categories or dates, if the estimator takes those: a pipeline that encodes
+    them, HistGradientBoosting or LightGBM with their categories. It then sees frames in which NULL is a missing value,
+    in fitting too. The unit is the frame's column whatever the pipeline makes of it: each entry of such a frame depends
+    on the same entry of the row and on the mask (`frames`), and the fitted pipeline is a function of the frame. So the
+    guarantee holds for encoders that mix columns, or that were fitted on ablated rows, as long as what they make of a
+    row does not depend on the other rows they are given with it.
 
     Parameters
     ----------
@@ -119,19 +125,21 @@ class AblatedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         A row's masks depend only on its values and `random_state`, not on its position: a duplicate row counts as one
         of twice the weight, and the order of the rows does not matter.
         """
-        rows, targets, weights = check_training(self, X, y, sample_weight)
+        rows, targets, weights, values = check_training(self, X, y, sample_weight)
         self.scheme_ = _scheme(int(self.units_.max()) + 1, self.keep, self.most_masks)
         self._procedure()
         generator = check_random_state(self.random_state)
         self.seed_ = int(generator.randint(np.iinfo(np.int32).max))
         self.estimator_ = seeded(clone(self.estimator), generator)
-        self.encoding_ = _encoding(self.null, self.units_, self.estimator_, rows, weights)
+        text = values is not None and bool(values.coded.any())
+        self.encoding_ = _encoding(self.null, self.units_, self.estimator_, rows, weights, text)
         copies = check_int("copies", self.copies, 1, 1 << 16)
-        masks = self.scheme_.masks(self.seed_, _hashes(rows), range(TRAINING, TRAINING + copies))
+        hashes = _hashes(rows if values is None else values.hashable(rows))
+        masks = self.scheme_.masks(self.seed_, hashes, range(TRAINING, TRAINING + copies))
         each = torch.from_numpy(np.repeat(rows, copies, axis=0))
         seen = self.encoding_(each, masks.flatten(0, 1)).flatten(1).numpy()
         weights = None if weights is None else np.repeat(weights, copies)
-        fit_on(self.estimator_, seen, np.repeat(targets, copies), weights)
+        fit_on(self.estimator_, seen, np.repeat(targets, copies), weights, self._shown(values))
         return self
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
@@ -167,14 +175,19 @@ class AblatedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         parts = self._answer("certify", X, alpha, seed)
         return replace(concatenate(parts), classes=self.classes_)
 
+    def explain(self, row: Any) -> Explanation:
+        """On which units the votes for the answer to one row hang: how they go with and without each of them."""
+        return explain(self, row)
+
     def _answer(self, verb: str, X: Any, alpha: float | None, seed: int | None) -> list[Any]:
         """Answers of the smoothed classifier, in batches of ROWS, on `n_jobs` cores."""
         from sklearn.utils.parallel import Parallel, delayed
 
-        check_is_fitted(self)
-        rows: Float64 = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
+        rows, values = check_rows(self, X)
         level = None if self.exact_ else float(self._alpha(alpha))
-        task = partial(_answers, self._smoothed(), verb, self._procedure(), level, self.seed_ if seed is None else seed)
+        task = partial(
+            _answers, self._smoothed(values), verb, self._procedure(), level, self.seed_ if seed is None else seed
+        )
         parts = [rows[start : start + ROWS] for start in range(0, len(rows), ROWS)]
         if len(parts) == 1 or self.n_jobs in (None, 1):
             return [task(part) for part in parts]
@@ -191,9 +204,14 @@ class AblatedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             raise InputError(f"rule {self.rule} is for all masks, and here they are drawn; use {' or '.join(BOUNDS)}")
         return Fixed(n0, n, BOUNDS[self.rule])
 
-    def _smoothed(self) -> Smoothed:
-        model = EstimatorModel(self.estimator_, len(self.classes_), ranks=self.rule != "plurality")
+    def _smoothed(self, values: FrameValues | None = None) -> Smoothed:
+        ranks = self.rule != "plurality"
+        model = EstimatorModel(self.estimator_, len(self.classes_), ranks, self._shown(values))
         return Smoothed(model, self.scheme_, self.encoding_, classes=model.classes)
+
+    def _shown(self, values: FrameValues | None) -> FrameValues | None:
+        """What the base estimator's rows stand for; None where it sees arrays: with indicators, of no frame."""
+        return values if isinstance(self.encoding_, NotANumber) else None
 
     @property
     def exact_(self) -> bool:
@@ -218,28 +236,6 @@ class AblatedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return Fraction(float(level))
 
 
-def check_training(
-    classifier: Any, X: Any, y: Any, sample_weight: Any, missing: bool = True
-) -> tuple[Float64, Int64, Float64 | None]:
-    """The rows, the numbers of their classes and their weights; sets `classes_` and `units_` of the classifier."""
-    rows, y = validate_data(classifier, X, y, dtype=np.float64, ensure_all_finite="allow-nan" if missing else True)
-    check_classification_targets(y)
-    classifier.classes_, targets = np.unique(y, return_inverse=True)
-    if len(classifier.classes_) < 2:
-        raise InputError(f"y must have at least two classes, got one class: {classifier.classes_[0]}")
-    weights = None if sample_weight is None else _check_sample_weight(sample_weight, rows, dtype=np.float64)
-    names = getattr(classifier, "feature_names_in_", None)
-    known = None if names is None else list(names)
-    classifier.units_ = units_of(rows.shape[1], classifier.groups, classifier.protected, known)
-    return rows, targets, weights
-
-
-def fit_on(estimator: Any, rows: Float64, targets: Int64, weights: Float64 | None) -> Any:
-    """The estimator, fitted; a column without a value shows 0 in all rows, since some estimators refuse it."""
-    seen = np.where(np.isnan(rows).all(axis=0), 0.0, rows)
-    return estimator.fit(seen, targets, **({} if weights is None else {"sample_weight": weights}))
-
-
 def _scheme(units: int, keep: Any, most_masks: Any) -> Scheme:
     """All masks if there are at most `most_masks`, else random masks."""
     if isinstance(keep, Real) and not isinstance(keep, Integral):
@@ -249,13 +245,6 @@ def _scheme(units: int, keep: Any, most_masks: Any) -> Scheme:
     uniform = Uniform(units, keep)
     few = comb(units, uniform.keep) <= check_int("most_masks", most_masks, 0, 100_000)
     return AllSubsets(units, uniform.keep) if few else uniform
-
-
-def seeded(estimator: Any, generator: np.random.RandomState) -> Any:
-    """The estimator with every random_state that is None set, including a pipeline's steps."""
-    parameters = estimator.get_params(deep=True)
-    names = sorted(name for name in parameters if name.split("__")[-1] == "random_state" and parameters[name] is None)
-    return estimator.set_params(**{name: int(generator.randint(np.iinfo(np.int32).max)) for name in names})
 
 
 def _hashes(rows: Float64) -> Int64:
@@ -283,14 +272,16 @@ def _elected(found: Predictions) -> Int64:
     return found.counts.argmax(axis=1) if found.selection is None else found.selection.labels
 
 
-def _encoding(null: str, units: Int64, estimator: Any, rows: Float64, weights: Float64 | None) -> Grouped:
-    """NULL as NaN on request ("nan") or if the estimator accepts it ("auto"), else with an indicator.
+def _encoding(null: str, units: Int64, estimator: Any, rows: Float64, weights: Float64 | None, text: bool) -> Grouped:
+    """NULL as NaN on request ("nan"), in frames with text or if the estimator accepts it ("auto"), else an indicator.
 
     The indicator's fill value is the training mean of the known values.
     """
     if null not in NULLS:
         raise InputError(f"null must be one of {', '.join(NULLS)}, got {null!r}")
-    if null == "nan" or (null == "auto" and get_tags(estimator).input_tags.allow_nan):
+    if null == "indicator" and text:
+        raise InputError("null indicator is for numbers, and the frame has other columns; use nan, and impute within")
+    if null == "nan" or (null == "auto" and (text or get_tags(estimator).input_tags.allow_nan)):
         return NotANumber(units)
     known = np.isfinite(rows) * (1.0 if weights is None else weights[:, None])
     total = known.sum(axis=0)

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from sparsecert.counts import Bool, Float64, Int64
+from sparsecert.tabular.frames import FrameValues
 from sparsecert.tabular.trees import Trees
 from sparsecert.tabular.units import PROTECTED
 
@@ -24,27 +25,33 @@ class EstimatorModel:
     """A fitted scikit-learn classifier of 0, 1, ..., classes - 1: its answer scores 1, other classes 0.
 
     An answer outside its classes (an estimator may reject a row) scores NaN, so the copy votes for no class. With
-    `ranks` the scores are its probabilities, if it has them.
+    `ranks` the scores are its probabilities, if it has them. With `frame` it sees the frames that rows stand for.
     """
 
     estimator: Any
     classes: int
     ranks: bool = False
+    frame: FrameValues | None = None
 
     def __call__(self, copies: torch.Tensor) -> torch.Tensor:
         if self.ranks and hasattr(self.estimator, "predict_proba"):
             return torch.from_numpy(self.probabilities(copies))
-        answers = np.asarray(self.estimator.predict(copies.flatten(1).numpy()))
+        answers = np.asarray(self.estimator.predict(self._rows(copies)))
         scores = (answers.reshape(-1, 1) == np.arange(self.classes)).astype(np.float64)  # a NaN equals none
         scores[~scores.any(axis=1)] = np.nan
         return torch.from_numpy(scores)
 
     def probabilities(self, copies: torch.Tensor) -> Float64:
         """float64[rows, classes]: the estimator's own probabilities."""
-        known = np.asarray(self.estimator.predict_proba(copies.flatten(1).numpy()), dtype=np.float64)
+        known = np.asarray(self.estimator.predict_proba(self._rows(copies)), dtype=np.float64)
         shares = np.zeros((len(known), self.classes))
         shares[:, np.asarray(self.estimator.classes_, dtype=np.int64)] = known
         return shares
+
+    def _rows(self, copies: torch.Tensor) -> Any:
+        """The copies as the estimator takes them."""
+        rows = copies.flatten(1).numpy()
+        return rows if self.frame is None else self.frame(rows)
 
 
 @dataclass(frozen=True, eq=False)

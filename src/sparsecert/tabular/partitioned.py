@@ -10,16 +10,16 @@ import numpy.typing as npt
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils import check_random_state, get_tags
-from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sparsecert.counts import Float64, Int64
+from sparsecert.counts import Int64
 from sparsecert.encodings import NotANumber
 from sparsecert.procedures import Exact
 from sparsecert.results import Certifications
 from sparsecert.schemes import Partition
 from sparsecert.smoothed import Smoothed
-from sparsecert.tabular.classifier import check_training, fit_on, seeded
 from sparsecert.tabular.estimators import EstimatorModel, PerPart, columns_of
+from sparsecert.tabular.fitting import check_rows, check_training, fit_on, seeded
+from sparsecert.tabular.frames import FrameValues
 
 
 class PartitionedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
@@ -82,13 +82,13 @@ class PartitionedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         from sklearn.utils.parallel import Parallel, delayed
 
         Exact(self.rule)  # refuses a rule that is none
-        rows, targets, weights = check_training(self, X, y, sample_weight, self._takes_missing)
+        rows, targets, weights, values = check_training(self, X, y, sample_weight, self._takes_missing)
         self.scheme_ = Partition(int(self.units_.max()) + 1, self.parts, self.partitions, self.scheme_seed)
         self.columns_ = columns_of(self.scheme_.table, self.units_)
         generator = check_random_state(self.random_state)
         fresh = [seeded(clone(self.estimator), generator) for _ in self.columns_]
         self.estimators_: list[Any] = Parallel(n_jobs=self.n_jobs)(
-            delayed(fit_on)(one, rows[:, seen], targets, weights)
+            delayed(fit_on)(one, rows[:, seen], targets, weights, values and values.part(seen))
             for one, seen in zip(fresh, self.columns_, strict=True)
         )
         return self
@@ -110,14 +110,16 @@ class PartitionedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return replace(found, classes=self.classes_)
 
     def _answer(self, verb: str, X: Any) -> Any:
-        check_is_fitted(self)
-        missing = "allow-nan" if self._takes_missing else True
-        rows: Float64 = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=missing)
-        return getattr(self._smoothed(), verb)(torch.tensor(rows), Exact(self.rule))
+        rows, values = check_rows(self, X, self._takes_missing)
+        return getattr(self._smoothed(values), verb)(torch.tensor(rows), Exact(self.rule))
 
-    def _smoothed(self) -> Smoothed:
+    def _smoothed(self, values: FrameValues | None = None) -> Smoothed:
         classes = len(self.classes_)
-        model = PerPart([EstimatorModel(one, classes, ranks=True) for one in self.estimators_], self.columns_, classes)
+        models = [
+            EstimatorModel(one, classes, True, values and values.part(seen))
+            for one, seen in zip(self.estimators_, self.columns_, strict=True)
+        ]
+        model = PerPart(models, self.columns_, classes)
         return Smoothed(model, self.scheme_, NotANumber(self.units_, marked=True), classes=classes)
 
     @property
