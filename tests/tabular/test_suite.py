@@ -17,7 +17,13 @@ from sklearn.utils.estimator_checks import check_sample_weight_equivalence_on_de
 
 from sparsecert.tabular import AblatedClassifier, PartitionedClassifier
 
-FEW_TREES: dict[str, Any] = {"deterministic": True, "force_col_wise": True, "n_estimators": 5, "verbose": -1}
+FEW_TREES: dict[str, Any] = {
+    "deterministic": True,
+    "force_col_wise": True,
+    "n_estimators": 5,
+    "n_jobs": 1,
+    "verbose": -1,
+}
 FEW_VOTES: dict[str, Any] = {"keep": 0.8, "n": 100}
 BOOSTED = HistGradientBoostingClassifier, LGBMClassifier
 SUITE = [

@@ -36,7 +36,7 @@ class Header:
     @property
     def labelled(self) -> bool:
         """Whether the true class of each input is known."""
-        return bool(self.run["data"].get("labelled", True))
+        return bool(self.run.get("labelled", True))
 
     def to_json(self) -> str:
         about = {"sparsecert": "records", "format": FORMAT, "kind": self.kind}

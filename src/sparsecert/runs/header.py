@@ -47,6 +47,7 @@ def run_info(
         **({"against": data.units.name} if settings.get("against") == PIXELS else {}),
         **image_info(smoothed.scheme, smoothed.encoding, data.shape, settings),
         **({"independent": True} if "against" in settings and smoothed.metadata.get("independent") else {}),
+        **({} if data.labels is not None else {"labelled": False}),
         "data": data_info(data, limit),
         **selection_info(limit, len(data)),
         **part,
@@ -104,7 +105,6 @@ def data_info(data: Inputs, limit: Limit) -> dict[str, Any]:
         "fingerprint": data.fingerprint(),
         "inputs": len(indices_of(data, limit)),
         "of": len(data),
-        **({} if data.labels is not None else {"labelled": False}),
         **data.header_fields(),
     }
 

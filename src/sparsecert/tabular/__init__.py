@@ -23,14 +23,17 @@ from sparsecert.tabular.classifier import AblatedClassifier
 from sparsecert.tabular.explanation import Explanation, UnitVotes
 from sparsecert.tabular.partitioned import PartitionedClassifier
 from sparsecert.tabular.pipelines import certify
+from sparsecert.tabular.regression import CertifiedValues, PartitionedRegressor
 from sparsecert.tabular.units import PROTECTED, one_hot_groups
 
 __all__ = [
     "PROTECTED",
     "AblatedClassifier",
+    "CertifiedValues",
     "Explanation",
     "GreedyResult",
     "PartitionedClassifier",
+    "PartitionedRegressor",
     "UnitVotes",
     "certify",
     "greedy_attack",

@@ -24,18 +24,27 @@ def check_training(
 
     Sets `classes_`, `units_` and `frame_` of the classifier.
     """
-    classifier.frame_ = FrameColumns.of(X)
-    X, values = (X, None) if classifier.frame_ is None else classifier.frame_.encode(X)
-    rows, y = validate_data(classifier, X, y, dtype=np.float64, ensure_all_finite=_finite(classifier, missing))
+    rows, y, weights, values = check_table(classifier, X, y, sample_weight, missing)
     check_classification_targets(y)
     classifier.classes_, targets = np.unique(y, return_inverse=True)
     if len(classifier.classes_) < 2:
         raise InputError(f"y must have at least two classes, got one class: {classifier.classes_[0]}")
-    weights = None if sample_weight is None else _check_sample_weight(sample_weight, rows, dtype=np.float64)
-    names = getattr(classifier, "feature_names_in_", None)
-    known = None if names is None else list(names)
-    classifier.units_ = units_of(rows.shape[1], classifier.groups, classifier.protected, known)
     return rows, targets, weights, values
+
+
+def check_table(
+    model: Any, X: Any, y: Any, sample_weight: Any, missing: bool, **settings: Any
+) -> tuple[Float64, Any, Float64 | None, FrameValues | None]:
+    """The rows, targets and weights, and what rows stand for where they were a frame; sets `units_` and `frame_`."""
+    model.frame_ = FrameColumns.of(X)
+    X, values = (X, None) if model.frame_ is None else model.frame_.encode(X)
+    finite = _finite(model, missing)
+    rows, y = validate_data(model, X, y, dtype=np.float64, ensure_all_finite=finite, **settings)
+    weights = None if sample_weight is None else _check_sample_weight(sample_weight, rows, dtype=np.float64)
+    names = getattr(model, "feature_names_in_", None)
+    known = None if names is None else list(names)
+    model.units_ = units_of(rows.shape[1], model.groups, model.protected, known)
+    return rows, y, weights, values
 
 
 def check_rows(classifier: Any, X: Any, missing: bool = True) -> tuple[Float64, FrameValues | None]:
@@ -56,7 +65,7 @@ def _finite(classifier: Any, missing: bool) -> bool | str:
 
 
 def fit_on(
-    estimator: Any, rows: Float64, targets: Int64, weights: Float64 | None, values: FrameValues | None = None
+    estimator: Any, rows: Float64, targets: Int64 | Float64, weights: Float64 | None, values: FrameValues | None = None
 ) -> Any:
     """The estimator, fitted, on the frame that the rows stand for, if any.
 
@@ -78,7 +87,7 @@ def _warn_of_influence(estimator: Any, seen: Any) -> None:
     many = seen[:: -(-len(seen) // MANY)]
     step = -(-len(many) // FEW)
     together, apart = np.asarray(estimator.predict(many))[::step], np.asarray(estimator.predict(many[::step]))
-    if not np.array_equal(together, apart, equal_nan=True):
+    if not np.allclose(together, apart, rtol=1e-6, equal_nan=True):  # values of a regressor may be rounded otherwise
         warnings.warn(
             f"{type(estimator).__name__} answers a row otherwise when other rows are beside it, and certificates "
             "assume that it does not; leave out what computes with the whole batch",

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from sparsecert.counts import Bool, Float64
 from sparsecert.errors import InputError
+from sparsecert.tabular.tables import import_pandas
 
 NUMBERS = "integer", "floating", "mixed-integer-float", "boolean", "decimal", "empty"  # by pandas' infer_dtype
 
@@ -98,7 +99,7 @@ class FrameColumns:
         found = [self._numbers(place, X.iloc[:, place]) for place in range(len(self.names))]
         values = FrameValues(self.names, tuple(known for _, known in found))
         rows = np.stack([numbers for numbers, _ in found], axis=1) if found else np.empty((len(X), 0))
-        return type(X)(rows, columns=X.columns, index=X.index), values
+        return import_pandas().DataFrame(rows, columns=X.columns, index=X.index), values
 
     def _numbers(self, place: int, column: Any) -> tuple[Float64, Any]:
         import pandas

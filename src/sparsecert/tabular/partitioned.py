@@ -11,7 +11,7 @@ import torch
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils import check_random_state, get_tags
 
-from sparsecert.counts import Int64
+from sparsecert.counts import Float64, Int64
 from sparsecert.encodings import NotANumber
 from sparsecert.procedures import Exact
 from sparsecert.results import Certifications
@@ -20,6 +20,21 @@ from sparsecert.smoothed import Smoothed
 from sparsecert.tabular.estimators import EstimatorModel, PerPart, columns_of
 from sparsecert.tabular.fitting import check_rows, check_training, fit_on, seeded
 from sparsecert.tabular.frames import FrameValues
+
+
+def fit_parts(
+    model: Any, rows: Float64, targets: Int64 | Float64, weights: Float64 | None, values: FrameValues | None
+) -> list[Any]:
+    """A fitted clone of the model's estimator for each row of its `columns_`, with a seed that no value decides."""
+    from sklearn.utils.parallel import Parallel, delayed
+
+    generator = check_random_state(model.random_state)
+    fresh = [seeded(clone(model.estimator), generator) for _ in model.columns_]
+    fitted: list[Any] = Parallel(n_jobs=model.n_jobs)(
+        delayed(fit_on)(one, rows[:, seen], targets, weights, values and values.part(seen))
+        for one, seen in zip(fresh, model.columns_, strict=True)
+    )
+    return fitted
 
 
 class PartitionedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
@@ -79,18 +94,11 @@ class PartitionedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> PartitionedClassifier:
         """Fits an estimator for each part, on the columns of the part and the protected ones."""
-        from sklearn.utils.parallel import Parallel, delayed
-
         Exact(self.rule)  # refuses a rule that is none
         rows, targets, weights, values = check_training(self, X, y, sample_weight, self._takes_missing)
         self.scheme_ = Partition(int(self.units_.max()) + 1, self.parts, self.partitions, self.scheme_seed)
         self.columns_ = columns_of(self.scheme_.table, self.units_)
-        generator = check_random_state(self.random_state)
-        fresh = [seeded(clone(self.estimator), generator) for _ in self.columns_]
-        self.estimators_: list[Any] = Parallel(n_jobs=self.n_jobs)(
-            delayed(fit_on)(one, rows[:, seen], targets, weights, values and values.part(seen))
-            for one, seen in zip(fresh, self.columns_, strict=True)
-        )
+        self.estimators_ = fit_parts(self, rows, targets, weights, values)
         return self
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
