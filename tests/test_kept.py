@@ -116,7 +116,7 @@ def test_the_model_of_a_table_gives_the_votes_that_it_gave(tmp_path: Path) -> No
     pytest.importorskip("sklearn", reason="the tables extra is not installed")
     pytest.importorskip("pandas", reason="the tables extra is not installed")
     command = ["certify", str(KEPT / "table.safetensors"), "--data", str(KEPT / "table.csv"), "--limit", "6"]
-    result = CliRunner().invoke(cli, [*command, "--out", str(tmp_path / "again.jsonl")])
+    result = CliRunner().invoke(cli, [*command, "--rankings", "--out", str(tmp_path / "again.jsonl")])
     assert result.exit_code == 0, result.output
     kept, again = read(KEPT / "table.jsonl"), read(tmp_path / "again.jsonl")
     run = {**kept.header.run, "against": "features"}  # it said pixels once

@@ -18,6 +18,7 @@ import pandas
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from sparsecert import records
+from sparsecert.errors import InputError
 from sparsecert.inputs.rows import Rows
 from sparsecert.runs import certify_dataset
 from sparsecert.schemes import FixedMasks
@@ -208,3 +209,14 @@ def test_no_request_breaks_the_service(tmp_path: Path) -> None:
     assert {*seen} <= EXPECTED
     assert seen[422] > 80
     assert seen[200] > 10
+
+
+def test_dates_are_read_as_in_training_or_refused() -> None:
+    frame = pandas.DataFrame({"since": ["2020-01-01", "2021-06-15T12:00"], "x": [1.0, 2.0]})
+    columns = Columns.of(frame)
+    parser, expected = RowParser(columns), columns.encode(frame)
+    for row, wanted in zip(frame.to_dict("records"), expected, strict=True):
+        np.testing.assert_array_equal(parser.from_row(row)[0], wanted)
+    assert parser.from_row({"since": "tomorrow", "x": 1})[0].isnan().tolist() == [True, False]
+    with pytest.raises(InputError, match="since must be a date"):
+        parser.from_row({"since": 18262, "x": 1})

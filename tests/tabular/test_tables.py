@@ -21,6 +21,7 @@ from sparsecert import records
 from sparsecert.certificates import CERTIFICATES
 from sparsecert.cli import cli
 from sparsecert.errors import InputError
+from sparsecert.inputs.rows import Rows
 from sparsecert.reports import summarise
 from sparsecert.schemes import AllSubsets, Uniform
 from sparsecert.smoothed import Smoothed
@@ -235,6 +236,14 @@ def test_a_constant_answer_stands_beside_the_accuracy(trained: tuple[Path, Path]
     held = pandas.read_csv(table)["y"][held_out(240, 0.25, 0)].value_counts()
     found = summarise(records.read(tmp_path / "records.jsonl"))
     assert found.most_frequent == (held.index[0], held.iloc[0] / held.sum())
+
+
+def test_values_that_cannot_be_read_are_counted(trained: tuple[Path, Path], tmp_path: Path) -> None:
+    frame = _frame(30).assign(colour=["green", "?", "red"] * 10)
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    rows = Rows.read(tmp_path / "new.csv", Smoothed.load(trained[1]).metadata)
+    assert [note.split(" values")[0] for note in rows.notes] == ["colour: 10 of 30"]
+    assert Rows.read(trained[0], Smoothed.load(trained[1]).metadata).notes == ()
 
 
 def test_dates_become_days_and_stay_dates(tmp_path: Path) -> None:

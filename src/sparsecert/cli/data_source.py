@@ -38,7 +38,10 @@ class DataSource:
         if not Path(self.name).expanduser().is_file():
             raise InputError(f"the model was trained on a table; --data must be a table file, got {self.name}")
         refuse_given(["split", "skip_bad", "resize"], "is for images; leave it out for a table")
-        return Rows.read(self.name, facts)
+        rows = Rows.read(self.name, facts)
+        for line in rows.notes:
+            click.echo(line, err=True)
+        return rows
 
     def load_images(self, facts: Mapping[str, Any] | None = None) -> Dataset:
         """A split of a data set; reports skipped files, a `limit` above its size, and other images than its name says.

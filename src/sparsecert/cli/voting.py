@@ -56,7 +56,7 @@ def record_votes(
     part = None if shard is None else Shard.parse(shard)
     which = options.chosen(limit, drawn, seed)
     cluster = options.cluster(ray, workers, cpus_per_worker, gpus_per_worker, device)
-    answers = Path(out) if out is not None and Path(out).suffix == ".csv" else None
+    answers = Path(out) if out is not None and Path(out).suffix.lower() == ".csv" else None
     out = options.records_file(
         out if answers is None else str(answers.with_suffix(".jsonl")), model, verb, data_name, part
     )

@@ -32,6 +32,7 @@ class Rows:
     classes: tuple[str, ...]
     chosen: Int64
     sha256: str
+    notes: tuple[str, ...] = ()  # what the user should know of how the file was read
 
     @classmethod
     def read(cls, path: str | Path, metadata: Mapping[str, Any]) -> Rows:
@@ -46,17 +47,19 @@ class Rows:
         if table["target"] in frame.columns:
             frame, named = split_target(frame, table["target"])
             labels = _numbered(named, classes)
+        values = columns.encode(frame)
         fingerprint = hashlib.sha256(Path(path).expanduser().read_bytes()).hexdigest()
         same = fingerprint == table["sha256"]
         outside = held_out(len(frame), table["held_out"], table["seed"]) if same else np.ones(len(frame), dtype=bool)
         return cls(
             Path(path).name,
             "held-out" if same else "all",
-            columns.encode(frame),
+            values,
             labels,
             classes,
             np.flatnonzero(outside),
             fingerprint,
+            tuple(columns.unread(frame, values)),
         )
 
     @property

@@ -79,6 +79,18 @@ class Columns:
         encoded = [self._column(name, frame[name]) for name in self.names]
         return np.stack(encoded, axis=1) if encoded else np.empty((len(frame), 0))
 
+    def unread(self, frame: Any, encoded: Float64) -> list[str]:
+        """A line for each column with values that became NaN though they are there: new categories, no dates."""
+        lines = []
+        for place, name in enumerate(self.names):
+            if name not in self.text:
+                continue
+            there = np.array([text is not None for text in _texts(frame[name])], dtype=np.bool_)
+            count = int((np.isnan(encoded[:, place]) & there).sum())
+            what = "are no dates" if name in self.dates else "do not occur in training"
+            lines += [f"{name}: {count:,} of {len(there):,} values {what}; read as missing"] if count else []
+        return lines
+
     def date(self, text: str) -> float:
         """The number of a date; NaN if it is none."""
         return float(_days([text.strip()])[0])
