@@ -17,7 +17,7 @@ from sparsecert.counts import Bool, Float64
 from sparsecert.errors import InputError
 
 MISSING = "", "?"  # in text columns, besides what pandas knows; UCI's files write ?
-DATE = re.compile(r"\d{4}-\d{2}-\d{2}\b")  # how the text of a date begins (ISO 8601)
+DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?!\d)")  # how the text of a date begins (ISO 8601)
 NUMBER, CATEGORY, DAY = "number", "category", "date"
 FEW_ROWS = 20  # with fewer, values that differ in every row say nothing
 
