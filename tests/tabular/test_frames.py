@@ -261,6 +261,19 @@ def test_numbers_among_objects_stay_numbers() -> None:
     np.testing.assert_array_equal(columns.encode(frame)[0].to_numpy(), [[1, 1], [2.5, 0], [np.nan, 1]])
 
 
+def test_values_come_back_as_they_are_whatever_stands_beside_them() -> None:
+    """Python takes 1, 1.0 and True for equal; an encoder may not, and must not see one row's value for another's."""
+    mixed = [1, True, 1.0, "1", -0.0, 0, False, "", ("a", 1), None]
+    frame = pandas.DataFrame({"mixed": pandas.Series(mixed, dtype=object), "text": ["a", "b"] * 5})
+    columns = FrameColumns.of(frame)
+    assert columns is not None
+    for order in (slice(None), slice(None, None, -1)):
+        numbers, values = columns.encode(frame[order])
+        back = values(numbers.to_numpy())["mixed"].tolist()
+        assert [repr(one) for one in back if one is not None and one == one] == [repr(one) for one in mixed[:-1][order]]
+        assert values(numbers.to_numpy())["text"].tolist() == frame["text"][order].tolist()
+
+
 def test_an_encoder_that_looks_at_the_whole_batch_is_pointed_at() -> None:
     """Other copies would tell what is ablated in this one."""
     frame, y = _frame()

@@ -24,7 +24,7 @@ class FrameValues:
     known: for each column an array of values, of which a row holds the index, or None where the numbers are the values
     themselves. NaN, and a number that stands for no value, become the missing value of the column's type.
 
-    An entry of the frame depends on the same entry of the rows alone, by a table of the column's own values. So the
+    An entry of the frame depends on the same entry of the rows alone, by a table of values of that column. So the
     frame of an ablated row tells nothing of its ablated columns, whatever encodes it afterwards.
     """
 
@@ -52,7 +52,7 @@ class FrameValues:
         return np.array([known is not None for known in self.known], dtype=np.bool_)
 
     def hashable(self, rows: Float64) -> Float64:
-        """The rows with a hash of each value instead of its number, which depends on the order of the rows."""
+        """The rows with a hash of each value instead of its number, so that equal rows are equal."""
         rows = rows.copy()
         for place, known in enumerate(self.known):
             if known is not None:
@@ -88,9 +88,10 @@ class FrameColumns:
         return all(kind is None for kind in self.types)
 
     def encode(self, X: Any) -> tuple[Any, FrameValues]:
-        """The frame in numbers, and what these stand for.
+        """The frame in numbers, and what these stand for: in other columns than of numbers, the place of the row.
 
-        Text and dates unseen in training are numbered like any other; categories unseen in training are missing values.
+        Values are not merged, equal or not: to Python 1 and True are equal, to an encoder they may not be.
+        Categories unseen in training are missing values; text and dates are not.
         """
         if not _is_frame(X):
             if not self.numeric:
@@ -111,14 +112,12 @@ class FrameColumns:
             return column.to_numpy(dtype=np.float64, na_value=np.nan), None
         try:
             if isinstance(kind, pandas.CategoricalDtype):
-                known = pandas.Categorical.from_codes(np.arange(len(kind.categories)), dtype=kind)
-                codes = kind.categories.get_indexer(column.astype(object))
+                known = pandas.Categorical.from_codes(kind.categories.get_indexer(column.astype(object)), dtype=kind)
             else:
-                codes, known = pandas.factorize(column.astype(kind))
+                known = column.astype(kind).array
         except (TypeError, ValueError) as error:
             raise InputError(f"the column {name} cannot be read as {kind}, its type in training: {error}") from error
-        known = known.array if isinstance(known, pandas.Index) else known
-        return np.where(codes < 0, np.nan, codes), known
+        return np.where(np.asarray(pandas.isna(known)), np.nan, np.arange(len(known), dtype=np.float64)), known
 
 
 def _is_frame(X: Any) -> bool:
