@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -19,8 +20,7 @@ def restoring(restorer: nn.Module, net: nn.Module) -> nn.Module:
         g = Smoothed(restoring(restorer, net), scheme, encoding)
 
     `restorer` maps copies Float[rows, 2 * channels, ...], encoded by `NullChannels`, to values Float[rows, channels,
-    ...] as the encoding shows them; of these, only those at NULL are used. So whole inputs score exactly as `net` scores
-    them.
+    ...] as the encoding shows them; of these, only those at NULL are used. So whole inputs score exactly as in `net`.
 
     Guarantee: the certificates of every scheme hold as they are. `NullChannels` makes a copy from the mask and the
     retained units alone, and what is computed here depends on that copy alone: which entries are NULL is read off the
@@ -72,8 +72,8 @@ class Restorer(nn.Module):
         super().__init__()
         widths = [width << level for level in range(depth + 1)]
         self.first = _block(2 * channels, width)
-        self.down = nn.ModuleList(_block(fine, coarse, stride=2) for fine, coarse in zip(widths, widths[1:]))
-        self.up = nn.ModuleList(_block(fine + coarse, fine) for fine, coarse in zip(widths, widths[1:]))
+        self.down = nn.ModuleList(_block(fine, coarse, stride=2) for fine, coarse in pairwise(widths))
+        self.up = nn.ModuleList(_block(fine + coarse, fine) for fine, coarse in pairwise(widths))
         self.last = nn.Conv2d(width, channels, kernel_size=1)
 
     def forward(self, copies: torch.Tensor) -> torch.Tensor:

@@ -35,8 +35,8 @@ def train_restorer(
     `images` are Float[n, channels, height, width] in [0, 1], without labels: training images, never those to be
     certified. The loss is the squared error of the filled copies. With `net`, the network of whole images that will see
     them, the cross-entropy between its answers to the filled copy and to the whole image is added: what matters to this
-    network is filled best. `net`, on the same device, is left as it is. AdamW over one cycle with the peak `rate`; masks are those of
-    training (`schemes.TRAINING`). A `restorer` of your own is trained in place of a new `Restorer`.
+    network is filled best. `net`, on the same device, is left as it is. AdamW over one cycle with the peak `rate`;
+    masks are those of training (`schemes.TRAINING`). A `restorer` of your own is trained in place of a new `Restorer`.
 
     `on_progress(steps_done, steps, loss=)` is called after each step.
     """
