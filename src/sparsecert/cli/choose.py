@@ -286,7 +286,7 @@ def _next(
         way = []  # the model file says it
     more = shlex.join([*(["--model", str(network)] if own else []), *way])
     yield f"certify, about {duration(seconds)} for {CERTIFIED:,} images on this {summary.device}:"
-    yield f"  sparsecert certify {shlex.quote(folder)} {source.words()} {more}".rstrip()
+    yield f"  sparsecert certify {shlex.quote(folder)} {source.words('test')} {more}".rstrip()
 
 
 def _short(data_name: str) -> str:

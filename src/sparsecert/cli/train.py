@@ -209,7 +209,7 @@ def train(
         click.echo(f"wrote {model}")
         records = shlex.quote(f"{out}/certify.jsonl")
         named = f" --model {recipe.model}" if ":" in recipe.model else ""
-        click.echo(f"next: sparsecert certify {shlex.quote(out)} {source.words()}{named} --out {records}")
+        click.echo(f"next: sparsecert certify {shlex.quote(out)} {source.words('test')}{named} --out {records}")
     if processes.size > 1:
         training.exit_process()
 
