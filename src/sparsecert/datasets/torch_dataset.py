@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import traceback
 from collections.abc import Callable
 from importlib import import_module
 from inspect import signature
@@ -13,7 +12,7 @@ import numpy as np
 
 from sparsecert.datasets.arrays import EITHER, Arrays, Pair
 from sparsecert.datasets.entry import SPLITS
-from sparsecert.errors import InputError
+from sparsecert.errors import InputError, describe_failure
 
 NAME = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*):(?P<function>[^\W\d]\w*)")
 
@@ -33,7 +32,7 @@ def read_function(name: str) -> Arrays:
     try:
         found = {split: function(*arguments) for split, arguments in asked.items()}
     except Exception as error:
-        raise InputError(f"{name} failed, {_where(error)}: {error!r}") from error
+        raise InputError(f"{name} failed: {describe_failure(error)}") from error
     classes = next((one.classes for one in found.values() if getattr(one, "classes", None) is not None), None)
     return Arrays(
         {split: _pair(name, one) for split, one in found.items()},
@@ -44,12 +43,6 @@ def read_function(name: str) -> Arrays:
 def takes_split(name: str) -> bool:
     """Whether the function is asked for a split, not called for one set that serves as either."""
     return bool(signature(_import(name)).parameters)
-
-
-def _where(error: Exception) -> str:
-    """The line of the user's code that raised this."""
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return f"at {last.filename}:{last.lineno}"
 
 
 def _import(name: str) -> Callable[..., Any]:
@@ -77,7 +70,7 @@ def _pair(name: str, found: Any) -> Pair:
     try:
         pairs = [found[place] for place in range(len(found))]
     except Exception as error:
-        raise InputError(f"the data set that {name} returned failed, {_where(error)}: {error!r}") from error
+        raise InputError(f"the data set that {name} returned failed: {describe_failure(error)}") from error
     if not pairs or not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
         raise InputError(f"{name} must return a data set of (image, label) pairs; it has {len(pairs)} items")
     images = [np.asarray(image) for image, _ in pairs]

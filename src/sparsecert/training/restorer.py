@@ -71,4 +71,4 @@ def train_restorer(
             optimizer.step()
             cycle.step()
             on_progress(step + 1, steps, loss=float(loss.detach()))
-    return restorer.eval()
+    return restorer.train(False)
