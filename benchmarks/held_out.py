@@ -1,4 +1,4 @@
-"""Compares recipe settings on training images that are held out: the last 5,000, or every fifth of a folder.
+"""Compares recipe settings on training images that are held out (`sparsecert.training.held_out`).
 
     python -m benchmarks.held_out --keep 100 --change epochs=50 --change epochs=100,weight_decay=0.0005,rate=0.4
     python -m benchmarks.held_out --data mnist --recipe vote-mnist --scheme spread-160 --change vote.target=0.2
@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import ast
 import time
-from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -24,18 +23,17 @@ import torch
 
 from benchmarks.speed import synchronise
 from sparsecert import datasets
-from sparsecert.datasets import ArrayImages, Dataset
-from sparsecert.datasets.folder import FolderImages
+from sparsecert.datasets import Dataset
 from sparsecert.devices import native_precision
 from sparsecert.procedures import Exact, Fixed, Procedure
 from sparsecert.schemes import FixedMasks, Scheme, SchemeSpec, Uniform
 from sparsecert.smoothed import Smoothed
-from sparsecert.training import TrainingRun, default_encoding
+from sparsecert.training import TrainingRun, default_encoding, held_out
 from sparsecert.training.cuda_graph import step_function
 from sparsecert.training.recipe import VoteObjective
 from sparsecert.training.recipes import RECIPES, Recipe
 
-HELD_OUT, SEED, ALPHA, IMAGES = 5_000, 0, 0.05, 500  # IMAGES: certified together
+SEED, ALPHA, IMAGES = 0, 0.05, 500  # IMAGES: certified together
 
 
 def main() -> None:
@@ -56,7 +54,10 @@ def main() -> None:
     parser.add_argument("--rhos", type=int, nargs="+", default=[3, 4, 5, 6, 7, 8, 9, 10])
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     options = parser.parse_args()
-    fit, held = split(datasets.load(options.data, "train", options.data_dir), options.limit)
+    fit, held = (
+        held_out.part(images, images.spaced_indices(options.limit))
+        for images in held_out.split(datasets.load(options.data, "train", options.data_dir))
+    )
     device = torch.device(options.device)
     scheme: Scheme = Uniform(fit.units.count, options.keep)
     procedures: list[Procedure] = [Fixed(-(-options.n // 10), options.n, bound) for bound in options.bounds]
@@ -127,22 +128,6 @@ def correct_radii(smoothed: Smoothed, held: Dataset, procedure: Procedure) -> np
         right = ~answers.abstained & (answers.labels == held.labels[chosen.start : chosen.stop])
         found.append(np.where(right, answers.radii, -1))
     return np.concatenate(found)
-
-
-def split(data: Dataset, limit: int | None) -> tuple[Dataset, Dataset]:
-    """What is trained on, and what is held out."""
-    every = np.arange(len(data))
-    held = every % 5 == 0 if isinstance(data.images, FolderImages) else every >= len(data) - HELD_OUT
-    return part(data, every[~held][:limit].tolist()), part(data, every[held][:limit].tolist())
-
-
-def part(data: Dataset, indices: Sequence[int]) -> Dataset:
-    """These images alone."""
-    labels = data.labels[list(indices)]
-    if isinstance(data.images, FolderImages):
-        files = tuple(data.images.files[index] for index in indices)
-        return replace(data, images=replace(data.images, files=files), labels=labels)
-    return replace(data, images=ArrayImages(data.images.batch(indices)), labels=labels)
 
 
 if __name__ == "__main__":

@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from sparsecert.encodings import PROTECTED, Grouped, MeanFill, NullChannels, ReplacedValues, blocks_of
     from sparsecert.errors import InputError
     from sparsecert.models.adapt import adapt
+    from sparsecert.models.restoring import restoring
     from sparsecert.procedures import Exact, Fixed, Sequential
     from sparsecert.results import Certifications, Predictions
     from sparsecert.schemes import TRAINING, Bands, Blocks, Grid, Lattice, Partition, RandomValues, Spread, Uniform
     from sparsecert.smoothed import Smoothed
+    from sparsecert.training.restorer import train_restorer
 
 __version__ = "0.1.0"
 __all__ = [
@@ -48,6 +50,8 @@ __all__ = [
     "Uniform",
     "adapt",
     "blocks_of",
+    "restoring",
+    "train_restorer",
 ]
 
 _HOMES = {
@@ -74,6 +78,8 @@ _HOMES = {
     "Uniform": "schemes",
     "adapt": "models.adapt",
     "blocks_of": "encodings",
+    "restoring": "models.restoring",
+    "train_restorer": "training.restorer",
 }
 
 threads.prepare()

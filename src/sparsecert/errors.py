@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import traceback
 from typing import Any
 
 
@@ -17,6 +18,12 @@ def describe(value: Any) -> str:
     """What an argument is, for a refusal."""
     name = getattr(value, "__name__", type(value).__name__)
     return f"the class {name}" if isinstance(value, type) else name
+
+
+def describe_failure(error: Exception) -> str:
+    """What code of the user's raised, and in which line."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{error!r} at {frames[-1].filename}:{frames[-1].lineno}" if frames else repr(error)
 
 
 def check_int(name: str, value: Any, least: int, most: int, most_is: str | None = None) -> int:

@@ -244,7 +244,7 @@ def test_info_shows_machine_model_and_scheme(trained: Path) -> None:
 
 def test_data_list_names_what_is_missing(tmp_path: Path) -> None:
     done = sparsecert("data", "list", "--data-dir", tmp_path)
-    assert "digits        1,297 + 500 images, 1 x 8 x 8, 10 classes" in done.stdout
+    assert "digits          1,297 + 500 images, 1 x 8 x 8, 10 classes" in done.stdout
     assert f"mnist was not found in {tmp_path}; run `sparsecert data get mnist --data-dir {tmp_path}`" in done.stdout
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -80,8 +81,19 @@ def test_another_shape_or_other_classes_are_refused(folder: Path, tmp_path: Path
     message = "the model was trained on inputs of shape 1 x 8 x 8, mnist-sample has 1 x 28 x 28"
     assert (done.returncode, message in done.stderr) == (2, True), done.stderr
     np.savez(tmp_path / "few.npz", x=np.zeros((2, 8, 8), np.uint8), y=np.arange(2))
+    facts = modelfile.read_header(folder / "run")["facts"]
     with pytest.raises(InputError, match=r"the model has 10 classes, .*few\.npz has 2"):
-        provenance.check_data(modelfile.read_header(folder / "run")["facts"], datasets.load(str(tmp_path / "few.npz")))
+        provenance.check_data(facts, datasets.load(str(tmp_path / "few.npz")))
+    own = datasets.load(str(folder / "own.npz"))
+    with pytest.raises(InputError, match=r"class 0 of the model is 'zero', that of .* is 'nine'"):
+        provenance.check_data(facts, replace(own, classes=NAMES[::-1]))
+
+
+def test_names_that_came_later_are_no_other_classes(folder: Path) -> None:
+    """Numbers stand for classes without names, of the images or of the model."""
+    facts = modelfile.read_header(folder / "run")["facts"]
+    provenance.check_data(facts, datasets.load("digits"))
+    provenance.check_data({**facts, "class_names": [*"0123456789"]}, datasets.load(str(folder / "own.npz")))
 
 
 def test_other_images_under_a_known_name_are_noticed_and_their_folder_repeated(tmp_path: Path) -> None:
@@ -165,5 +177,34 @@ def test_a_report_calls_a_function_only_if_the_user_names_it(
 def test_data_list_says_where(tmp_path: Path) -> None:
     write_small_mnist(tmp_path)
     lines = sparsecert("data", "list", "--data-dir", tmp_path).stdout.splitlines()
-    assert "digits        1,297 + 500 images, 1 x 8 x 8, 10 classes, in the package" in lines
-    assert f"mnist         100 + 100 images, 1 x 28 x 28, 10 classes, in {tmp_path}" in lines
+    assert "digits          1,297 + 500 images, 1 x 8 x 8, 10 classes, in the package" in lines
+    assert f"mnist           100 + 100 images, 1 x 28 x 28, 10 classes, in {tmp_path / 'mnist'}" in lines
+
+
+@pytest.mark.parametrize("kind", ["pair", "folder"])
+def test_training_images_are_not_proposed_as_test_images(kind: str, tmp_path: Path) -> None:
+    digits = datasets.load("digits", "train")
+    images = digits.images.batch(range(20))[:, 0]
+    if kind == "pair":
+        np.savez(tmp_path / "own.npz", images=images, labels=digits.labels[:20])
+    for image, label in zip(images, digits.labels, strict=False):
+        write_image(tmp_path / "own" / "train" / str(label) / f"{image.sum()}.png", image)
+    name = "own.npz" if kind == "pair" else "own"
+    assert not datasets.has_test_images(str(tmp_path / name))
+    trained = sparsecert("train", "--data", name, "--out", "run", *QUICK, cwd=tmp_path)
+    assert trained.stdout.splitlines()[-1].split()[4:6] == ["--data", "YOUR-TEST-IMAGES"], trained.stderr
+
+
+def test_images_that_have_test_images_say_so(folder: Path) -> None:
+    assert datasets.has_test_images("digits")
+    assert datasets.has_test_images(str(folder / "own.npz"))
+
+
+@pytest.mark.parametrize("line", ["raise ValueError('no disk')", "import", "return [1, 2, 3]", "return None[0]"])
+def test_a_function_that_fails_is_one_line(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = f"failing_{abs(hash(line))}"
+    (tmp_path / f"{module}.py").write_text(f"def load(split):\n    {line}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    done = sparsecert("train", "--data", f"{module}:load", "--out", tmp_path / "run")
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+    assert f"{module}:load" in done.stderr

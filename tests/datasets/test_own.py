@@ -140,7 +140,7 @@ def test_a_folder_of_idx_files_of_any_set(tmp_path: Path, name: str) -> None:
             path.parent.mkdir(exist_ok=True)
             content = idx_bytes(array.astype(np.uint8))
             path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
-    (tmp_path / "classes.txt").write_text("\n".join(SHIRTS))
+    (path.parent / "classes.txt").write_text("\n".join(SHIRTS))
     test = load(str(tmp_path))
     assert np.array_equal(pixels_of(test)[:, 0], GREY[4:])
     assert (test.labels.tolist(), test.classes) == (LABELS[4:].tolist(), SHIRTS)

@@ -32,6 +32,9 @@ def alone(channels):
 
 def number(channels, classes):
     return channels + classes
+
+def failing(channels, classes):
+    return nn.Linear(channels / 0, classes)
 """
 
 
@@ -80,6 +83,10 @@ def test_the_factory_is_called_with_channels_and_classes(own_nets: Path) -> None
         ("own_nets:imported", "own_nets has no function or class imported"),
         ("own_nets:alone", r"is called as alone\(channels, classes\), which it does not take"),
         ("own_nets:number", "must return a torch.nn.Module, got int"),
+        (
+            "own_nets:failing",
+            r"2 channels and 10 classes, failed: ZeroDivisionError.* at .*own_nets\.py:\d+",
+        ),
         ("broken_nets:small", "cannot be imported: ZeroDivisionError"),
         ("needy_nets:small", "needy_nets needs nowhere_to_be_found, which is not installed"),
     ],

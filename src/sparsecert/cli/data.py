@@ -47,14 +47,16 @@ def list_(data_dir: str | None) -> None:
     """
     from sparsecert import datasets
 
+    longest = max(map(len, datasets.DATASETS))
     for name in datasets.DATASETS:
         try:
             sets = [datasets.load(name, split, data_dir) for split in datasets.splits_of(name, data_dir)]
             shape, counts = " x ".join(map(str, sets[0].images.shape)), " + ".join(f"{len(part):,}" for part in sets)
-            where = "in the package" if datasets.DATASETS[name].ships else f"in {datasets.data_folder(data_dir)}"
-            click.echo(f"{name:12}  {counts} images, {shape}, {len(sets[0].classes)} classes, {where}")
+            where = "in the package" if sets[0].where is None else f"in {sets[0].where}"
+            click.echo(f"{name:{longest}}  {counts} images, {shape}, {len(sets[0].classes)} classes, {where}")
         except InputError as error:
-            click.echo(f"{name:12}  {error}")
+            click.echo(f"{name:{longest}}  {error}")
+    click.echo(f"\nsearched: {datasets.data_folder(data_dir).resolve()} (--data-dir, or SPARSECERT_DATA)")
 
 
 @data.command("check")

@@ -76,11 +76,14 @@ class DataSource:
         if in_memory(self.name):
             refuse_given(names, f"is for folders of image files, and {self.name} is held in memory; leave it out")
 
-    def words(self) -> str:
-        """The options that name the same data on another command line."""
+    def words(self, split: str = "train") -> str:
+        """The options that name the same data on another command line; test images that are lacking are the user's."""
+        from sparsecert.datasets import has_test_images
+
+        name = self.name if split == "train" or has_test_images(self.name) else "YOUR-TEST-IMAGES"
         where = ["--data-dir", self.data_dir] if self.data_dir is not None and "data_dir" in given() else []
         size = [] if self.resize is None else ["--resize", str(self.resize)]
-        return shlex.join(["--data", self.name, *where, *size])
+        return shlex.join(["--data", name, *where, *size])
 
     def _is_table(self) -> bool:
         path = Path(self.name).expanduser()

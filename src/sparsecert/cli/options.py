@@ -41,7 +41,10 @@ class ModelName(Registered):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Accepts any module:factory; it is imported, or refused, where the network is built."""
-        return str(value) if ":" in str(value) else super().convert(value, param, ctx)
+        if ":" not in str(value) and value not in self.registry:
+            known = ", ".join(self.registry)
+            self.fail(f"model must be one of {known}, or module:factory, a network of yours; got {value!r}", param, ctx)
+        return str(value)
 
 
 DATA_HELP = "Data set; digits, mnist-sample and cifar10-sample are built in."

@@ -173,15 +173,9 @@ def train(
         if scheme_settings.get("keep", 0) is None:
             scheme_settings["keep"] = recipe.keep
         spec = SchemeSpec(scheme_name, **scheme_settings)
-    changed: dict[str, Any] = {
-        "model": model_name,
-        "masks": mask_per or (None if recipe.masks == "all" else SCHEMES[spec.kind].mask_per),
-        "batch": batch,
-        "precision": precision,
-        "keep": spec.settings.get("keep"),
-        "scheme": spec.kind if spec.kind == "uniform" else str(spec),
-    }
+    changed: dict[str, Any] = {"model": model_name, "batch": batch, "precision": precision}
     recipe = replace(recipe, **{name: value for name, value in changed.items() if value is not None})
+    recipe = recipe.for_scheme(spec, mask_per)
     channels, height, width = data.images.shape
     scheme = spec.of(-(-height // rows), -(-width // columns), channels)
     kind = ENCODINGS[encoding_name or scheme.encoding]
@@ -215,7 +209,7 @@ def train(
         click.echo(f"wrote {model}")
         records = shlex.quote(f"{out}/certify.jsonl")
         named = f" --model {recipe.model}" if ":" in recipe.model else ""
-        click.echo(f"next: sparsecert certify {shlex.quote(out)} {source.words()}{named} --out {records}")
+        click.echo(f"next: sparsecert certify {shlex.quote(out)} {source.words('test')}{named} --out {records}")
     if processes.size > 1:
         training.exit_process()
 

@@ -20,6 +20,7 @@ __all__ = [
     "Images",
     "RemoteFile",
     "data_folder",
+    "has_test_images",
     "in_memory",
     "load",
     "load_training",
@@ -85,6 +86,15 @@ def in_memory(name: str) -> bool:
     from sparsecert.datasets import own
 
     return own.array_reader(name) is not None
+
+
+def has_test_images(name: str) -> bool:
+    """Whether a data set has test images that are not its training images."""
+    if name in DATASETS:
+        return "test" in DATASETS[name].splits
+    from sparsecert.datasets import own
+
+    return own.has_test_images(name)
 
 
 def splits_of(name: str, data_dir: str | Path | None = None) -> tuple[str, ...]:

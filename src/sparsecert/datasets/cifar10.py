@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,8 +28,9 @@ STD = (0.24703, 0.24349, 0.26159)
 def load(split: str, data_dir: Path) -> Dataset:
     """One split of CIFAR-10, from `data_dir`/cifar-10-batches-bin or `data_dir` itself."""
     check_split(split)
-    hint = redownload_hint("cifar10")
-    return _dataset("cifar10", split, [_read_records(path, RECORDS, hint) for path in _find_files(split, data_dir)])
+    paths, hint = _find_files(split, data_dir), redownload_hint("cifar10")
+    data = _dataset("cifar10", split, [_read_records(path, RECORDS, hint) for path in paths])
+    return replace(data, where=paths[0].parent)
 
 
 def load_sample(split: str) -> Dataset:

@@ -19,7 +19,7 @@ from sparsecert.inputs.images import Dataset, Indices, check_indices
 
 SUFFIXES = (".jpeg", ".jpg", ".png", ".bmp", ".ppm", ".webp", ".tif", ".tiff")
 SPLIT_FOLDERS = {"train": ("train",), "test": ("val", "test")}
-LAYOUT = "{train,val}/<class folder>/<image>.JPEG"
+LAYOUT = "{train,val}/<class folder>/<image file>"
 MEAN = (0.485, 0.456, 0.406)
 STD = (0.229, 0.224, 0.225)
 MAX_HASHED = 1024  # files whose bytes enter the fingerprint; of the others, only name and length do
@@ -113,6 +113,7 @@ def load(root: Path, split: str, size: int = 224, name: str | None = None) -> Da
         mean=MEAN,
         std=STD,
         non_images=(*sorted(entry.name for entry in _entries(folder) if not entry.is_dir()), *non_images),
+        where=root,
     )
 
 
@@ -141,7 +142,7 @@ def _split_folder(root: Path, split: str) -> Path:
 def _class_names(folder: Path) -> tuple[str, ...]:
     names = tuple(sorted(entry.name for entry in _entries(folder) if entry.is_dir()))
     if not names:
-        raise InputError(f"{folder} has no class folders; the layout is {folder}/<class folder>/<image>.JPEG")
+        raise InputError(f"{folder} has no class folders; the layout is {folder}/<class folder>/<image file>")
     return names
 
 

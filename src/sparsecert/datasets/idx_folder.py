@@ -13,6 +13,7 @@ from sparsecert.errors import InputError
 IMAGES = re.compile(r"(?P<set>.*)images(?P<dot>[-.])idx3-ubyte(\.gz)?")
 SPLIT_WORDS = {"train": ("train",), "test": ("t10k", "test", "val")}
 REMEDY = "replace it"
+RAW = "raw"  # where torchvision puts the files
 
 
 def has_idx(folder: Path) -> bool:
@@ -32,12 +33,12 @@ def read_idx(folder: Path) -> Arrays:
             raise InputError(f"{images} needs its labels beside it, in {labels.name}")
         pixels = idx.read(images, 3, REMEDY)
         splits[split] = pixels, idx.read(labels if labels.is_file() else gzipped, 1, REMEDY)
-    return Arrays(splits, class_file(folder))
+    return Arrays(splits, class_file(folder) or class_file(folder / RAW))
 
 
 def _image_files(folder: Path) -> dict[str, Path]:
     """The file of each split; a plain one before its gzipped copy."""
-    for place in (folder, folder / "raw"):
+    for place in (folder, folder / RAW):
         files: dict[str, Path] = {}
         for file in sorted(place.glob("*images[-.]idx3-ubyte*")) if place.is_dir() else ():
             if IMAGES.fullmatch(file.name) is None:

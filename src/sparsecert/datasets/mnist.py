@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,8 @@ def load(split: str, data_dir: Path) -> Dataset:
     """One split of MNIST, from the first of `MNIST/raw`, `mnist` and `data_dir` itself that holds both its files."""
     check_split(split)
     images_path, labels_path = _find_files(split, data_dir)
-    return _read("mnist", split, images_path, labels_path, redownload_hint("mnist"))
+    data = _read("mnist", split, images_path, labels_path, redownload_hint("mnist"))
+    return replace(data, where=images_path.parent)
 
 
 def load_sample(split: str) -> Dataset:

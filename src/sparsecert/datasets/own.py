@@ -53,6 +53,14 @@ def load(name: str, split: str, size: int | None) -> Dataset:
     return read().dataset(name, split)
 
 
+def has_test_images(name: str) -> bool:
+    """Whether there are test images that are not the training images."""
+    if torch_dataset.is_function(name):
+        return torch_dataset.takes_split(name)
+    read = array_reader(name)
+    return "test" in (splits(name) if read is None else read().splits)
+
+
 def splits(name: str) -> tuple[str, ...]:
     """The splits that there are, at least one."""
     read = array_reader(name)

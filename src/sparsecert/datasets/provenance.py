@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sparsecert import datasets
@@ -23,8 +23,19 @@ def check_data(facts: Mapping[str, Any], data: Inputs) -> None:
     names = facts.get("class_names")
     if names is not None and len(names) != len(data.classes):
         raise InputError(f"the model has {len(names)} classes, {data.name} has {len(data.classes)}")
-    if names is not None and list(names) != list(data.classes):
-        raise InputError(f"the model was trained on other classes than {data.name} has, or in another order")
+    if names is None or _unnamed(names) or _unnamed(data.classes):
+        return
+    for place, (wanted, found) in enumerate(zip(names, data.classes, strict=True)):
+        if wanted != found:
+            raise InputError(
+                f"class {place} of the model is {wanted!r}, that of {data.name} is {found!r}; give --data the same "
+                "classes in the same order"
+            )
+
+
+def _unnamed(classes: Sequence[str]) -> bool:
+    """Whether these are numbers in place of names: the data had no names when the model was trained, or have none."""
+    return list(classes) == [str(number) for number in range(len(classes))]
 
 
 def other_images(data: Dataset) -> str | None:

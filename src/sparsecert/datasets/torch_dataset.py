@@ -12,7 +12,7 @@ import numpy as np
 
 from sparsecert.datasets.arrays import EITHER, Arrays, Pair
 from sparsecert.datasets.entry import SPLITS
-from sparsecert.errors import InputError
+from sparsecert.errors import InputError, describe_failure
 
 NAME = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*):(?P<function>[^\W\d]\w*)")
 
@@ -28,15 +28,21 @@ def read_function(name: str) -> Arrays:
     It is called with "train" and with "test"; without an argument, if it takes none, for one set that serves as either.
     """
     function = _import(name)
-    asked: dict[str, tuple[str, ...]] = (
-        {split: (split,) for split in SPLITS} if signature(function).parameters else {EITHER: ()}
-    )
-    found = {split: function(*arguments) for split, arguments in asked.items()}
+    asked: dict[str, tuple[str, ...]] = {split: (split,) for split in SPLITS} if takes_split(name) else {EITHER: ()}
+    try:
+        found = {split: function(*arguments) for split, arguments in asked.items()}
+    except Exception as error:
+        raise InputError(f"{name} failed: {describe_failure(error)}") from error
     classes = next((one.classes for one in found.values() if getattr(one, "classes", None) is not None), None)
     return Arrays(
         {split: _pair(name, one) for split, one in found.items()},
         None if classes is None else tuple(map(str, classes)),
     )
+
+
+def takes_split(name: str) -> bool:
+    """Whether the function is asked for a split, not called for one set that serves as either."""
+    return bool(signature(_import(name)).parameters)
 
 
 def _import(name: str) -> Callable[..., Any]:
@@ -50,6 +56,8 @@ def _import(name: str) -> Callable[..., Any]:
             raise InputError(f"{name}: its module needs {error.name}, which is not installed") from error
         where = "add the folder it is in to the path: PYTHONPATH=FOLDER sparsecert ..."
         raise InputError(f"{name}: there is no module {module}; {where}") from error
+    except Exception as error:
+        raise InputError(f"{name} cannot be imported: {error!r}") from error
     if not callable(thing):
         raise InputError(f"{name}: the module {module} has no function {function}")
     return thing  # type: ignore[no-any-return]
@@ -59,7 +67,10 @@ def _pair(name: str, found: Any) -> Pair:
     """Images and labels of a data set of (image, label) pairs: tensors, arrays or Pillow images."""
     if not hasattr(found, "__getitem__") or not hasattr(found, "__len__"):
         raise InputError(f"{name} must return a data set with a length, such as torch's Dataset, got {found!r:.100}")
-    pairs = [found[place] for place in range(len(found))]
+    try:
+        pairs = [found[place] for place in range(len(found))]
+    except Exception as error:
+        raise InputError(f"the data set that {name} returned failed: {describe_failure(error)}") from error
     if not pairs or not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
         raise InputError(f"{name} must return a data set of (image, label) pairs; it has {len(pairs)} items")
     images = [np.asarray(image) for image, _ in pairs]

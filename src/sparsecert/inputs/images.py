@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -72,7 +73,7 @@ class Dataset:
     `mean` and `std` are those of the training split, on the [0, 1] scale, whichever split this is. `skipped` names the
     files that were left out because they cannot be decoded; they have no index. `non_images` names the other entries of
     an image folder, hidden files excepted. `resized` is the size that was asked of its images; `notes` are lines that a
-    user should read.
+    user should read. `where` is the folder that a named data set was found in.
     """
 
     name: str
@@ -86,6 +87,7 @@ class Dataset:
     non_images: tuple[str, ...] = ()
     resized: int | None = None
     notes: tuple[str, ...] = ()
+    where: Path | None = None
 
     def __post_init__(self) -> None:
         if self.labels.dtype != np.int64 or self.labels.ndim != 1:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from sparsecert.errors import InputError, describe
+from sparsecert.errors import InputError, describe, describe_failure
 from sparsecert.models.own import import_factory, is_own
 from sparsecert.registry import MODELS
 from sparsecert.schemes import Scheme
@@ -34,7 +34,12 @@ def build_named(name: str, channels: int, classes: int, seed: int = 0, scheme: S
     """
     if not is_own(name):
         return build(name, channels, classes, seed, scheme)
-    model = _initialised(import_factory(name), name, channels, classes, seed, scheme)
+    factory = import_factory(name)
+    try:
+        model = _initialised(factory, name, channels, classes, seed, scheme)
+    except Exception as error:
+        called = f"{name}, called for {channels} channels and {classes} classes"
+        raise InputError(f"{called}, failed: {describe_failure(error)}") from error
     if not isinstance(model, nn.Module):
         raise InputError(f"{name} must return a torch.nn.Module, got {describe(model)}")
     return model

@@ -55,6 +55,15 @@ class SchemeSpec:
         """The scheme for images of this size."""
         return SCHEMES[self.kind].for_image((channels, height, width), **self.settings)
 
+    def words(self) -> list[str]:
+        """The options of `sparsecert train` that choose it."""
+        named = [] if self.kind == "uniform" else ["--scheme", self.kind]
+        for option in SCHEMES[self.kind].options:
+            value = self.settings.get(option.setting, option.default)
+            if value not in (option.default, None, False):
+                named += [option.flag] if option.type is bool else [option.flag, str(value)]
+        return named
+
     def __str__(self) -> str:
         """Such as lattice-28x1, partition-28x3-seed2, blocks-10, bands-4, bands-4-rows."""
         options = [

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sparsecert.errors import InputError
+from sparsecert.registry import SCHEMES
+
+if TYPE_CHECKING:
+    from sparsecert.schemes import SchemeSpec
 
 MASKS = "minibatch", "sample", "all"
 AUGMENTATIONS = "none", "crop-flip", "resized-crop-flip"
@@ -136,6 +140,15 @@ class Recipe:
             rates.append((max(rates[-1][0] + 1, 1 + round((first - 1) * epochs / self.epochs)), rate))
         vote = self.vote and replace(self.vote, epochs=max(1, round(self.vote.epochs * epochs / self.epochs)))
         return replace(self, epochs=epochs, rates=tuple(rates), vote=vote)
+
+    def for_scheme(self, spec: SchemeSpec, mask_per: str | None = None) -> Recipe:
+        """The same recipe for such masks, drawn per minibatch or sample as given, else as the scheme or recipe has it.
+
+        A recipe that shows all masks of a fixed set does so unless `mask_per` is given.
+        """
+        own = self.masks if self.masks == "all" else SCHEMES[spec.kind].mask_per or self.masks
+        scheme = spec.kind if spec.kind == "uniform" else str(spec)
+        return replace(self, masks=mask_per or own, keep=spec.settings.get("keep", self.keep), scheme=scheme)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values for headers, without settings of `LATER` at their default: old headers lack them too.

@@ -125,7 +125,10 @@ def _takes_plain(model: Model, encoding: Encoding, first: torch.Tensor) -> str:
     if seen == channels or not _takes(model, first.expand(2, *first.shape[1:])):
         return ""
     shown = f"; it takes {channels} channels, and {encoding} shows it {seen}"
-    return f"{shown}: use MeanFill(mean), or make its first layer take {seen}, and train it on ablated copies"
+    return (
+        f"{shown}: widen its first layer (sparsecert.adapt) or use MeanFill(mean) (--encoding mean-fill), and train it "
+        "on ablated copies; or put a restorer before it (sparsecert.restoring)"
+    )
 
 
 def _takes(model: Model, copies: torch.Tensor) -> bool:
