@@ -42,11 +42,9 @@ from sparsecert.service.schemas import (
 from sparsecert.smoothed import Smoothed
 
 PAGE = Path(__file__).parent / "page"
-FILES = {
-    "/": ("index.html", "text/html; charset=utf-8"),
-    "/page.css": ("page.css", "text/css; charset=utf-8"),
-    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
-}
+KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
+NAMED = {"index.html": "/", "docs.html": "/docs"}
+FILES = {NAMED.get(file.name, f"/{file.name}"): file for file in sorted(PAGE.iterdir()) if file.suffix in KINDS}
 OPEN_PATHS = frozenset({*FILES, "/health"})
 MAX_DIGITS = 100
 JSON_LINES = "application/x-ndjson"
@@ -129,15 +127,15 @@ def _application(handlers: Handlers, name: str, sha256: str | None) -> FastAPI:
         version=__version__,
         description=f"Predictions and certificates of {name}; a radius counts perturbed {handlers.units}.",
         lifespan=lifespan,
-        docs_url=None,  # these pages load scripts from a CDN
+        docs_url=None,  # FastAPI's pages load scripts from a CDN; /docs is a page of our own
         redoc_url=None,
         redirect_slashes=False,
     )
     _add_exception_handlers(app)
     _add_info_routes(app, handlers, name, sha256)
     _add_model_routes(app, handlers)
-    for path, (file, kind) in FILES.items():
-        app.add_api_route(path, _file(PAGE / file, kind), include_in_schema=False)
+    for path, file in FILES.items():
+        app.add_api_route(path, _file(file), include_in_schema=False)
     return app
 
 
@@ -202,9 +200,9 @@ async def _parse_image(request: Request, parser: parsing.InputParser) -> Any:
     return await run_in_threadpool(parser.from_file, await request.body())
 
 
-def _file(path: Path, kind: str) -> Any:
+def _file(path: Path) -> Any:
     async def page() -> FileResponse:
-        return FileResponse(path, media_type=kind)
+        return FileResponse(path, media_type=f"{KINDS[path.suffix]}; charset=utf-8")
 
     return page
 
@@ -276,7 +274,9 @@ def model_card(handlers: Handlers, name: str, sha256: str | None) -> ModelCard:
         sha256=sha256,
         version=__version__,
         shape=list(handlers.parser.shape),
+        units=handlers.units,
         columns=handlers.parser.names,
+        categories=handlers.parser.categories,
         classes=handlers.names,
         scheme=scheme.config(),
         encoding=smoothed.encoding.config(),

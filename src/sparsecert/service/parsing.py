@@ -31,6 +31,10 @@ class InputParser(Protocol):
     def names(self) -> list[str] | None:
         """Column names of a row, if any."""
 
+    @property
+    def categories(self) -> dict[str, list[str]] | None:
+        """The known values of each text column, for a table."""
+
     def from_values(self, values: Any) -> torch.Tensor:
         """From nested lists of numbers."""
 
@@ -50,6 +54,7 @@ class ArrayParser:
 
     shape: tuple[int, ...]
     names: list[str] | None = None
+    categories: dict[str, list[str]] | None = None
 
     def from_values(self, values: Any) -> torch.Tensor:
         return from_values(values, self.shape)

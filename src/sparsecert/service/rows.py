@@ -32,6 +32,10 @@ class RowParser:
     def names(self) -> list[str]:
         return list(self.columns.names)
 
+    @property
+    def categories(self) -> dict[str, list[str]]:
+        return {name: list(known) for name, known in self.columns.categories.items()}
+
     def from_values(self, values: Any) -> torch.Tensor:
         """From a list of values in column order."""
         names = self.columns.names

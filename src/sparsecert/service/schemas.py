@@ -195,7 +195,9 @@ class ModelCard(BaseModel):
     sha256: str | None
     version: str
     shape: list[int]
+    units: str = Field(description="What a radius counts: pixels, features, or units of another kind.")
     columns: list[str] | None = Field(description="Column names, for a model of a table.")
+    categories: dict[str, list[str]] | None = Field(description="The known values of each text column of a table.")
     classes: list[str]
     scheme: dict[str, Any]
     encoding: dict[str, Any]
