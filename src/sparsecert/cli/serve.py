@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import logging
 import os
 import signal
 import socket
@@ -26,6 +27,11 @@ MISSING = "the service needs an extra: pip install 'sparsecert[serve]' ({})"
     "--token-file", type=click.Path(dir_okay=False, exists=True),
     help=f"Require the token in this file (or in the environment variable {TOKEN}).",
 )  # fmt: skip
+@click.option(
+    "--allow-host", multiple=True, metavar="NAME",
+    help="Also answer for this host name, such as a proxy's; repeatable. IP addresses and localhost are allowed.",
+)  # fmt: skip
+@click.option("--access-log", is_flag=True, help="Log one line per request on standard error.")
 @click.option("--max-body", default=4 << 20, show_default=True, help="Maximum bytes of a request (413).")
 @click.option("--max-samples", default=100_000, show_default=True, help="Maximum ablated copies per request (422).")
 @click.option("--concurrency", default=32, show_default=True, help="Maximum concurrent requests (429).")
@@ -36,6 +42,8 @@ def serve(
     host: str,
     port: int,
     token_file: str | None,
+    allow_host: tuple[str, ...],
+    access_log: bool,
     max_body: int,
     max_samples: int,
     concurrency: int,
@@ -48,7 +56,8 @@ def serve(
     """Serve a model over HTTP: predictions, certificates, and a page to try them.
 
     MODEL is a model file, the folder of a training run (images or a table), or the name of a shipped model, such as
-    mnist-k45. The page is at /, the API description at /openapi.json. Ctrl-C or SIGTERM finishes the pending
+    mnist-k45. The page is at /, the API at /docs and /openapi.json. Behind a proxy, pass its name by --allow-host; it
+    may serve all this under any path that ends with a slash. Ctrl-C or SIGTERM finishes the pending
     requests and exits.
 
     \b
@@ -85,7 +94,10 @@ def serve(
         limits=Limits(max_body, max_samples, concurrency),
         token=token,
         rows=rows,
+        hosts={"localhost", host, *_host_names(allow_host)},
     )
+    if access_log:
+        _log_requests()
     listening = _listen(host, port)
     click.echo(options.computing("forward passes", smoothed), err=True)
     if token is None and not _is_loopback(host):
@@ -116,6 +128,20 @@ def _run(uvicorn: Any, app: Any, listening: socket.socket) -> None:
         signal.signal(ending, signal.SIG_IGN)  # uvicorn handles them, and raises them again at the end
     config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
     Server(config).run(sockets=[listening])
+
+
+def _log_requests() -> None:
+    handler, logger = logging.StreamHandler(), logging.getLogger("sparsecert.access")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%Y-%m-%dT%H:%M:%S%z"))
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+
+
+def _host_names(given: tuple[str, ...]) -> tuple[str, ...]:
+    for name in given:
+        if not name or any(part in name for part in "/:*@ "):
+            raise InputError(f"--allow-host must be a host name without scheme and port, got {name!r}")
+    return given
 
 
 def _token(file: str | None) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -50,9 +50,11 @@ MAX_DIGITS = 100
 JSON_LINES = "application/x-ndjson"
 ERRORS: dict[int | str, dict[str, Any]] = {
     401: {"model": ErrorResponse, "description": "Missing or wrong token."},
+    403: {"model": ErrorResponse, "description": "From a page of another origin."},
     408: {"model": ErrorResponse, "description": "The body did not arrive in time."},
     413: {"model": ErrorResponse, "description": "The body is too large."},
     415: {"model": ErrorResponse, "description": "The body is compressed."},
+    421: {"model": ErrorResponse, "description": "For another host."},
     422: {"model": ErrorResponse, "description": "Invalid request; `detail` says why."},
     429: {"model": ErrorResponse, "description": "Too many concurrent requests; see Retry-After."},
     503: {"model": ErrorResponse, "description": "The service is shutting down."},
@@ -96,16 +98,17 @@ def serve(
     limits: Limits | None = None,
     token: str | None = None,
     rows: int | None = None,
+    hosts: Collection[str] | None = None,
 ) -> Service:
     """The service of a classifier.
 
     `shape` is that of one input, if the model file does not have it. `parser` parses inputs other than plain arrays and
-    images, such as rows of a table.
+    images, such as rows of a table. `hosts` are the names it answers for, besides IP addresses; None: any.
     """
     limits, counted = limits or Limits(), metrics.Metrics()
     handlers = Handlers(smoothed, parser or parsing.ArrayParser(_shape(smoothed, shape)), limits, counted, rows)
     app = _application(handlers, name, sha256)
-    add_middleware(app, limits, counted, token, OPEN_PATHS)
+    add_middleware(app, limits, counted, token, OPEN_PATHS, hosts)
     return Service(app, handlers)
 
 
@@ -227,8 +230,8 @@ def _add_exception_handlers(app: FastAPI) -> None:
         headers = dict(error.headers or {})
         details = {
             400: "the body is not JSON",
-            404: "nothing at this path; see /openapi.json",
-            405: f"this path only takes {headers.get('Allow', 'other methods')}; see /openapi.json",
+            404: "nothing at this path; see /docs",
+            405: f"this path only takes {headers.get('Allow', 'other methods')}; see /docs",
         }
         status = 422 if error.status_code == 400 else error.status_code
         return error_response(status, details.get(error.status_code, str(error.detail)), headers)
@@ -248,7 +251,7 @@ def _message(error: RequestValidationError, content_type: str) -> str:
         hint = "" if "json" in content_type else "; set the header Content-Type: application/json"
         return f'the body must be JSON, such as {{"values": [...], "n": 1000}}{hint}'
     if first["type"] == "extra_forbidden":
-        return f"{where} is not a known field; see /openapi.json"
+        return f"{where} is not a known field; see /docs"
     return f"{where}: {first['msg']}"
 
 

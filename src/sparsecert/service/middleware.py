@@ -1,15 +1,20 @@
-"""Middleware: metrics, response headers, the bearer token, and the limits.
+"""Middleware: metrics, the access log, response headers, the bearer token, Host and Origin, and the limits.
 
-Starlette's own middleware checks the token and turns exceptions into responses. The three classes here are plain ASGI:
-Starlette has no deadlines and no limit on concurrent requests, and its body limit (since 1.6) responds in plain text.
+Starlette's own middleware checks the token and turns exceptions into responses. The other classes here are plain ASGI:
+Starlette has no deadlines and no limit on concurrent requests, its check of Host refuses by a plain 400 and knows no
+Origin, and its body limit (since 1.6) responds in plain text.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hmac
+import ipaddress
+import logging
+import time
 from collections.abc import Collection
 from contextlib import aclosing, suppress
+from urllib.parse import quote, urlsplit
 
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse
@@ -38,19 +43,29 @@ NEEDS_TOKEN = "this service requires a token: send the header 'Authorization: Be
 COMPRESSED = "send the body uncompressed, without Content-Encoding"
 CLOSE = {"connection": "close"}  # the rest of the body is not read
 RETRY_AFTER = {"retry-after": "1"}  # seconds
+ACCESS_LOG = logging.getLogger("sparsecert.access")
+MAX_LOGGED = 200  # characters of a path
 NOTHING_SENT = 499  # the status counted when the client leaves before the response
 
 
 def add_middleware(
-    app: FastAPI, limits: Limits, metrics: Metrics, token: str | None, open_paths: Collection[str]
+    app: FastAPI,
+    limits: Limits,
+    metrics: Metrics,
+    token: str | None,
+    open_paths: Collection[str],
+    hosts: Collection[str] | None,
 ) -> None:
     """Adds all middleware, innermost first, to an application with its routes and exception handlers.
 
-    `open_paths` need no token. An application already has exception middleware, but its ServerErrorMiddleware is
-    outside all of this, where a 500 would not be counted, and its ExceptionMiddleware is inside `LimitRequests`.
+    `open_paths` need no token; `hosts` are those of `CheckHost`, None: any. An application already has exception
+    middleware, but its ServerErrorMiddleware is outside all of this, where a 500 would not be counted, and its
+    ExceptionMiddleware is inside `LimitRequests`.
     """
     handlers = app.exception_handlers
     app.add_middleware(LimitRequests, limits=limits)
+    if hosts is not None:
+        app.add_middleware(CheckHost, hosts=hosts)
     app.add_middleware(ExceptionMiddleware, handlers={HTTPException: handlers[HTTPException]})
     app.add_middleware(ServerErrorMiddleware, handler=handlers[Exception])
     if token is not None:
@@ -78,8 +93,51 @@ class BearerToken(AuthenticationBackend):
             raise AuthenticationError(NEEDS_TOKEN)
 
 
+class CheckHost:
+    """Refuses requests for another host (421) and from pages of another origin (403).
+
+    A page elsewhere can point its own name at this address, or post here without asking, and so use a service that its
+    visitor alone can reach. The Host must be an IP address, which no such page can claim, or one of `hosts`. An Origin,
+    which browsers send along with a page's requests, must be the Host, port included, or one of `hosts` without a port.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
+        self._app, self._hosts = app, frozenset(host.lower() for host in hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            headers = Request(scope).headers
+            host, origin = headers.get("host", ""), headers.get("origin")
+            name = _hostname(host)
+            if name not in self._hosts and not _is_address(name):
+                raise HTTPException(
+                    421, f"this service does not answer for {host!r:.80}; see serve --allow-host", CLOSE
+                )
+            if origin is not None and origin.partition("://")[2].lower() not in {host.lower(), *self._hosts}:
+                raise HTTPException(
+                    403, f"pages of {origin!r:.80} may not ask this service; see serve --allow-host", CLOSE
+                )
+        await self._app(scope, receive, send)
+
+
+def _hostname(host: str) -> str:
+    """The host in lower case, without brackets and port; empty if it is none."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
 class CountRequests:
-    """Counts and times every request; paths outside `paths` count as "other"."""
+    """Counts, times and logs every request; paths outside `paths` count as "other"."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, paths: Collection[str]) -> None:
         self._app, self._metrics, self._paths = app, metrics, frozenset(paths)
@@ -88,7 +146,7 @@ class CountRequests:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        status = NOTHING_SENT
+        status, begun = NOTHING_SENT, time.perf_counter()
 
         async def send_noting_status(message: Message) -> None:
             nonlocal status
@@ -104,6 +162,15 @@ class CountRequests:
             pass  # nobody is left to answer
         finally:
             self._metrics.requests.labels(method, path, status).inc()
+            _log(scope, status, time.perf_counter() - begun)
+
+
+def _log(scope: Scope, status: int, seconds: float) -> None:
+    """One line of the access log; what a client can choose is quoted, so that it cannot forge a line."""
+    client = (scope.get("client") or ("-",))[0]
+    path = quote(scope["path"])
+    shown = path if len(path) <= MAX_LOGGED else f"{path[:MAX_LOGGED]}..."
+    ACCESS_LOG.info("%s %s %s %d %.3f s", quote(str(client), safe=":."), quote(scope["method"]), shown, status, seconds)
 
 
 class PrepareResponses:
