@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import itertools
 import json
 import re
 import sys
@@ -20,6 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from sparsecert import InputError, NullChannels, Smoothed, Uniform
 from sparsecert.encodings import PROTECTED, Grouped
 from sparsecert.service import Limits, Service, serve
+from sparsecert.service.app import FILES
 from sparsecert.service.guarantees import certificate_guarantee
 from tests.service.made import SHAPE, asked, image, metric, network, png, post, small, smoothed
 
@@ -295,7 +297,7 @@ def test_one_request_too_many_is_asked_to_retry_and_none_is_lost() -> None:
 
 def test_a_token_is_asked_of_everything_but_the_page_and_health() -> None:
     made = small(token="s3cret")
-    for path in ("/health", "/", "/page.css", "/page.js"):
+    for path in ("/health", "/", "/docs", "/page.css", "/page.js", "/service.js", "/docs.js"):
         assert _get(made, path).status_code == 200
     for path in ("/v1/model", "/v1/digits", "/metrics", "/openapi.json", "/nothing"):
         assert _get(made, path).status_code == 401
@@ -340,9 +342,69 @@ def test_every_answer_has_the_security_headers_and_the_page_loads_nothing_from_o
         assert "default-src 'none'" in policy
         assert "unsafe" not in policy
         assert answer.headers["x-content-type-options"] == "nosniff"
-    page = "".join(_get(service, path).text for path in ("/", "/page.js", "/page.css"))
+    page = "".join(_get(service, path).text for path in FILES)
     assert set(re.findall(r"https?://[^\"' ]+", page)) == {"http://www.w3.org/2000/svg"}  # a name, never fetched
-    assert not re.findall(r"<script(?! src=)|\son\w+=|style=|javascript:", _get(service, "/").text)
+    for path in ("/", "/docs"):
+        assert not re.findall(r"<script(?! src=)|\son\w+=|style=|javascript:", _get(service, path).text)
+
+
+def test_the_page_addresses_everything_relative_to_itself(service: Service) -> None:
+    for path in FILES:
+        text = _get(service, path).text
+        assert not re.findall(r"""(?:href|src)="/|request\(["'`]/|from ["'`]/""", text)
+        found = re.findall(r"""(?:href|src)="([\w.]+)"|request\("([\w./]+)"|from "\./([\w.]+)\"""", text)
+        for name in filter(None, itertools.chain(*found)):
+            if name != "." and not name.startswith("v1/predict") and not name.startswith("v1/certify"):
+                assert _get(service, f"/{name}").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "origin", "status"),
+    [
+        ("cert.example.org", None, 200),
+        ("CERT.example.org:8443", "https://cert.example.org:8443", 200),
+        ("127.0.0.1:8000", "http://127.0.0.1:8000", 200),
+        ("[::1]:8000", None, 200),
+        ("10.0.0.7:8000", "https://cert.example.org", 200),  # a proxy that sends its own Host
+        ("evil.example", None, 421),  # a name that its owner has pointed here
+        ("evil.example", "http://evil.example", 421),
+        ("cert.example.org.evil.example", None, 421),
+        ("", None, 421),
+        ("[", None, 421),
+        ("127.0.0.1:8000", "http://127.0.0.1:9000", 403),  # another program of this machine
+        ("cert.example.org", "https://evil.example", 403),
+        ("cert.example.org", "https://cert.example.org.evil.example", 403),
+        ("cert.example.org", "null", 403),
+    ],
+)
+def test_another_host_and_a_page_of_another_origin_are_refused(host: str, origin: str | None, status: int) -> None:
+    made = serve(smoothed(), hosts={"cert.example.org"})
+    headers = {"host": host} | ({} if origin is None else {"origin": origin})
+    assert _get(made, "/health", headers=headers).status_code == status
+    body = {"values": _values(), "n": 10}
+    answer = asked(made, lambda client: client.post("/v1/predict", json=body, headers=headers))
+    assert answer.status_code == status
+    assert status == 200 or "--allow-host" in answer.json()["detail"]
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    made.close()
+
+
+def test_the_access_log_is_one_line_a_request_that_nobody_can_forge(
+    service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="sparsecert.access")
+    _get(service, "/health")
+    post(service, "/v1/predict", {"values": 0})
+    _get(service, "/a%0Ab%20200?token=s3cret")
+    _get(service, "/" + "x" * 5_000)
+    lines = [re.sub(r"[\d.]+ s$", "SECONDS", line) for line in caplog.messages]
+    assert lines[:3] == [
+        "127.0.0.1 GET /health 200 SECONDS",
+        "127.0.0.1 POST /v1/predict 422 SECONDS",
+        "127.0.0.1 GET /a%0Ab%20200 404 SECONDS",
+    ]
+    assert len(lines) == 4
+    assert len(lines[3]) < 300
 
 
 def test_metrics_count_what_happened() -> None:
