@@ -36,6 +36,7 @@ export class Form {
       field.placeholder = "missing";
       if (!categories) Object.assign(field, { type: "number", step: "any" });
     }
+    field.setAttribute("aria-label", span.textContent);
     field.dataset.kind = categories ? "text" : "number";
     label.append(span, field);
     at("fields").append(label);

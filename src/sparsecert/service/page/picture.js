@@ -1,6 +1,7 @@
 // From a drawing or a picture file to the pixels a model reads. A plane is {values, width, height}, 0 to 255, row by row.
 
-const FIELD = 28, BOX = 20;  // MNIST's digits fill 20 x 20 pixels and have their centre of mass in the middle of 28 x 28
+// MNIST's digits fill 20 x 20 of 28 x 28 pixels. Their centre of mass lies in pixel 14, counted from 0: at 14.5 on average.
+const FIELD = 28, BOX = 20, CENTRE = 14.5;
 const INK = 25, MOST_INK = 0.38;  // no digit of MNIST's test set covers more of the field
 
 function sample({ values, width, height }, x, y) {  // bilinear; black outside
@@ -53,13 +54,13 @@ export function noDigit(plane) {
 
 // The plane as MNIST was made, and what that took.
 export function asMnist(plane) {
-  const found = measured(plane), middle = FIELD / 2;
-  const centred = Math.abs(found.x - middle) <= 1 && Math.abs(found.y - middle) <= 1;
+  const found = measured(plane);
+  const centred = Math.abs(found.x - CENTRE) <= 0.6 && Math.abs(found.y - CENTRE) <= 0.6;
   if (!found.share || (plane.width === FIELD && plane.height === FIELD && found.size === BOX && centred)) {
     return { values: Uint8ClampedArray.from(plane.values), note: "" };
   }
   const scale = found.size / BOX;
-  const corner = (mass, low, high) => Math.max(high - FIELD * scale, Math.min(low, mass - middle * scale));  // cuts nothing off
+  const corner = (mass, low, high) => Math.max(high - FIELD * scale, Math.min(low, mass - CENTRE * scale));  // cuts nothing off
   const x0 = corner(found.x, found.left, found.right), y0 = corner(found.y, found.top, found.bottom);
   const factor = 1 / scale, sized = Math.abs(factor - 1) < 0.02 ? "" : ` and ${factor > 1 ? "enlarged" : "reduced"} to ${Math.round(100 * factor)}%`;
   return {

@@ -3,7 +3,8 @@
 export function unitsOf(card) {
   const entries = card.shape.reduce((product, size) => product * size, 1);
   const places = card.shape.length === 1 ? entries : entries / card.shape[0];
-  const groups = card.encoding.groups && card.encoding.groups.flat(Infinity);
+  const given = card.encoding.groups ?? card.encoding.units;  // of images; of tables
+  const groups = given && given.flat(Infinity);
   const each = card.encoding.kind === "replaced-values" || (groups && groups.length === entries) ? entries : places;
   return Int32Array.from({ length: entries }, (_, entry) => (groups ? groups[entry % each] : entry % each));
 }
