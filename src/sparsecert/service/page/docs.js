@@ -58,7 +58,8 @@ function section(path, method, operation, whole) {
     made.append(make("h3", "Query"), table(fields, ["name", "type", "default", ""]));
   }
   if (operation.requestBody) made.append(make("h3", "Body"), ...contents(operation.requestBody.content, whole));
-  made.append(make("h3", "Answer"), ...contents(operation.responses[200].content, whole));
+  const answer = contents(operation.responses[200].content, whole);
+  if (answer.length) made.append(make("h3", "Answer"), ...answer);
   const errors = Object.entries(operation.responses).filter(([status]) => status !== "200");
   if (errors.length) made.append(make("h3", "Errors"), table(errors.map(([status, one]) => [status, one.description]), ["status", ""]));
   return made;

@@ -44,11 +44,11 @@ function measured({ values, width }) {
 
 // Why a plane looks like no digit; null if it may be one.
 export function noDigit(plane) {
-  const found = measured(plane);
+  const found = measured(plane), coarse = plane.height < BOX;  // a stroke is a large part of such an image
   if (!found.share) return "nothing is drawn";
-  if (found.share > 0.5) return "most of it is filled";
+  if (found.share > (coarse ? 0.9 : 0.5)) return "most of it is filled";
   if (found.size <= Math.max(3, 0.2 * plane.height)) return "it is only a dot";
-  if (measured({ values: asMnist(plane).values, width: FIELD }).share > MOST_INK) return "it is one filled shape";
+  if (!coarse && measured({ values: asMnist(plane).values, width: FIELD }).share > MOST_INK) return "it is one filled shape";
   return null;
 }
 
