@@ -71,7 +71,7 @@ def main() -> None:
     images, labels = images[:20], labels[:20].numpy()
     c = g.certify(images, n0=100, n=2_000, alpha=0.05, seed=0)
     for row, (label, radius) in enumerate(zip(c.labels, c.radii, strict=True)):
-        said = "abstains" if label < 0 else f"says {label}, whichever {radius} pixels are perturbed"
+        said = "no certificate" if label < 0 else f"says {label}, whichever {radius} pixels are perturbed"
         print(f"digit {row:2}, a {labels[row]}: {said}")
     certified = (c.labels == labels) & (c.radii >= 2)
     print(f"right, and proved to stay so whichever 2 pixels are perturbed: {certified.sum()} of {len(labels)}")

@@ -16,8 +16,8 @@ from sparsecert import records
 from sparsecert.records import is_exact
 from sparsecert.reports import Summary, summarise
 from sparsecert.reports.comparison import NOT_APPLICABLE, format_median, format_percent
-from sparsecert.reports.curves import draw_run, style_axes
-from sparsecert.reports.drawing import write_figure
+from sparsecert.reports.curves import draw_run, label_axes, style_axes
+from sparsecert.reports.drawing import SCREEN, write_figure
 from studies.levine_feizi_2020.published import published_medians
 from studies.levine_feizi_2020.study import RESULTS as STUDY
 from studies.levine_feizi_2020.tables import accuracy_text
@@ -115,7 +115,8 @@ def figure() -> Figure:
             label = f"{one.name}, {format_percent(one.summary().accuracy)}"
             draw_run(axes, one.summary(), label, place, "-" if one.path.is_relative_to(RESULTS) else "--")
         widest = max(len(one.summary().certified_accuracy) for one in models)
-        style_axes(axes, widest, "perturbed pixels", "images certified for the true class")
+        style_axes(axes, widest, SCREEN)
+        label_axes(drawn, [axes], "perturbed pixels", "images certified for the true class")
         axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
         axes.set_title(TITLES[data], loc="left", fontsize=11)
         axes.legend(loc="upper right", fontsize=7, framealpha=0.9, handlelength=3)

@@ -213,5 +213,5 @@ def test_stopped_votes_are_never_given_to_a_test_for_a_fixed_number() -> None:
     records = Records(Path("made.jsonl"), replace(fixed, run={**fixed.run, "sampling": sampling}), lines)
     s = summarise(records)
     assert (s.accuracy, s.abstained) == (0.5, 0.5)
-    assert (s.abstained_certificates, s.certified) == (1, 1)
+    assert (s.uncertified, s.certified) == (1, 1)
     assert summarise(replace(records, header=fixed)).abstained == 0

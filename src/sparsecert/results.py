@@ -124,12 +124,12 @@ class Certifications:
 
     @property
     def labels(self) -> Int64:
-        """int64[b]: the certified class, -1 where abstained."""
+        """int64[b]: the certified class, -1 where nothing is certified."""
         return np.array([ABSTAINED if c.label is None else c.label for c in self.certificates], dtype=np.int64)
 
     @property
     def radii(self) -> Int64:
-        """int64[b]: perturbing this many units cannot change the answer; -1 where abstained (not even radius 0)."""
+        """int64[b]: perturbing this many units cannot change the answer; -1 where nothing is certified."""
         return np.array([ABSTAINED if c.radius is None else c.radius for c in self.certificates], dtype=np.int64)
 
     @property
@@ -144,7 +144,7 @@ class Certifications:
 
     @property
     def names(self) -> npt.NDArray[Any]:
-        """object[b]: the certified class by its name (its number, where it has none); None where abstained."""
+        """object[b]: the certified class by its name (its number, where it has none); None: nothing is certified."""
         classes = np.arange(self.counts.shape[1]) if self.classes is None else self.classes
         return named(classes, self.labels)
 
@@ -165,7 +165,7 @@ class Certifications:
         return summarise(as_records(self, labels))
 
     def to_frame(self) -> pd.DataFrame:
-        """A pandas table, one row per input: label and radius (missing where abstained), bounds and samples."""
+        """A pandas table, one row per input: label and radius (missing: nothing is certified), bounds and samples."""
         try:
             import pandas as pd
         except ImportError as error:

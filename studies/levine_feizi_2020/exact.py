@@ -112,19 +112,21 @@ class Series:
 def sampled_best(study: Study) -> dict[str, Records]:
     """For each bound, the study's run by random masks with the largest median; creates none.
 
-    They were trained for as many epochs as their recipe has, whatever the study's fixed sets were.
+    Only runs on the most images are compared, so that both bounds are measured on the same ones. They were trained for
+    as many epochs as their recipe has, whatever the study's fixed sets were.
     """
     study = replace(study, epochs=None)
     sampling = study.sampling(published_over_k(study.data).sampling)
     specs = [spec for spec in study.found(study.spec(1)) if record_files.has(study, spec, sampling)]
-    found = [record_files.read(study, spec, sampling)[0] for spec in specs]
+    known = [record_files.read(study, spec, sampling)[0] for spec in specs]
+    found = [one for one in known if len(one.lines) == max(len(other.lines) for other in known)]
     summaries: dict[str, list[Summary]] = {"two-sided": [], "one-sided": []}
     with study.progress.rows(len(found)) as on_progress:
         for one in found:
-            for bound, known in summaries.items():
-                known.append(summarise(one, bound=bound))
+            for bound, by_bound in summaries.items():
+                by_bound.append(summarise(one, bound=bound))
             on_progress()
-    return {bound: found[known.index(best(known))] for bound, known in summaries.items() if known}
+    return {bound: found[by_bound.index(best(by_bound))] for bound, by_bound in summaries.items() if by_bound}
 
 
 def sampled_series(found: Mapping[str, Records]) -> list[Series]:
@@ -159,7 +161,11 @@ def _figure(data: str, series: Sequence[Series]) -> Figure:
     left, right = figure.subplots(1, 2)
     for colour, one in zip(COLOURS, series, strict=False):
         _points(left, one, colour, [summary.median for summary in one.summaries])
-        _points(right, one, colour, [100 * (summary.certified_accuracy_at(rho) or 0.0) for summary in one.summaries])
+        shares = [summary.certified_accuracy_at(rho) or 0.0 for summary in one.summaries]
+        _points(right, one, colour, [100 * share for share in shares])
+        for summary, share in zip(one.summaries, shares, strict=True):
+            for low, high in summary.band([share]):
+                right.vlines(summary.mean_samples, 100 * low, 100 * high, color=colour, linewidth=1)
     printed = published_medians("partitions").of(data)
     if printed is not None:
         left.axhline(printed, color="0.4", linestyle=":", linewidth=1, label="best published: partition aggregation")

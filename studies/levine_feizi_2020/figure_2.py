@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sparsecert.reports.curves import COLOURS, STYLES
+from sparsecert.reports.curves import COLOURS, DASHES
 from sparsecert.reports.drawing import write_figure
 from sparsecert.schemes import Uniform
 
@@ -29,7 +29,7 @@ def _figure() -> Figure:
     for place, keep in enumerate(KEEPS):
         scheme = Uniform(UNITS, keep)
         deltas = [float(scheme.delta(rho)) for rho in range(LARGEST_RHO + 1)]
-        colour, style = COLOURS[place % len(COLOURS)], STYLES[place % len(STYLES)]
+        colour, style = COLOURS[place % len(COLOURS)], DASHES[place % len(DASHES)]
         axes.plot(range(LARGEST_RHO + 1), deltas, label=f"k = {keep}", linewidth=1.8, color=colour, linestyle=style)
     axes.axhline(0.5, color="0.4", linestyle=":", linewidth=1)
     axes.text(LARGEST_RHO, 0.505, "nothing is certified above", ha="right", va="bottom", fontsize=8, color="0.35")

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sparsecert.errors import InputError
 from sparsecert.records import AttackRecord, AttackRecords
 from sparsecert.reports import compute_gap, summarise
-from sparsecert.reports.drawing import write_figure
+from sparsecert.reports.drawing import wrap_text, write_figure
 from sparsecert.reports.pictures import Pixels, image, show
 from sparsecert.runs import adversarial_images
 from studies.levine_feizi_2020.attacked import PUBLISHED, AttackStudy
@@ -21,7 +21,7 @@ from studies.levine_feizi_2020.attacked import PUBLISHED, AttackStudy
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MORE, ACROSS = 40, 10  # examples of Figure 5, and how many side by side
+MORE, ACROSS = 40, 8  # examples of Figure 5, and how many side by side
 BRIGHTER, DARKER = np.array([255, 150, 30], dtype=np.uint8), np.array([60, 150, 255], dtype=np.uint8)
 DIMMED = 0.45  # the original, where its changed pixels are to be seen
 UNKNOWN = ""
@@ -152,12 +152,15 @@ def _in_a_grid(
     from matplotlib.figure import Figure
 
     across, rows = min(ACROSS, len(examples)), -(-len(examples) // ACROSS)
-    figure = Figure(figsize=(max(6.0, 1.1 * across), 2.8 * rows + 0.45), layout="constrained")
-    figure.suptitle(_heading(attacked, attack_records, examples, chosen), fontsize=9)
+    width = max(6.0, 1.25 * across)
+    figure = Figure(figsize=(width, 3.3 * rows + 0.6), layout="constrained")
+    heading = _heading(attacked, attack_records, examples, chosen).splitlines()
+    figure.suptitle("\n".join(wrap_text(line, 0.95 * width, 11) for line in heading), fontsize=11)
     for place, example in enumerate(examples):
         at = 2 * across * (place // across) + place % across + 1
-        show(figure.add_subplot(2 * rows, across, at), example.adversarial, f"{example.true}\n{example.says}")
-        show(figure.add_subplot(2 * rows, across, at + across), example.marked, example.changes)
+        above, below = (figure.add_subplot(2 * rows, across, row) for row in (at, at + across))
+        show(above, example.adversarial, f"{example.true}\n{example.says}", fontsize=11)
+        show(below, example.marked, example.changes, fontsize=11)
     return figure
 
 

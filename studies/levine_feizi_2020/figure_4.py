@@ -36,7 +36,7 @@ def _figure(data: Dataset, example: int, seed: int) -> Figure:
         "(c) NULL = the training\nset's mean": np.where(mask, grey, np.uint8(round(255 * MEAN[0]))),
         "(d) NULL = random noise": np.where(mask, grey, noise),
     }
-    figure = Figure(figsize=(8, 2.75), layout="constrained")
+    figure = Figure(figsize=(8, 2.45), layout="constrained")
     for place, (title, picture) in enumerate(pictures.items(), start=1):
         show(figure.add_subplot(1, len(pictures), place), picture, title, fontsize=9)
     return figure

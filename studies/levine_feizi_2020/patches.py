@@ -29,7 +29,8 @@ def patches(study: Study, scheme_specs: Sequence[SchemeSpec] | None = None) -> O
     """The table and the curves of these bands and blocks; missing models and records are created."""
     known = default_specs(study.data) if scheme_specs is None else scheme_specs
     rows = fixed_rows(study, [scheme_spec.one_of(("blocks", "bands"), "a perturbed patch") for scheme_spec in known])
-    drawn = write_curves([row.default for row in rows], study.out / "figures" / f"patches-{study.data}")
+    kinds = [row.scheme_spec.kind for row in rows]
+    drawn = write_curves([row.default for row in rows], study.out / "figures" / f"patches-{study.data}", panels=kinds)
     return Output((patches_table(study, rows),), tuple(drawn))
 
 

@@ -219,6 +219,21 @@ def test_report_draws_curves(certified: Path, tmp_path: Path) -> None:
     assert "<svg" in (tmp_path / "curve.svg").read_text()
 
 
+def test_report_labels_runs(certified: Path, tmp_path: Path) -> None:
+    """A label may hold an equals sign; its file need not be named again."""
+    copy = tmp_path / "a=b.jsonl"
+    copy.write_bytes(certified.read_bytes())
+    labels = "--label", f"k = 1={certified}", "--label", f"other={copy}"
+    found = json.loads(sparsecert("report", certified, *labels, "--format", "json").stdout)
+    assert [one["label"] for one in found] == ["k = 1", "other"]
+    drawn = sparsecert("report", *labels, "--plot", tmp_path / "c.pdf", "--style", "paper")
+    assert (tmp_path / "c.pdf").is_file()
+    assert "k = 1" in drawn.stdout
+    refused = sparsecert("report", "--label", "x=nowhere.jsonl")
+    assert refused.returncode != 0
+    assert "--label must be NAME=FILE" in refused.stderr
+
+
 def test_report_writes_a_page(certified: Path, tmp_path: Path) -> None:
     """With the pictures of inputs, whose data set is built in; what is on the page was also printed."""
     done = sparsecert("report", certified, "--alpha", 0.01, "--html", tmp_path / "page.html")

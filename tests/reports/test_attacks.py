@@ -43,6 +43,7 @@ from sparsecert.reports import (
 )
 from sparsecert.reports.attack_curves import _attack_figure, _gap_figure
 from sparsecert.reports.attack_tables import rho_table
+from sparsecert.reports.drawing import STYLES
 from sparsecert.reports.summary import certificates_of
 from sparsecert.schemes import FixedMasks
 from sparsecert.schemes import from_config as scheme_from_config
@@ -349,7 +350,9 @@ def test_what_is_drawn(tmp_path: Path) -> None:
     heights = [dict(zip(line.get_xdata(), line.get_ydata(), strict=True)) for line in (above, below)]
     assert [heights[0][rho] for rho in (0, 7, 13)] == [80, 60, 20]
     assert [heights[1][rho] for rho in (0, 6, 7, 12, 13)] == [80, 80, 20, 20, 0]
-    assert len(left.collections) == 1
+    assert len(left.collections) == 2  # the bands of both curves: 5 of 1000 images
+    (alone,) = _gap_figure([gap], [attack], STYLES["paper"]).axes
+    assert alone.get_xlabel() == "perturbed pixels"
     spots = {tuple(spot) for dots in right.collections for spot in np.asarray(dots.get_offsets()).tolist()}
     assert spots == {(6, 0), (6, 9), (12, 13), (6, 7), (-1, 14)}
     assert write_attack_curves([attack], tmp_path / "a") == [tmp_path / "a.png", tmp_path / "a.svg"]

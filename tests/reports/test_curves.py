@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -7,14 +8,16 @@ import matplotlib
 import numpy as np
 import pytest
 from PIL import Image
+from scipy.stats import binomtest
 
 from sparsecert.errors import InputError
 from sparsecert.records import Writer
 from sparsecert.reports import Summary, summarise, write_curves
 from sparsecert.reports.curves import _figure
+from sparsecert.reports.drawing import STYLES
 from tests.helpers import modules_after
 
-from .made import ABSTAINED, AT_0, AT_6, AT_12, certified, predicted
+from .made import ABSTAINED, AT_0, AT_6, AT_12, certified, header, predicted
 
 
 def one() -> Summary:
@@ -69,21 +72,48 @@ def test_what_is_drawn() -> None:
     assert any(line.get_linestyle() == ":" and set(line.get_ydata()) == {50} for line in axes.lines)
     ticks = axes.get_xticks()
     assert all(tick == int(tick) for tick in ticks)
-    legend = axes.get_legend()
-    assert legend is not None
+    (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == [
         f"k = {k}: median {s.median}" for k, s in zip((1, 2), several(2), strict=True)
     ]
-    caption = " ".join(figure.get_supxlabel().split())
-    assert "n = 400, alpha = 0.05, seed = 7" in caption
+    assert "n = 400, alpha = 0.05, seed = 7" in " ".join(legend.get_title().get_text().split())
 
 
-def test_a_crowded_legend_goes_below_the_curves() -> None:
-    figure = _figure(several(9))
-    assert figure.axes[0].get_legend() is None
+def test_bands_are_exact_binomial_and_of_part_of_a_data_set_alone() -> None:
+    summary = one()
+    (band,) = _figure([summary]).axes[0].collections
+    heights = {round(float(y), 6) for y in band.get_paths()[0].vertices[:, 1]}
+    for share in (*summary.certified_accuracy, 0.0):
+        interval = binomtest(round(share * summary.inputs), summary.inputs).proportion_ci()
+        for side in interval:
+            assert any(y == pytest.approx(100 * side, abs=1e-4) for y in heights)
+    assert not _figure([replace(summary, all_inputs=summary.inputs)]).axes[0].collections
+
+
+@pytest.mark.parametrize("style", ["screen", "paper"])
+def test_legends_are_never_cut_off(style: str) -> None:
+    """However many runs, and however long their names."""
+    labels = ["short", "W" * 300, "many words of a long label " * 12, *(f"run {place}" for place in range(20))]
+    figure = _figure([replace(one(), label=label) for label in labels], STYLES[style])
+    figure.draw_without_rendering()
     (legend,) = figure.legends
-    assert len(legend.get_texts()) == 9
-    assert "alpha = 0.05" in legend.get_title().get_text()
+    extent, page = legend.get_window_extent(), figure.bbox
+    assert (extent.x0, extent.y0) >= (page.x0, page.y0)
+    assert extent.x1 <= page.x1
+    assert extent.y1 <= figure.axes[0].get_window_extent().y0
+    assert figure.axes[0].get_window_extent().height > 0.6 * STYLES[style].height * figure.dpi
+
+
+def test_the_style_of_a_paper_has_no_notes() -> None:
+    figure = _figure(several(2), STYLES["paper"])
+    assert figure.get_figwidth() == 3.3
+    assert not figure.get_suptitle()
+    (axes,), (legend,) = figure.axes, figure.legends
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("perturbed pixels", "certified accuracy")
+    assert [text.get_text() for text in legend.get_texts()] == ["k = 1", "k = 2"]
+    assert not legend.get_title().get_text()
+    rows = summarise(certified([AT_12], data={**header(inputs=1).run["data"], "unit": "features"}))
+    assert _figure([rows], STYLES["paper"]).axes[0].get_xlabel() == "perturbed features"
 
 
 def test_nothing_certified_and_odd_names_are_drawn_too(tmp_path: Path) -> None:

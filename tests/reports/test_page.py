@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from scipy.stats import binomtest
 
 from sparsecert import Smoothed, datasets, records
 from sparsecert.certificates.plurality import first_choices
@@ -48,7 +49,7 @@ VOID = {"img", "meta"}
 VOTES = [AT_12, AT_6, AT_4, AT_0, ABSTAINED, AT_6]
 TRUE = [0, 0, 1, 0, 0, 2]
 TEXT_COLOURS = {"text", "quiet", "link", "alarm"}
-LINE_COLOURS = {"right", "wrong", "abstained", *(f"s{place}" for place in range(7))}
+LINE_COLOURS = {"right", "wrong", "uncertified", *(f"s{place}" for place in range(7))}
 
 
 class Read(HTMLParser):
@@ -224,7 +225,7 @@ def test_input_results_add_up_to_the_summary() -> None:
         if run.certifies:
             assert sum(one.right for one in every) == summary.certified
             assert sum(one.wrong for one in every) == summary.wrong_certificates
-            assert sum(one.label is None for one in every) == summary.abstained_certificates
+            assert sum(one.label is None for one in every) == summary.uncertified
             bars = radius_bars(every)
             assert sum(bar.inputs for bar in bars) == summary.inputs
             assert sum(bar.right for bar in bars) == summary.certified
@@ -265,7 +266,15 @@ def test_the_curve_is_drawn_where_the_numbers_are() -> None:
     assert heights[::2] == pytest.approx(shares, abs=1e-3)
     assert heights[1::2] == pytest.approx(shares, abs=1e-3)
     labels = {text.strip() for text in found.texts("text")}
-    assert {"0%", "50%", "100%", "rho"} <= labels
+    assert {"0%", "50%", "100%", "rho: perturbed pixels"} <= labels
+    (band,) = found.all("polygon")
+    corners = [(bottom - float(pair.split(",")[1])) / (bottom - top) for pair in str(band["points"]).split()]
+    highs, lows = corners[: len(corners) // 2 : 2], corners[len(corners) // 2 :: 2][::-1]
+    for share, low, high in zip(shares, lows, highs, strict=True):
+        interval = binomtest(round(share * run.summary.inputs), run.summary.inputs).proportion_ci()
+        assert (low, high) == pytest.approx((interval.low, interval.high), abs=1e-3)
+    data = {**run.records.header.run["data"], "of": run.summary.inputs}
+    assert not read(made(data=data)).all("polygon")  # the whole data set
 
 
 def test_several_runs_are_overlaid_and_what_they_share_is_said_once() -> None:
@@ -280,10 +289,10 @@ def test_several_runs_are_overlaid_and_what_they_share_is_said_once() -> None:
     for run in runs:
         assert format_percent(run.summary.accuracy) in cells
         assert format_median(run.summary.median) in cells
-        assert str(run.records.path) in cells
+        assert str(run.records.path) in found.texts("dd")
     found = read(*runs)
     assert found.pairs()["alpha"] == "0.05"
-    assert found.texts("h3").count("k = 9") == 2  # its histogram, its pictures
+    assert found.texts("h3").count("k = 9") == 3  # its histogram, its pictures, its own settings
     assert found.pairs()["seed"] == "7"
 
 
@@ -295,6 +304,19 @@ def test_every_curve_looks_different() -> None:
     assert len(set(curves)) == len(runs)
     assert curves == [str(one["class"]) for one in found.all("line") if str(one["class"]).startswith("curve")]
     assert all(f".{name} {{" in style for curve in curves for name in curve.split())
+
+
+def test_tables_of_many_runs_fit_the_page() -> None:
+    """Twelve runs: no table has more than a dozen columns, and each cell names its column, for phones."""
+    runs = [made(scheme={"kind": "uniform", "units": 100, "keep": keep}, path=f"{keep}.jsonl") for keep in range(2, 14)]
+    text = render_page(runs)
+    for table in re.findall(r"<table.*?</table>", text, re.DOTALL):
+        headers = re.findall(r'<th scope="col">(.*?)</th>', table)
+        assert len(headers) <= 12
+        for row in re.findall(r"<tr><th scope=\"row\".*?</tr>", table, re.DOTALL):
+            assert re.findall(r'data-header="(.*?)"', row) == headers
+    names = [name for name in re.findall(r'<th scope="col">(.*?)</th>', text) if name.startswith("k = ")]
+    assert set(names) == {f"k = {keep}" for keep in range(2, 14)}
 
 
 def test_predictions_give_the_accuracy_of_classes_too() -> None:
@@ -315,7 +337,7 @@ def test_attacks_beside_certificates_and_alone() -> None:
     gaps = compute_gaps([(run.records, run.summary)], [attack_records])
     found = read(run, attacks=[(attack_records, summary)], gaps=gaps)
     _check_self_contained(found)
-    assert len(found.all("polygon")) == 1
+    assert len([one for one in found.all("polygon") if one["class"] == "between"]) == 1
     assert "0 of 3" in found.texts("td")
     assert f"{format_percent(summary.accuracy_at(9))} ({format_percent(summary.success_at(9))})" in found.texts("td")
     assert found.pairs()["clean accuracy"] == format_percent(summary.clean_accuracy)

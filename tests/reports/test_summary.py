@@ -52,7 +52,7 @@ def test_a_run_by_hand() -> None:
     votes = [AT_12, AT_6, AT_4, AT_0, ABSTAINED, ABSTAINED, AT_12, ABSTAINED]
     true = [0, 0, 0, 0, 0, 0, 1, 1]  # the seventh is certified for a wrong class, the eighth wrong and not certified
     s = summarise(certified(votes, true, inputs=10))
-    assert (s.certified, s.certified_at_zero, s.wrong_certificates, s.abstained_certificates) == (4, 1, 1, 3)
+    assert (s.certified, s.certified_at_zero, s.wrong_certificates, s.uncertified) == (4, 1, 1, 3)
     assert s.certified_accuracy == (4 / 8, *[3 / 8] * 4, *[2 / 8] * 2, *[1 / 8] * 6)
     assert s.median == 0
     assert s.median_among_certified == 6
@@ -89,7 +89,7 @@ def test_nothing_certified_for_the_true_class() -> None:
     s = summarise(certified([AT_12, AT_6], [1, 2]))
     assert s.certified_accuracy == ()
     assert (s.median, s.median_among_certified, s.median_reference) == (None, None, None)
-    assert (s.certified, s.wrong_certificates, s.abstained_certificates) == (0, 2, 0)
+    assert (s.certified, s.wrong_certificates, s.uncertified) == (0, 2, 0)
     assert s.certified_accuracy_at(0) == 0.0
 
 
@@ -106,7 +106,7 @@ def test_another_alpha_or_bound_needs_only_the_votes(alpha: float, bound: str) -
     shares = [sum(r is not None and r >= rho for r in right) / 40 for rho in range(len(s.certified_accuracy) + 1)]
     assert shares == [*s.certified_accuracy, 0.0]
     assert s.certified == sum(r is not None for r in right)
-    assert s.abstained_certificates == direct.count(None)
+    assert s.uncertified == direct.count(None)
     assert (s.alpha, s.bound, s.certificate) == (alpha, bound, CERTIFICATES[bound].theorem_name)
     assert (s.run_alpha, s.run_bound) == (0.05, "two-sided")
     assert s.recertified == ((alpha, bound) != (0.05, "two-sided"))

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -58,7 +59,7 @@ def test_terminal_shows_one_run_line_by_line() -> None:
         "median certified robustness 6",
         "median among correctly certified 6",
         "median by the reference convention 6",
-        "certificates 3 for the true class (1 of them at radius 0), 0 for a wrong class, 1 abstained",
+        "certificates 3 for the true class (1 of them at radius 0), 0 for a wrong class, 1 without a certificate",
         "samples per input 460",
         "inputs 4 of 6",
         "rho certified accuracy",
@@ -109,11 +110,22 @@ def test_markdown_is_a_table_with_as_many_cells_in_every_row() -> None:
 
 def test_latex_is_escaped_and_regular() -> None:
     text = FORMATS["latex"]([one(), other()])
-    assert r"runs/a\_b/50\%.jsonl" in text
+    body, notes = (
+        "\n".join(line for line in text.splitlines() if line.startswith("%") == comment) for comment in (False, True)
+    )
+    assert "runs/a_b/50%.jsonl" in notes
+    assert r"\label{tab:certified-accuracy}" in body
+    assert (
+        body.count(r"\toprule")
+        == body.count(r"\midrule")
+        == body.count(r"\bottomrule")
+        == body.count(r"\caption{")
+        == 2
+    )
     assert r"a\_small \& slow one" in text
     assert r"75.00\% (25.00\%)" in text
-    assert not re.search(r"(?<!\\)[_%#$]", text)
-    tabulars = re.findall(r"\\begin\{tabular\}\{(r+)\}(.*?)\\end\{tabular\}", text, re.DOTALL)
+    assert not re.search(r"(?<!\\)[_%#]", body.replace("$n_0$", ""))
+    tabulars = re.findall(r"\\begin\{tabular\}\{(lr+)\}(.*?)\\end\{tabular\}", text, re.DOTALL)
     assert len(tabulars) == 2
     for columns, body in tabulars:
         rows = [line for line in body.splitlines() if line.endswith(r"\\")]
@@ -178,7 +190,28 @@ def test_labels_say_where_runs_differ_and_are_never_alike() -> None:
     ]
     same = certified([AT_12], path="b.jsonl")
     assert run_names([summarise(certified([AT_6])), summarise(same)]) == [
-        "certify, runs/made/certify.jsonl",
-        "certify, b.jsonl",
+        "runs/made/certify.jsonl",
+        "b.jsonl",
     ]
-    assert run_names([summarise(same)] * 2) == ["certify, b.jsonl, row 1", "certify, b.jsonl, row 2"]
+    assert run_names([summarise(same)] * 2) == ["certify, row 1", "certify, row 2"]
+    apart = [summarise(certified([AT_6], path=f"runs/{name}/certify.jsonl")) for name in "ab"]
+    assert run_names(apart) == ["a", "b"]
+
+
+def test_labels_leave_out_what_runs_share_and_how_they_were_computed() -> None:
+    scheme = {"kind": "random-values", "units": 100, "values": 256}
+    runs = [summarise(certified([AT_6], scheme={**scheme, "kappa": kappa}, device=f"{kappa}")) for kappa in (0.1, 0.2)]
+    assert run_names(runs) == ["0.1 kappa", "0.2 kappa"]
+    votes = certified([AT_6])
+    assert run_names([summarise(votes), summarise(votes, bound="one-sided")]) == ["two-sided", "one-sided"]
+    devices = [summarise(certified([AT_6], device=device)) for device in ("cpu", "cuda")]
+    assert [name.split()[0] for name in run_names(devices)] == ["fp32,", "fp32,"]
+
+
+def test_a_label_names_a_run_and_rules_of_one_file_stay_apart() -> None:
+    named = [replace(one(), label="ours"), other()]
+    assert run_names(named) == ["ours", "k = 1"]
+    twice = [replace(summarise(certified([AT_6]), alpha=alpha), label="ours") for alpha in (0.05, 0.01)]
+    assert run_names(twice) == ["ours, alpha = 0.05", "ours, alpha = 0.01"]
+    assert "| ours |" in FORMATS["markdown"](named)
+    assert json.loads(FORMATS["json"](named))[0]["label"] == "ours"

@@ -24,8 +24,8 @@ ELECTED = {  # g(x) by each rule
 class Certificate:
     """With probability at least 1 - alpha, g(x') = interval.label for every x' at most `radius` units away.
 
-    `radius` None means that nothing is certified, not even the answer at x itself: the procedure abstains. Radius 0
-    certifies the answer at x and no perturbation. Neither says anything about the true label.
+    `radius` None means that nothing is certified, not even the answer at x itself. Radius 0 certifies
+    the answer at x and no perturbation. Neither says anything about the true label.
     """
 
     interval: Interval | Lead
@@ -33,7 +33,7 @@ class Certificate:
 
     @property
     def label(self) -> int | None:
-        """The certified class; None if it abstained."""
+        """The certified class; None if nothing is certified."""
         return None if self.radius is None else self.interval.label
 
 

@@ -191,6 +191,6 @@ def _digits(data: Dataset, fixed: Records, random: Records) -> Figure:
         show(figure.add_subplot(3, SHOWN, place + 1), grey, f"a {data.classes[exact.true]}")
         for row, (line, mask) in enumerate(((exact, one), (lines[exact.example], drawn)), start=1):
             answer = f"{data.classes[line.label or 0]}, up to\n{_pixels(line.radius or 0)}"
-            shown = "abstains" if line.radius is None else answer
+            shown = "no certificate" if line.radius is None else answer
             show(figure.add_subplot(3, SHOWN, row * SHOWN + place + 1), with_null(grey[None], mask), shown)
     return figure

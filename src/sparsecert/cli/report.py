@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from sparsecert.reports.other_claims import Claim
 
 LEADERBOARDS = ["sok", "robustbench"]
+STYLE_NAMES = ["screen", "paper"]
 FORMAT_NAMES = ["terminal", "markdown", "latex", "csv", "json", *LEADERBOARDS]
 PAPER = {
     "title": "of the paper",
@@ -29,7 +31,11 @@ PAPER = {
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path())
+@click.argument("files", nargs=-1, type=click.Path())
+@click.option(
+    "--label", "labels", multiple=True, metavar="NAME=FILE",
+    help="Call this file's run NAME in tables and plots; repeatable (default: what differs between the runs).",
+)  # fmt: skip
 @click.option(
     "--format", "form", default="terminal", show_default=True, type=click.Choice(FORMAT_NAMES),
     help="sok, robustbench: as these leaderboards take it.",
@@ -62,6 +68,10 @@ PAPER = {
     help="Plot certified accuracy, and accuracy under attack: .png, .svg or .pdf; no suffix: PNG and SVG.",
 )
 @click.option(
+    "--style", default="screen", show_default=True, type=click.Choice(STYLE_NAMES),
+    help="Of the plot. paper: 3.3 inches wide, without title, settings and medians.",
+)  # fmt: skip
+@click.option(
     "--html", type=click.Path(dir_okay=False), metavar="FILE",
     help="Write a self-contained page: numbers, curves, radii, classes, and inputs with their ablated copies.",
 )  # fmt: skip
@@ -82,6 +92,7 @@ def report(
     context: click.Context,
     /,
     files: tuple[str, ...],
+    labels: tuple[str, ...],
     form: str,
     alpha: float | None,
     bound: str | None,
@@ -93,6 +104,7 @@ def report(
     threshold: float | None,
     predictions: str | None,
     plot: str | None,
+    style: str,
     html: str | None,
     data_name: str | None,
     data_dir: str | None,
@@ -104,16 +116,25 @@ def report(
     Each of FILES is a row of the table and a curve of the plot. Records of certify and attack on the same model and
     data are compared: the exit code is 1 if an attack turns a certified answer into another class within its radius.
 
+    A file named by --label need not be among FILES. Plots shade 95% confidence intervals (exact binomial) of runs that
+    certified fewer inputs than the data set has.
+
     \b
     Examples:
       sparsecert report runs/mnist-k45/certify.jsonl --format json
       sparsecert report runs/*/certify.jsonl --bound one-sided --plot curves.png
+      sparsecert report --label ours=a.jsonl b.jsonl --plot c.pdf --style paper
       sparsecert report certify.jsonl attack-pointwise.jsonl --plot gap.png
       sparsecert report certify.jsonl --rule pairwise --rule run-off --format csv
       sparsecert report runs/mnist-k45/certify.jsonl --html report.html
       sparsecert report certify.jsonl --top 3 --averts 8 --flags 1 --threshold 0.2
       sparsecert report certify.jsonl --format sok --rho 8 --title "My paper"
     """
+    named = dict(map(_name_and_file, labels))
+    files = tuple(str(Path(file)) for file in files)
+    files += tuple(file for file in named if file not in files)
+    if not files:
+        raise click.UsageError("Missing argument 'FILES...'.")
     claims = _claims(top, averts, flags, threshold)
     if claims:
         options.refuse_given(NOT_WITH_CLAIMS, "does not go with --top, --averts and --flags; leave it out")
@@ -128,6 +149,8 @@ def report(
     from sparsecert import records
     from sparsecert.reports import FORMATS, alarm, attack_report, compute_gaps, summarise, summarise_attack
 
+    if plot is None and form != "latex":
+        options.refuse_given(["style"], "is for --plot and --format latex; add one of them, or leave it out")
     kinds = {file: records.kind_of(file) for file in files}
     voted = [records.read(file) for file in files if kinds[file] != records.ATTACK]
     found = [records.read_attack(file) for file in files if kinds[file] == records.ATTACK]
@@ -145,14 +168,15 @@ def report(
             runs += [(votes, summarise(votes, rule=rule, against=against)) for rule in rules or (None,)]
         else:
             runs.append((votes, summarise(votes, alpha=alpha, bound=bound, predictions=predicted)))
+    runs = [(votes, replace(one, label=named.get(str(votes.path)))) for votes, one in runs]
     summaries = [summary for _, summary in runs]
-    attacks = [summarise_attack(attack_records) for attack_records in found]
+    attacks = [replace(summarise_attack(one), label=named.get(str(one.path))) for one in found]
     gaps = compute_gaps([(votes, one) for votes, one in runs if one.certifies], found)
     if form in LEADERBOARDS:
         text = _entry(form, summaries, attacks, rhos, paper)
     else:
         text = attack_report(summaries, attacks, gaps, form, rhos) if attacks else FORMATS[form](summaries)
-    drawn = _plot(summaries, attacks, gaps, plot) if plot else []
+    drawn = _plot(summaries, attacks, gaps, plot, style) if plot else []
     if html is not None:
         from sparsecert.reports.page import ReportedRun, render_page, write_page
 
@@ -169,7 +193,29 @@ def report(
     context.exit(int(bool(alarms)))
 
 
-NOT_WITH_CLAIMS = "bound", "rules", "against", "predictions", "plot", "html", "data_name", "data_dir", "rhos", *PAPER
+def _name_and_file(text: str) -> tuple[str, str]:
+    """Splits NAME=FILE, giving the file first; either may contain an equals sign, so the file is one that exists."""
+    splits = [(text[place + 1 :], text[:place]) for place, letter in enumerate(text) if letter == "="]
+    for file, name in splits:
+        if name.strip() and Path(file).is_file():
+            return str(Path(file)), name.strip()
+    raise InputError(f"--label must be NAME=FILE, the file of a run, got {text}; no such file was found")
+
+
+NOT_WITH_CLAIMS = (
+    "labels",
+    "style",
+    "bound",
+    "rules",
+    "against",
+    "predictions",
+    "plot",
+    "html",
+    "data_name",
+    "data_dir",
+    "rhos",
+    *PAPER,
+)
 
 
 def _entry(
@@ -234,10 +280,12 @@ def _refuse_unused(
             raise InputError(f"{option} is for votes of a fixed set of masks, and these are not; leave it out")
 
 
-def _plot(summaries: list[Summary], attacks: list[AttackSummary], gaps: list[Gap], plot: str) -> list[Path]:
+def _plot(summaries: list[Summary], attacks: list[AttackSummary], gaps: list[Gap], plot: str, style: str) -> list[Path]:
     """Plots certificates against attacks if there are both, else whichever there is."""
     from sparsecert.reports import write_attack_curves, write_curves, write_gaps
+    from sparsecert.reports.drawing import STYLES
 
+    drawn = STYLES[style]
     if gaps:
-        return write_gaps(gaps, attacks, plot)
-    return write_attack_curves(attacks, plot) if attacks else write_curves(summaries, plot)
+        return write_gaps(gaps, attacks, plot, drawn)
+    return write_attack_curves(attacks, plot, drawn) if attacks else write_curves(summaries, plot, drawn)

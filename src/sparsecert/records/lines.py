@@ -22,10 +22,10 @@ ANSWERS = "yes", "no", "undecided"  # to "is the radius at least r?"
 class Record:
     """One input: its index in the data set, its true label, its votes, and the answer drawn from them.
 
-    A certify record has selection and estimation votes, the interval and the radius (None: abstained); `label` is the
-    selected class. A sequential run has no interval: `votes` are those of the stage that the certificate is drawn from,
-    `samples` counts all copies of the input, and `answer` is the answer to "is the radius at least r?", if asked. A
-    predict record has votes alone; `label` is None if it abstained.
+    A certify record has selection and estimation votes, the interval and the radius (None: no certificate); `label` is
+    the selected class. A sequential run has no interval: `votes` are those of the stage that the certificate is drawn
+    from, `samples` counts all copies of the input, and `answer` is the answer to "is the radius at least r?", if asked.
+    A predict record has votes alone; `label` is None if it abstained.
 
     Where votes were counted by pairs (the pairwise bound), the tallies have `above` and `selection` the class that it
     chose; a predict record then has selection votes too, and `votes` are those that tested the class. The line keeps,

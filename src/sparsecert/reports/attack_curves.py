@@ -10,91 +10,107 @@ from typing import TYPE_CHECKING
 from sparsecert.reports.attack_tables import attack_names, attack_settings, format_magnitude
 from sparsecert.reports.attacks import AttackSummary
 from sparsecert.reports.comparison import format_median, settings_line, shared_items
-from sparsecert.reports.curves import COLOURS, HEIGHT, STYLES, add_caption, draw_steps, style_axes, wrap_caption
-from sparsecert.reports.drawing import write_figure
+from sparsecert.reports.curves import BANDS, COLOURS, DASHES, add_legend, draw_band, draw_steps, label_axes, style_axes
+from sparsecert.reports.drawing import SCREEN, Style, write_figure
 from sparsecert.reports.gap import Gap, Pair
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-X_LABEL = "rho: pixels that may be perturbed"
 BROKEN = "#C00000"
 MIN_AREA, MAX_AREA = 8.0, 300.0  # of a bubble, in square points
 MARKERS = "filled: misclassified, hollow: abstained\ntriangles: never fooled, red crosses: unsound"
 NOT_CERTIFIED = -1  # where images without a certificate for the true class are drawn
 
 
-def write_attack_curves(attacks: Sequence[AttackSummary], path: str | Path) -> list[Path]:
+def write_attack_curves(attacks: Sequence[AttackSummary], path: str | Path, style: Style = SCREEN) -> list[Path]:
     """Plots the share of images that were not fooled within rho pixels, one step curve per run; returns the files."""
-    return write_figure(lambda: _attack_figure(attacks), path)
+    return write_figure(lambda: _attack_figure(attacks, style), path, style)
 
 
-def write_gaps(gaps: Sequence[Gap], attacks: Sequence[AttackSummary], path: str | Path) -> list[Path]:
-    """Plots certificates and attacks on the same images: both curves with the gap between them, and image by image.
+def write_gaps(
+    gaps: Sequence[Gap], attacks: Sequence[AttackSummary], path: str | Path, style: Style = SCREEN
+) -> list[Path]:
+    """Plots certificates and attacks on the same images: both curves and, on a screen, image by image.
 
     `attacks` are those of the gaps, in any order. Returns the files written.
     """
-    return write_figure(lambda: _gap_figure(gaps, attacks), path)
+    return write_figure(lambda: _gap_figure(gaps, attacks, style), path, style)
 
 
-def _attack_figure(attacks: Sequence[AttackSummary]) -> Figure:
+def _attack_figure(attacks: Sequence[AttackSummary], style: Style = SCREEN) -> Figure:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7, HEIGHT), layout="constrained")
+    figure = Figure(figsize=(style.width, style.height), layout="constrained")
     axes = figure.add_subplot()
-    rhos = max(len(summary.accuracy_under_attack) for summary in attacks)
+    rhos, banded = max(len(summary.accuracy_under_attack) for summary in attacks), False
     for place, (summary, name) in enumerate(zip(attacks, attack_names(attacks), strict=True)):
-        label = f"{name}: median {format_magnitude(summary.median)}"
-        draw_steps(axes, _heights(summary.accuracy_under_attack, rhos), label, place, STYLES[place % len(STYLES)])
-    style_axes(axes, rhos, X_LABEL, "images not fooled")
+        label = f"{name}: median {format_magnitude(summary.median)}" if style.notes else name
+        shares = _extended(summary.accuracy_under_attack, rhos)
+        colour = draw_steps(axes, _percent(shares), label, place, DASHES[place % len(DASHES)], style.line)
+        banded |= draw_band(axes, summary.band(shares, summary.attacked), colour)
+    style_axes(axes, rhos, style)
+    label_axes(
+        figure, [axes], _x_label(attacks, style), "images not fooled" if style.notes else "accuracy under attack"
+    )
     settings = settings_line(shared_items([attack_settings(summary) for summary in attacks]))
-    add_caption(figure, axes, "Accuracy under attack; dotted line: median", wrap_caption(settings))
+    caption = "; ".join([settings, *([BANDS] if banded else [])])
+    add_legend(figure, [axes], "Accuracy under attack; dotted line: median", caption, style)
     return figure
 
 
-def _heights(shares: Sequence[float], rhos: int) -> list[float]:
-    """Shares in percent, the last one extended beyond the largest rho."""
-    return [100 * share for share in shares] + [100 * shares[-1]] * (rhos + 2 - len(shares))
+def _x_label(attacks: Sequence[AttackSummary], style: Style) -> str:
+    unit = attacks[0].unit
+    return f"rho: {unit} that may be perturbed" if style.notes else f"perturbed {unit}"
 
 
-def _gap_figure(gaps: Sequence[Gap], attacks: Sequence[AttackSummary]) -> Figure:
+def _extended(shares: Sequence[float], rhos: int) -> list[float]:
+    """The last share extended beyond the largest rho."""
+    return [*shares, *[shares[-1]] * (rhos + 2 - len(shares))]
+
+
+def _percent(shares: Sequence[float]) -> list[float]:
+    return [100 * share for share in shares]
+
+
+def _gap_figure(gaps: Sequence[Gap], attacks: Sequence[AttackSummary], style: Style = SCREEN) -> Figure:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(12, HEIGHT), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    panels = 2 if style.notes else 1
+    figure = Figure(figsize=(style.width if panels == 1 else 12, style.height), layout="constrained")
+    left, *right = figure.subplots(1, panels, squeeze=False)[0]
     known = {summary.path: summary for summary in attacks}
     names = [""] if len(gaps) == 1 else [f"{name}: " for name in attack_names([known[gap.attack] for gap in gaps])]
     rhos = max(len(shares) for gap in gaps for shares in (gap.accuracy_under_attack, gap.certified_accuracy))
+    banded = False
     for place, (gap, name) in enumerate(zip(gaps, names, strict=True)):
-        _draw_gap(left, gap, name, rhos, place)
-        _draw_images(right, gap, place, max(len(one.accuracy_under_attack) for one in gaps))
-    style_axes(left, rhos, X_LABEL, "images")
-    _style_image_axes(right, gaps)
+        banded |= _draw_gap(left, gap, known[gap.attack], name, rhos, place, style)
+        for axes in right:
+            _draw_images(axes, gap, place, max(len(one.accuracy_under_attack) for one in gaps))
+    style_axes(left, rhos, style)
+    label_axes(figure, [left], _x_label(attacks, style), "images")
+    for axes in right:
+        _style_image_axes(axes, gaps)
     settings = settings_line(shared_items([attack_settings(known[gap.attack]) for gap in gaps]))
     images = " or ".join(dict.fromkeys(f"{len(gap.pairs)}" for gap in gaps))
-    add_caption(
-        figure, left, f"Certified accuracy and accuracy under attack, {images} images of both", wrap_caption(settings)
-    )
+    title = f"Certified accuracy and accuracy under attack, {images} images of both"
+    add_legend(figure, [left], title, "; ".join([settings, *([BANDS] if banded else [])]), style)
     return figure
 
 
-def _draw_gap(axes: Axes, gap: Gap, name: str, rhos: int, place: int) -> None:
-    """Both curves of one pair of runs, and the shaded gap."""
-    attacked = f"{name}not fooled by the attack: median {format_magnitude(gap.median_attacked)}"
-    certified = f"{name}certified: median {format_median(gap.median_certified)}"
-    above, below = _heights(gap.accuracy_under_attack, rhos), _heights([*gap.certified_accuracy, 0.0], rhos)
-    colour = draw_steps(axes, above, attacked, place, "--")
-    draw_steps(axes, below, certified, place, "-")
-    axes.fill_between(
-        range(-1, rhos + 1),
-        above[:1] + above[: rhos + 1],
-        below[:1] + below[: rhos + 1],
-        step="mid",
-        color=colour,
-        alpha=0.15,
-        linewidth=0,
-    )
+def _draw_gap(axes: Axes, gap: Gap, attack: AttackSummary, name: str, rhos: int, place: int, style: Style) -> bool:
+    """Both curves of one pair of runs with their bands; returns whether there are any."""
+    attacked, certified = f"{name}not fooled by the attack", f"{name}certified"
+    if style.notes:
+        attacked += f": median {format_magnitude(gap.median_attacked)}"
+        certified += f": median {format_median(gap.median_certified)}"
+    banded = False
+    above, below = _extended(gap.accuracy_under_attack, rhos), _extended([*gap.certified_accuracy, 0.0], rhos)
+    for shares, label, dashes in ((above, attacked, "--"), (below, certified, "-")):
+        colour = draw_steps(axes, _percent(shares), label, place, dashes, style.line)
+        banded |= draw_band(axes, attack.band(shares, len(gap.pairs)), colour)
+    return banded
 
 
 def _draw_images(axes: Axes, gap: Gap, place: int, beyond: int) -> None:

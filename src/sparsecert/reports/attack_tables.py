@@ -85,13 +85,16 @@ def attack_remarks(summary: AttackSummary) -> list[str]:
 
 
 def attack_names(summaries: Sequence[AttackSummary]) -> list[str]:
-    """A unique name for each attack run: its attack or model if those differ, else all settings that do."""
+    """A unique name for each attack run: its label, else its attack or model if those differ, else all that does."""
     each = [attack_settings(summary) for summary in summaries]
     for names in (["attack"], ["model"], ["model", "attack"]):
-        short = [", ".join(known[name] for name in names) for known in each]
+        short = [
+            summary.label or ", ".join(known[name] for name in names)
+            for known, summary in zip(each, summaries, strict=True)
+        ]
         if len(set(short)) == len(short):
             return short
-    return distinct_names(each, "attack", ["attack"] * len(each), [summary.path for summary in summaries])
+    return distinct_names(summaries, each, "attack")
 
 
 def attack_table(summaries: Sequence[AttackSummary]) -> Table:
@@ -108,7 +111,7 @@ def attack_table(summaries: Sequence[AttackSummary]) -> Table:
         note = "; ".join(filter(None, [own, summary.source, *attack_remarks(summary)]))
         notes.append(f"{name}: {note}" if several else note)
     headers = (*(["attack run"] if several else []), *attack_numbers(summaries[0]))
-    return Table(headers, tuple(rows), settings_line(common), tuple(notes))
+    return Table(headers, tuple(rows), settings_line(common), tuple(notes), "Attacks")
 
 
 def rho_table(summaries: Sequence[AttackSummary], rhos: Sequence[int]) -> Table:
@@ -128,7 +131,7 @@ def rho_table(summaries: Sequence[AttackSummary], rhos: Sequence[int]) -> Table:
         f"accuracy under attacks on up to rho {summaries[0].unit}, {counting} "
         "(in brackets: the success rate on images classified correctly without the attack)"
     )
-    return Table(("rho", *headers), rows, caption, notes)
+    return Table(("rho", *headers), rows, caption, notes, "Accuracy under attack")
 
 
 def gap_table(gaps: Sequence[Gap]) -> Table:
@@ -150,7 +153,8 @@ def gap_table(gaps: Sequence[Gap]) -> Table:
     within = BROKEN_LABEL, "abstentions within it"
     headers = "certificates", "attack", "images of both", *medians, *within, BEYOND_LABEL
     caption = "a certificate rules out other answers within its radius, not abstentions"
-    return Table(headers, tuple(rows), caption, tuple(filter(None, map(alarm, gaps))))
+    alarms = tuple(filter(None, map(alarm, gaps)))
+    return Table(headers, tuple(rows), caption, alarms, "Certificates and attacks")
 
 
 def _beyond(gap: Gap) -> str:

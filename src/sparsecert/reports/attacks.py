@@ -25,8 +25,7 @@ class AttackSummary(RunInfo):
     model gives no answer, are in none of the shares. scheme, n, alpha, masks and error are None for an undefended
     model; error is also None if every query drew fresh masks. For a fixed set, `masks` is its size (all of them vote)
     and n, alpha and error are None. `rule` is how votes elect the answer; None means plurality for random masks. With
-    the goal "misclassify", an abstention is no success of the attack. `unit`: what of an input is perturbed, "pixels"
-    of images.
+    the goal "misclassify", an abstention is no success of the attack.
     """
 
     attack: dict[str, Any]
@@ -34,7 +33,6 @@ class AttackSummary(RunInfo):
     rule: str | None
     budget: int | None
     goal: str
-    unit: str
     group: int
     failed: int
     accuracy_under_attack: tuple[float, ...]
@@ -47,7 +45,7 @@ class AttackSummary(RunInfo):
     mean_seconds: float
 
     json_names: ClassVar[str] = """
-        records kind inputs expected_inputs failed clean_accuracy median_adversarial_attack_magnitude
+        records label kind inputs expected_inputs failed clean_accuracy median_adversarial_attack_magnitude
         successes abstentions_among_successes mean_queries mean_evaluations mean_seconds
         attack budget goal data split chosen model model_sha256 scheme n alpha masks error rule seed group
         precision device device_name accuracy_under_attack
@@ -133,7 +131,6 @@ def _settings(records: AttackRecords) -> dict[str, Any]:
             **common_settings(records),
             "attack": dict(run["attack"]),
             "goal": run.get("goal", ANY),
-            "unit": run["data"].get("unit", "pixels"),
             **{name: run.get(name) for name in ("n", "alpha", "masks", "error", "rule")},
             **{name: run[name] for name in ("budget", "seed", "group")},
         }

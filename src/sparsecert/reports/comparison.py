@@ -21,18 +21,24 @@ UNNAMED = (  # settings whose values need no name
 )
 MAX_RHOS = 20
 EVERY_RHO_UP_TO = 10
+COMPUTED = "precision", "device"  # how a run was computed, which names it only where nothing else does
+UNCERTIFIED = "without a certificate"  # the votes prove nothing; "abstained" is said of predictions
 
 Run = TypeVar("Run")
 
 
 @dataclass(frozen=True)
 class Table:
-    """Cells of text under headers; the caption applies to the whole table, notes to parts of it."""
+    """Cells of text under headers; the caption applies to the whole table, notes to parts of it.
+
+    `title` says what the table shows where the caption only lists settings.
+    """
 
     headers: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     caption: str
     notes: tuple[str, ...] = ()
+    title: str = ""
 
 
 def run_settings(summary: Summary) -> dict[str, str]:
@@ -40,7 +46,7 @@ def run_settings(summary: Summary) -> dict[str, str]:
     return {
         "data": f"{summary.data} {summary.split}",
         "k": shown(summary.keep),
-        "scheme": from_config(summary.scheme).describe(),
+        "scheme": from_config(summary.scheme).describe().replace(" units", f" {summary.unit}"),
         "encoding": summary.encoding,
         "bound": _bound(summary),
         "n0": shown(summary.n0),
@@ -96,46 +102,108 @@ def shared_items(each: Sequence[dict[str, str]]) -> dict[str, str]:
 
 
 def run_names(summaries: Sequence[Summary]) -> list[str]:
-    """A unique name for each run: k for a single run, the settings in which they differ for several."""
+    """A unique name for each run: its label, else k for a single run, what differs between them for several."""
     each = [run_settings(summary) for summary in summaries]
     lone = "scheme" if each and each[0]["k"] == NOT_APPLICABLE else "k"
-    return distinct_names(each, lone, [summary.kind for summary in summaries], [summary.path for summary in summaries])
+    return distinct_names(summaries, each, lone)
 
 
-def distinct_names(each: Sequence[dict[str, str]], lone: str, kinds: Sequence[str], paths: Sequence[Path]) -> list[str]:
-    """A unique name for each run, from the settings in which it differs, else its kind; `lone` names a single run."""
-    common = {} if len(each) == 1 else shared_items(each)
-    keys = [lone] if len(each) == 1 else [name for name in each[0] if name not in common]
-    names = [
-        settings_line({name: known[name] for name in keys}) or kind for known, kind in zip(each, kinds, strict=True)
-    ]
-    if len(set(names)) == len(names):
-        return names
-    by_path = [f"{name}, {path}" for name, path in zip(names, paths, strict=True)]
-    alike = {name for name in by_path if by_path.count(name) > 1}
-    return [f"{name}, row {row}" if name in alike else name for row, name in enumerate(by_path, start=1)]
+def distinct_names(runs: Sequence[RunInfo], each: Sequence[dict[str, str]], lone: str) -> list[str]:
+    """A unique name for each run: its label, if any, and what differs between the runs of the same label.
+
+    `each` are the runs' settings, of which `lone` names a single run without a label.
+    """
+    names = [run.label or "" for run in runs]
+    for label in dict.fromkeys(names):
+        places = [place for place, name in enumerate(names) if name == label]
+        some = [each[place] for place in places]
+        if len(places) > 1:
+            differ = _differences([runs[place] for place in places], some)
+        else:
+            differ = [""] if label else [settings_line({lone: some[0][lone]})]
+        for place, text in zip(places, differ, strict=True):
+            names[place] = ", ".join(filter(None, (label, text))) or runs[place].kind
+    return [f"{name}, row {row}" if names.count(name) > 1 else name for row, name in enumerate(names, start=1)]
+
+
+def _differences(runs: Sequence[RunInfo], each: Sequence[dict[str, str]]) -> list[str]:
+    """What distinguishes these runs: the settings in which they differ; names still alike are extended by settings that
+    apply to some runs alone, the model, how it was computed, and the path.
+    """
+    common = shared_items(each)
+    differing = [name for name in each[0] if name not in common]
+    values = {name: {known[name] for known in each} - {NOT_APPLICABLE} for name in differing}
+    first = [name for name in differing if name not in COMPUTED and (name == "k" or len(values[name]) > 1)]
+    rest = [name for name in differing if name not in first and name not in COMPUTED]
+    names = [settings_line({name: known[name] for name in first}) for known in _own_words(runs, each)]
+    names = _extended(names, [settings_line({name: known[name] for name in rest}) for known in each])
+    names = _extended(names, [run.model_file for run in runs])
+    names = _extended(names, [settings_line({name: known[name] for name in COMPUTED}) for known in each])
+    return _extended(names, [str(run.path) for run in runs], _own_parts)
+
+
+def _extended(
+    names: Sequence[str], texts: Sequence[str], shorten: Callable[[Sequence[str]], Sequence[str]] = list
+) -> list[str]:
+    """Adds its text to each name that another run has too, where the texts of these differ."""
+    found = list(names)
+    for name in dict.fromkeys(names):
+        places = [place for place, other in enumerate(names) if other == name]
+        alike = [texts[place] for place in places]
+        if len(set(alike)) > 1:
+            for place, text in zip(places, shorten(alike), strict=True):
+                found[place] = ", ".join(filter(None, (name, text)))
+    return found
+
+
+def _own_words(runs: Sequence[RunInfo], each: Sequence[dict[str, str]]) -> list[dict[str, str]]:
+    """The settings in fewer words: without those of the data and the scheme that all runs share, the size of an input,
+    which its data set determines, and the theorem behind a bound.
+    """
+    data, schemes = [known["data"].split() for known in each], [known.get("scheme", "").split(", ") for known in each]
+    shorter = []
+    for run, known, name, scheme in zip(runs, each, data, schemes, strict=True):
+        words = [word for word in scheme if not all(word in other for other in schemes) and not word.endswith(run.unit)]
+        own = {
+            "data": " ".join(word for word in name if not all(word in other for other in data)),
+            "scheme": ", ".join(words),
+            "bound": known.get("bound", "").partition(" (")[0],
+        }
+        shorter.append({**known, **own})
+    return shorter
+
+
+def _own_parts(paths: Sequence[str]) -> list[str]:
+    """The paths without the folders and names that all of them share at the start and at the end."""
+    parts = [Path(path).parts for path in paths]
+    most = min(map(len, parts)) - 1
+    start = next((i for i in range(most) if len({part[i] for part in parts}) > 1), most)
+    end = next((i for i in range(most - start) if len({part[-1 - i] for part in parts}) > 1), most - start)
+    return [str(Path(*part[start : len(part) - end])) for part in parts]
 
 
 def settings_line(named: dict[str, str]) -> str:
-    return ", ".join(_named(name, text) for name, text in named.items() if text != NOT_APPLICABLE)
+    return ", ".join(_named(name, text) for name, text in named.items() if text not in ("", NOT_APPLICABLE))
 
 
 def results_table(summaries: Sequence[Summary]) -> Table:
-    """One row per run: the settings in which it differs, its accuracy and its medians; the rest is in the notes."""
+    """One row per run: label, the settings in which it differs, accuracy and medians; the rest is in the notes."""
     shared = shared_settings(summaries)
     columns = [name for name in run_settings(summaries[0]) if name not in shared]
+    labels = [[name] for name in run_names(summaries)] if any(one.label for one in summaries) else [[]] * len(summaries)
     certifies = any(summary.certifies for summary in summaries)
     measure, passes = measure_name(summaries), any(summary.exact for summary in summaries)
     constant = any(summary.most_frequent is not None for summary in summaries)
     numbers = [run_numbers(summary, certifies, measure, passes, constant) for summary in summaries]
     rows = [
-        (*(run_settings(summary)[name] for name in columns), *found.values())
-        for summary, found in zip(summaries, numbers, strict=True)
+        (*label, *(run_settings(summary)[name] for name in columns), *found.values())
+        for label, summary, found in zip(labels, summaries, numbers, strict=True)
     ]
     notes = ["; ".join((summary.source, *remarks(summary))) for summary in summaries]
     if len(summaries) > 1:
         notes = [f"{name}: {note}" for name, note in zip(run_names(summaries), notes, strict=True)]
-    return Table((*columns, *numbers[0]), tuple(rows), settings_line(shared), tuple(notes))
+    headers = (*(["run"] if labels[0] else []), *columns, *numbers[0])
+    return Table(headers, tuple(rows), settings_line(shared), tuple(notes), f"Accuracy and median certified {measure}")
 
 
 def radius_name(summaries: Sequence[Summary]) -> str:
@@ -212,9 +280,9 @@ def remarks(summary: Summary) -> list[str]:
 
 
 def certificates_line(summary: Summary) -> str:
-    """The number of inputs by outcome: certified (for the true class, at radius 0), for a wrong class, abstained."""
+    """The number of inputs by outcome: certified (for the true class, at radius 0), for a wrong class, not at all."""
     right = f"{summary.certified} for the true class ({summary.certified_at_zero} of them at radius 0)"
-    return f"{right}, {summary.wrong_certificates} for a wrong class, {summary.abstained_certificates} abstained"
+    return f"{right}, {summary.wrong_certificates} for a wrong class, {summary.uncertified} {UNCERTIFIED}"
 
 
 def accuracy_table(summaries: Sequence[Summary]) -> Table | None:
@@ -230,7 +298,7 @@ def accuracy_table(summaries: Sequence[Summary]) -> Table | None:
     rows = rows_by_rho(rhos, certifying, lambda one, rho: format_percent(one.certified_accuracy_at(rho) or 0.0))
     seconds = ", ".join(f"{summary.mean_seconds:.3g}" for summary in certifying)
     caption = f"{settings_line(shared_settings(certifying))}, seconds per input: {seconds}"
-    return Table((radius_name(certifying), *names), rows, caption, note)
+    return Table((radius_name(certifying), *names), rows, caption, note, "Certified accuracy")
 
 
 def rows_by_rho(

@@ -1,4 +1,4 @@
-"""Certified accuracy and median certified robustness.
+"""Certified accuracy, its confidence interval, and median certified robustness.
 
 An input's certified robustness is its certified radius if the certified label is the true one, otherwise N/A (None).
 """
@@ -7,6 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from fractions import Fraction
+
+from sparsecert.bounds.clopper_pearson import lower_bound, upper_bound
+
+EACH_SIDE = Fraction(1, 40)  # of a 95% interval
 
 
 def certified_accuracy(robustness: Sequence[int | None]) -> tuple[float, ...]:
@@ -33,3 +38,9 @@ def median_certified_robustness(robustness: Sequence[int | None]) -> int | None:
     known = sorted((rho for rho in robustness if rho is not None), reverse=True)
     needed = (len(robustness) + 1) // 2
     return known[needed - 1] if 0 < needed <= len(known) else None
+
+
+def confidence_interval(share: float, inputs: int) -> tuple[float, float]:
+    """The exact binomial (Clopper-Pearson) 95% interval of a share of so many inputs, a sample of a larger set."""
+    count = round(share * inputs)
+    return lower_bound(count, inputs, EACH_SIDE), upper_bound(count, inputs, EACH_SIDE)

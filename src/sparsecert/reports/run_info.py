@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import attrgetter
@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 
 from sparsecert.certificates import CERTIFICATES, theorem_name
 from sparsecert.errors import InputError
-from sparsecert.procedures.exact import Exact
+from sparsecert.procedures.exact import FEATURES, Exact
 from sparsecert.records import CERTIFY, PREDICT, AttackRecords, Records, election_rule
+from sparsecert.reports.medians import confidence_interval
 
 EXACT = "exact"  # the deterministic certificate of a fixed set of masks
 
@@ -22,13 +23,18 @@ EXACT = "exact"  # the deterministic certificate of a fixed set of masks
 class RunInfo:
     """What is known of every run, mostly from its header; `inputs` of `expected_inputs` are recorded.
 
-    `chosen` is "random" if the inputs were drawn, None if they are all or evenly spaced.
+    `label` is the name that a report gives to the run; None: one made of its settings. `all_inputs` is the size of the
+    data set, `unit` what of an input is perturbed: "pixels" of images. `chosen` is "random" if the inputs were drawn,
+    None if they are all or evenly spaced.
     """
 
     path: Path
+    label: str | None = None
     kind: str
     inputs: int
     expected_inputs: int
+    all_inputs: int
+    unit: str
     model_file: str
     model_sha256: str
     data: str
@@ -68,6 +74,14 @@ class RunInfo:
     def incomplete(self) -> bool:
         """Whether some of the run's inputs are not recorded yet."""
         return self.inputs < self.expected_inputs
+
+    def band(self, shares: Sequence[float], inputs: int | None = None) -> list[tuple[float, float]]:
+        """The 95% confidence interval of each share of the inputs, or of `inputs` of them.
+
+        Empty if they are the whole data set, of which the shares are exact.
+        """
+        count = self.inputs if inputs is None else inputs
+        return [] if count >= self.all_inputs else [confidence_interval(share, count) for share in shares]
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values, unrounded; infinity is null."""
@@ -209,6 +223,8 @@ def common_settings(records: Records | AttackRecords) -> dict[str, Any]:
         "kind": header.kind,
         "inputs": len(records.lines),
         "expected_inputs": header.expected_inputs,
+        "all_inputs": run["data"]["of"],
+        "unit": _unit(run),
         "model_file": environment["model"],
         "model_sha256": run["model"]["sha256"],
         "data": run["data"]["name"],
@@ -221,10 +237,18 @@ def common_settings(records: Records | AttackRecords) -> dict[str, Any]:
     }
 
 
+def _unit(run: dict[str, Any]) -> str:
+    """What of an input is perturbed. Headers name it for tables; from Python, only exact runs of features do."""
+    if run.get("against") == FEATURES:
+        return FEATURES
+    return str(run["data"].get("unit", "pixels" if "fingerprint" in run["data"] else "units"))
+
+
 def _votes_settings(records: Records) -> dict[str, Any]:
     run = records.header.run
     return {
         **common_settings(records),
+        **({"unit": "units"} if "values" in run["scheme"] else {}),  # each channel of a pixel is one
         "scheme": run["scheme"],
         "encoding": run["encoding"]["kind"],
         "shard": f"{run['shard']['index']}/{run['shard']['of']}" if "shard" in run else None,

@@ -36,8 +36,9 @@ class Summary(VotesInfo):
     nothing certified" as 0, as the paper's own code records it. None is N/A. For predictions everything certified is
     None or empty.
 
-    Certificates are `abstained_certificates`, `wrong_certificates` (not for the true class) or `certified`, of which
-    `certified_at_zero` have radius 0. `answers` counts the answers to `at_least`; these cannot be recomputed from the
+    Inputs are `uncertified` (the votes prove nothing), have `wrong_certificates` (not for the true class) or are
+    `certified`, of which `certified_at_zero` have radius 0. `abstained` is another thing: the share of inputs on which
+    the prediction procedure abstains. `answers` counts the answers to `at_least`; these cannot be recomputed from the
     votes, so it is None at another alpha or bound than the run's. `most_frequent`, for tables: the true class of most
     inputs and its share, which a constant answer would get right whatever is perturbed.
     """
@@ -47,7 +48,7 @@ class Summary(VotesInfo):
     median: int | None = None
     median_among_certified: int | None = None
     median_reference: int | None = None
-    abstained_certificates: int | None = None
+    uncertified: int | None = None
     wrong_certificates: int | None = None
     certified: int | None = None
     certified_at_zero: int | None = None
@@ -58,10 +59,10 @@ class Summary(VotesInfo):
     most_frequent: tuple[str, float] | None = None
 
     json_names: ClassVar[str] = """
-        records kind inputs expected_inputs accuracy abstained
+        records label kind inputs expected_inputs accuracy abstained
         classified_from classified_inputs classified_n classified_seed
         median_certified_robustness median_among_certified median_reference_convention
-        certified certified_at_zero wrong_certificates abstained_certificates
+        certified certified_at_zero wrong_certificates uncertified
         data split model model_sha256 scheme units keep encoding rule bound certificate masks against
         n0 n sampling shard chosen answers alpha seed run_alpha run_bound run_against
         precision device device_name mean_seconds mean_samples invalid_votes most_frequent certified_accuracy
@@ -200,20 +201,20 @@ def _certified(records: Records, info: VotesInfo) -> dict[str, Any]:
     """The fields of `Summary` that depend on certificates."""
     robustness: list[int | None] = []
     by_reference: list[int | None] = []
-    abstained = 0
+    uncertified = 0
     for line, c in recertify(records, info):
         selected = c.label if isinstance(c, ExactCertificate) else c.interval.label
         robustness.append(c.radius if c.label == line.true else None)
         by_reference.append((c.radius or 0) if selected == line.true else None)
-        abstained += c.radius is None
+        uncertified += c.radius is None
     right = [rho for rho in robustness if rho is not None]
     return {
         "certified_accuracy": certified_accuracy(robustness),
         "median": median_certified_robustness(robustness),
         "median_among_certified": median_certified_robustness(right),
         "median_reference": median_certified_robustness(by_reference),
-        "abstained_certificates": abstained,
-        "wrong_certificates": len(robustness) - len(right) - abstained,
+        "uncertified": uncertified,
+        "wrong_certificates": len(robustness) - len(right) - uncertified,
         "certified": len(right),
         "certified_at_zero": right.count(0),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv as csv_module
 import io
 import json as json_module
+import re
 import shutil
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
@@ -40,6 +41,7 @@ LATEX_SPECIAL = {ord(c): f"\\{c}" for c in "{}$&#_%"} | {
     ord(">"): r"\textgreater{}",
     ord("|"): r"\textbar{}",
 }
+LATEX_MATHS = {"rho": r"$\rho$", "alpha": r"$\alpha$", "k": "$k$", "n": "$n$", "n0": "$n_0$", NOT_APPLICABLE: "--"}
 
 
 def table_text(table: Table, form: str) -> str:
@@ -96,7 +98,7 @@ def markdown(summaries: Sequence[Summary]) -> str:
 
 
 def latex(summaries: Sequence[Summary]) -> str:
-    """Plain LaTeX that needs no package: the results, then certified accuracy by rho, as tabulars."""
+    """LaTeX for the booktabs package: the results, then certified accuracy by rho, as tables with caption and label."""
     return "\n".join(_latex_table(table) for table in _human_tables(summaries))
 
 
@@ -223,12 +225,25 @@ def _markdown_row(cells: Iterable[str]) -> str:
 
 
 def _latex_table(table: Table) -> str:
-    body = [_latex_row(table.headers), r"\hline", *map(_latex_row, table.rows)]
-    lines = [rf"\begin{{tabular}}{{{'r' * len(table.headers)}}}", r"\hline", *body, r"\hline", r"\end{tabular}", ""]
-    return "\n".join(
-        [*lines, *(rf"\noindent {note.translate(LATEX_SPECIAL)}\par" for note in (table.caption, *table.notes)), ""]
-    )
+    """A table with its caption and a label made of its title; notes, such as where the records are, are comments."""
+    caption = ": ".join(filter(None, (table.title, table.caption))).translate(LATEX_SPECIAL)
+    label = "-".join(re.findall("[a-z0-9]+", (table.title or table.caption).lower())[:8])
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{caption}.}}",
+        rf"\label{{tab:{label}}}",
+        rf"\begin{{tabular}}{{l{'r' * (len(table.headers) - 1)}}}",
+        r"\toprule",
+        _latex_row(table.headers),
+        r"\midrule",
+        *map(_latex_row, table.rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+    ]
+    return "\n".join([*lines, *(f"% {' '.join(note.split())}" for note in table.notes), ""])
 
 
 def _latex_row(cells: Iterable[str]) -> str:
-    return " & ".join(cell.translate(LATEX_SPECIAL) for cell in cells) + r" \\"
+    return " & ".join(LATEX_MATHS.get(cell) or cell.translate(LATEX_SPECIAL) for cell in cells) + r" \\"

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-GAP = 0.1  # between abstentions and radii, as a share of the width of the radii, so that labels do not touch
+from sparsecert.reports.comparison import UNCERTIFIED
+
+GAP = 0.1  # before the radii, as a share of their width, so that labels do not touch
 PERCENTS = [(share / 100, f"{share}%") for share in (0, 25, 50, 75, 100)]
 Ticks = Sequence[tuple[float, str]]
 
@@ -48,12 +50,13 @@ def whole_ticks(largest: int, most: int = 7) -> list[int]:
 
 @dataclass(frozen=True)
 class Curve:
-    """Shares at rho = 0, 1, ..., then `beyond`; `dot` marks a rho."""
+    """Shares at rho = 0, 1, ..., then `beyond`; `dot` marks a rho, `band` is the confidence interval of each share."""
 
     name: str
     shares: Sequence[float]
     beyond: float = 0.0
     dot: int | None = None
+    band: Sequence[tuple[float, float]] = ()
 
     def at(self, rho: int) -> float:
         return self.shares[rho] if rho < len(self.shares) else self.beyond
@@ -81,33 +84,41 @@ class CurvesChart:
 
     def points(self, curve: Curve) -> list[str]:
         """The curve's corners, from left to right."""
+        return self._corners([curve.at(rho) for rho in range(self.rhos + 1)])
+
+    def band(self, curve: Curve) -> list[str]:
+        """The corners of the curve's band, once around."""
+        lows, highs = zip(*curve.band, strict=True)
+        return self._corners(highs) + self._corners(lows)[::-1]
+
+    def _corners(self, heights: Sequence[float]) -> list[str]:
         axes = self.axes
-        sides = ((rho, rho + side) for rho in range(self.rhos + 1) for side in (-0.5, 0.5))
-        return [f"{axes.x(x):g},{axes.y(curve.at(rho)):g}" for rho, x in sides]
+        sides = ((rho + side, height) for rho, height in enumerate(heights) for side in (-0.5, 0.5))
+        return [f"{axes.x(x):g},{axes.y(height):g}" for x, height in sides]
 
 
 @dataclass(frozen=True)
 class Bar:
-    """Inputs at `label`: certified for the true class, for a wrong one, or abstained."""
+    """Inputs at `label`: certified for the true class, for a wrong one, or not at all."""
 
     label: str
     right: int = 0
     wrong: int = 0
-    abstained: int = 0
+    uncertified: int = 0
 
     @property
     def inputs(self) -> int:
-        return self.right + self.wrong + self.abstained
+        return self.right + self.wrong + self.uncertified
 
     def __str__(self) -> str:
-        if self.abstained:
-            return f"abstained: {self.abstained}"
+        if self.uncertified:
+            return f"{UNCERTIFIED}: {self.uncertified}"
         return f"{self.label}: {self.right} for the true class, {self.wrong} for a wrong one"
 
 
 @dataclass(frozen=True)
 class BarsChart:
-    """A bar per radius or range of radii; a first bar of abstentions, if any, is set apart."""
+    """A bar per radius or range of radii; a first bar of inputs without a certificate, if any, is set apart."""
 
     title: str
     caption: str
@@ -118,7 +129,7 @@ class BarsChart:
     @property
     def places(self) -> list[float]:
         """The centre of each bar on the x axis."""
-        if self.bars[0].abstained:
+        if self.bars[0].uncertified:
             return [-max(1.5, GAP * len(self.bars)), *map(float, range(len(self.bars) - 1))]
         return [float(place) for place in range(len(self.bars))]
 
@@ -139,7 +150,7 @@ class BarsChart:
         for place, bar in zip(self.places, self.bars, strict=True):
             parts, below = [], 0
             left, right = axes.x(place - 0.42), axes.x(place + 0.42)
-            for kind, count in (("right", bar.right), ("wrong", bar.wrong), ("abstained", bar.abstained)):
+            for kind, count in (("right", bar.right), ("wrong", bar.wrong), ("uncertified", bar.uncertified)):
                 low, high = axes.y(below), axes.y(below + count)
                 if count:
                     parts.append((kind, left, high, round(right - left, 2), round(low - high, 2)))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from sparsecert.datasets import Dataset
 from sparsecert.errors import InputError
 from sparsecert.records import Header, is_exact
-from sparsecert.reports.comparison import format_percent
+from sparsecert.reports.comparison import UNCERTIFIED, format_percent
 from sparsecert.reports.page.images import ablated_copies, null_colour, picture, select_draws
 from sparsecert.reports.page.input_results import InputResult
 from sparsecert.schemes import from_config
@@ -70,7 +70,10 @@ def make_gallery(
     except InputError as error:
         is_table = header.run["encoding"].get("kind") == "nan"
         why = "the inputs are rows of a table" if is_table else error
-        described = {kind: [GalleryExample(_describe(one, names)) for one in some] for kind, some in found.items()}
+        described = {
+            kind: [GalleryExample(_describe(one, names, header.certifies)) for one in some]
+            for kind, some in found.items()
+        }
         return Gallery(title, f"No images of inputs are shown: {why}.", described)
 
 
@@ -117,7 +120,7 @@ def _example(header: Header, data: Dataset, one: InputResult, names: Sequence[st
     ):
         mask = f"{'mask' if is_exact(header) else 'copy'} {draw}"
         pictures.append(_picture(file, f"{mask} of input {one.example}", f"{mask}{vote}"))
-    return GalleryExample(_describe(one, names), pictures)
+    return GalleryExample(_describe(one, names, header.certifies), pictures)
 
 
 def _picture(file: bytes, alt: str, caption: str) -> Picture:
@@ -135,9 +138,9 @@ def _votes_of(one: InputResult, draws: Sequence[int], names: Sequence[str]) -> l
     return [f": {names[votes[draw]] if votes[draw] < len(names) else 'no vote'}" for draw in draws]
 
 
-def _describe(one: InputResult, names: Sequence[str]) -> str:
+def _describe(one: InputResult, names: Sequence[str], certifies: bool) -> str:
     if one.label is None:
-        answer = "abstained"
+        answer = UNCERTIFIED if certifies else "abstained"
     else:
         verdict = "right" if one.right else "wrong"
         answer = f"{names[one.label]} ({verdict})" + ("" if one.radius is None else f", certified radius {one.radius}")

@@ -43,7 +43,8 @@ from sparsecert.reports.summary import Summary
 RADII = (0, 1, *(digit * 10**power for power in range(9) for digit in (2, 5, 10)))
 MAX_RADII = 7
 MAX_BARS = 60
-PERTURBED = "rho: pixels that may be perturbed"
+MAX_COLUMNS = 8  # runs side by side in one table of the page
+BANDS = " Bands around the curves: 95% intervals (exact binomial) of runs on part of the data set."
 VERSIONS = "sparsecert", "torch", "numpy", "python"
 
 
@@ -128,7 +129,7 @@ def _guarantee(summary: Summary) -> str:
     if summary.against == PATCHES:
         radius, change = "A radius is the side of a square patch", "perturbation of one patch of that size"
     else:
-        radius, change = "A radius is a number of units", "perturbation of that many units"
+        radius, change = f"A radius is a number of {summary.unit}", f"perturbation of that many {summary.unit}"
     certainty = (
         "This is deterministic." if summary.exact else "For each input this fails with probability at most alpha."
     )
@@ -136,16 +137,16 @@ def _guarantee(summary: Summary) -> str:
 
 
 def provenance(runs: Sequence[ReportedRun], attacks: Sequence[tuple[Header, AttackSummary]]) -> list[Numbers]:
-    """The settings behind the numbers: once those that all runs share, then a row per run of the others."""
+    """The settings behind the numbers: once those that all runs share, then for each run the others."""
     found = []
     if runs:
         names = run_names([run.summary for run in runs])
-        found.append(_settings("", "run", names, [_run_details(run) for run in runs], _notes(runs, names)))
+        found += _settings("", names, [_run_details(run) for run in runs], _notes(runs, names))
     if attacks:
         summaries = [summary for _, summary in attacks]
         known = [{**attack_settings(summary), **_trace(header, summary)} for header, summary in attacks]
         notes = [note for summary in summaries for note in attack_remarks(summary)]
-        found.append(_settings("Attacks", "attack", attack_names(summaries), known, notes))
+        found += _settings("Attacks", attack_names(summaries), known, notes)
     return found
 
 
@@ -174,14 +175,15 @@ def _trace(header: Header, summary: Summary | AttackSummary) -> dict[str, str]:
 
 
 def _settings(
-    heading: str, kind: str, names: Sequence[str], each: Sequence[dict[str, str]], notes: Sequence[str]
-) -> Numbers:
+    heading: str, names: Sequence[str], each: Sequence[dict[str, str]], notes: Sequence[str]
+) -> list[Numbers]:
     common = shared_items(each)
-    own = [name for name in each[0] if name not in common]
-    applicable = {name: text for name, text in common.items() if text != NOT_APPLICABLE}
-    rows = tuple((name, *(known[key] for key in own)) for name, known in zip(names, each, strict=True))
-    table = Table((kind, *own), rows, f"Where the {kind}s differ") if own else None
-    return Numbers(heading, facts=applicable, table=table, notes=notes)
+    facts = [
+        {name: text for name, text in known.items() if text != NOT_APPLICABLE and name not in common} for known in each
+    ]
+    shared = {name: text for name, text in common.items() if text != NOT_APPLICABLE}
+    own = [Numbers(name, facts=known) for name, known in zip(names, facts, strict=True) if known]
+    return [Numbers(heading, facts=shared, notes=notes), *own]
 
 
 def _notes(runs: Sequence[ReportedRun], names: Sequence[str]) -> list[str]:
@@ -200,14 +202,36 @@ def certified_curves(summaries: Sequence[Summary]) -> Curves | None:
     if table is None:
         return None
     curves = [
-        Curve(f"{name}: median {format_median(summary.median)}", summary.certified_accuracy, dot=summary.median)
+        Curve(
+            f"{name}: median {format_median(summary.median)}",
+            summary.certified_accuracy,
+            dot=summary.median,
+            band=summary.band([*summary.certified_accuracy, 0.0]),
+        )
         for summary, name in zip(certifying, run_names(certifying), strict=True)
     ]
     title = "certified accuracy against the radius, in the order of the legend"
     caption = "Share of inputs certified for their true class. Dots: medians; dotted line: one half."
+    caption += BANDS if any(curve.band for curve in curves) else ""
     radius = radius_name(certifying)
     table = replace(table, caption=f"Certified accuracy by {radius}")
-    return Curves([CurvesChart(title, caption, radius, curves)], [table])
+    units = " or ".join(dict.fromkeys(summary.unit for summary in certifying))
+    x_label = f"rho: perturbed {units}" if radius == "rho" else radius
+    return Curves([CurvesChart(title, caption, x_label, curves)], _narrow(table))
+
+
+def _narrow(table: Table) -> list[Table]:
+    """The table in parts of at most MAX_COLUMNS runs, each with the first column."""
+    parts = range(1, len(table.headers), MAX_COLUMNS)
+    return [
+        replace(
+            table,
+            headers=(table.headers[0], *table.headers[start : start + MAX_COLUMNS]),
+            rows=tuple((row[0], *row[start : start + MAX_COLUMNS]) for row in table.rows),
+            notes=table.notes if start == parts[-1] else (),
+        )
+        for start in parts
+    ]
 
 
 def histograms(runs: Sequence[ReportedRun], results: Sequence[Sequence[InputResult]]) -> list[BarsChart]:
@@ -227,13 +251,13 @@ def histograms(runs: Sequence[ReportedRun], results: Sequence[Sequence[InputResu
 
 
 def radius_bars(every: Sequence[InputResult]) -> list[Bar]:
-    """A bar per radius or range of radii, after one of the abstentions, if any."""
+    """A bar per radius or range of radii, after one of the inputs without a certificate, if any."""
     right = Counter(one.radius for one in every if one.radius is not None and one.right)
     wrong = Counter(one.radius for one in every if one.radius is not None and not one.right)
-    abstained = sum(one.radius is None for one in every)
+    uncertified = sum(one.radius is None for one in every)
     largest = max([0, *right, *wrong])
     width = -(-(largest + 1) // MAX_BARS)
-    bars = [Bar("none", abstained=abstained)] if abstained else []
+    bars = [Bar("none", uncertified=uncertified)] if uncertified else []
     for start in range(0, largest + 1, width):
         radii = range(start, start + width)
         label = str(start) if width == 1 else f"{start}-{start + width - 1}"
@@ -259,7 +283,7 @@ def class_tables(
             (name, *(_class_cell(found[label], run.certifies) for run, found in zip(some, each, strict=True)))
             for label, name in enumerate(names[places[0]])
         ]
-        tables.append(Table(("class", *run_names([run.summary for run in some])), tuple(rows), about))
+        tables += _narrow(Table(("class", *run_names([run.summary for run in some])), tuple(rows), about))
     return tables
 
 
@@ -299,35 +323,49 @@ def attack_curves(attacks: Sequence[AttackSummary], gaps: Sequence[Gap], rhos: S
     """Accuracy under attack, with certificates of the same images if any; None without attacks."""
     if not attacks:
         return None
-    tables = [rho_table(attacks, rhos)]
+    tables = _narrow(rho_table(attacks, rhos))
     if not gaps:
         return Curves([_attack_chart(attacks)], tables)
     known = {attack.path: attack for attack in attacks}
     names = attack_names([known[gap.attack] for gap in gaps])
-    charts = [_gap_chart(gap, name) for gap, name in zip(gaps, names, strict=True)]
+    charts = [_gap_chart(gap, known[gap.attack], name) for gap, name in zip(gaps, names, strict=True)]
     return Curves(charts, [gap_table(gaps), *tables], alarms=list(filter(None, map(alarm, gaps))))
 
 
-def _gap_chart(gap: Gap, name: str) -> CurvesChart:
+def _gap_chart(gap: Gap, attack: AttackSummary, name: str) -> CurvesChart:
     attacked = gap.accuracy_under_attack
+    band = attack.band(attacked, len(gap.pairs))
     curves = [
         Curve(
-            f"certified: median {format_median(gap.median_certified)}", gap.certified_accuracy, dot=gap.median_certified
+            f"certified: median {format_median(gap.median_certified)}",
+            gap.certified_accuracy,
+            dot=gap.median_certified,
+            band=attack.band([*gap.certified_accuracy, 0.0], len(gap.pairs)),
         ),
-        Curve(f"not fooled by {name}: median {format_magnitude(gap.median_attacked)}", attacked, attacked[-1]),
+        Curve(
+            f"not fooled by {name}: median {format_magnitude(gap.median_attacked)}", attacked, attacked[-1], band=band
+        ),
     ]
     title = f"certified accuracy and accuracy under attack against rho, {name}"
     caption = (
         f"{len(gap.pairs)} images of both runs. The accuracy under the worst perturbation lies in the shaded region, "
         "abstentions counting as fooled."
-    )
-    return CurvesChart(title, caption, PERTURBED, curves, shaded=True)
+    ) + (BANDS if band else "")
+    return CurvesChart(title, caption, _perturbed(attack), curves, shaded=True)
+
+
+def _perturbed(attack: AttackSummary) -> str:
+    return f"rho: {attack.unit} that may be perturbed"
 
 
 def _attack_chart(attacks: Sequence[AttackSummary]) -> CurvesChart:
     curves = []
     for attack, name in zip(attacks, attack_names(attacks), strict=True):
         shares = attack.accuracy_under_attack
-        curves.append(Curve(f"{name}: median {format_magnitude(attack.median)}", shares, shares[-1]))
-    caption = "Share of images that the attack did not fool within rho pixels, abstentions counting as fooled."
-    return CurvesChart("accuracy under attack against rho", caption, PERTURBED, curves)
+        band = attack.band(shares, attack.attacked)
+        curves.append(Curve(f"{name}: median {format_magnitude(attack.median)}", shares, shares[-1], band=band))
+    caption = (
+        f"Share of inputs that the attack did not fool within rho {attacks[0].unit}, abstentions counting as fooled."
+    )
+    caption += BANDS if any(curve.band for curve in curves) else ""
+    return CurvesChart("accuracy under attack against rho", caption, _perturbed(attacks[0]), curves)
