@@ -22,8 +22,8 @@ WAYS: dict[str, tuple[str, Iterable[str]]] = {
     "k7": ("--bound", CERTIFICATES),
     "lattice-13x1": ("--rule", RULES),
 }
-FEW = "--radius", 2, "--steps", 60, "--limit", 30, "--n", 60, "--device", "cpu"
-MASKS = "--keep", 4, "--keep", 7, "--scheme", "lattice-13x1"
+FEW = "--radius", 2, "--training-steps", 60, "--limit", 30, "--n", 60, "--device", "cpu"
+MASKS = "--keep", 4, "--keep", 7, "--masks", "lattice-13x1"
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def test_a_second_run_takes_what_is_there(chosen: tuple[Path, Done]) -> None:
     again = sparsecert("choose", "--data", "digits", *FEW, *MASKS, "--out", "out", cwd=root)
     assert again.stdout == done.stdout
     assert {file: file.stat().st_mtime_ns for file in root.rglob("*.safetensors")} == before
-    other = sparsecert("choose", "--data", "digits", *FEW, *MASKS, "--steps", 90, "--out", "out", cwd=root)
+    other = sparsecert("choose", "--data", "digits", *FEW, *MASKS, "--training-steps", 90, "--out", "out", cwd=root)
     assert (other.returncode, "use another --out folder" in other.stderr) == (2, True)
 
 
@@ -103,7 +103,7 @@ def test_ones_own_images_without_a_test_set(tmp_path: Path) -> None:
     digits = datasets.load("digits", "train")
     np.savez(tmp_path / "mine.npz", x_train=digits.images.batch(range(200)), y_train=digits.labels[:200])
     done = sparsecert(
-        "choose", "--data", "mine.npz", "--radius", 1, "--steps", 5, "--limit", 5, "--n", 20, cwd=tmp_path
+        "choose", "--data", "mine.npz", "--radius", 1, "--training-steps", 5, "--limit", 5, "--n", 20, cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr
     assert len(_shares(done)) >= 4
@@ -115,8 +115,8 @@ def test_ones_own_images_without_a_test_set(tmp_path: Path) -> None:
     [
         (["--radius", 40], "radius must be below half of the 64 pixels"),
         (["--radius", 4, "--keep", 30], "uniform-keep30 cannot certify radius 4"),
-        (["--radius", 4, "--scheme", "lattice-8x1"], "lattice-8x1 cannot certify radius 4"),
-        (["--radius", 4, "--scheme", "comb-3"], "masks must be named as in"),
+        (["--radius", 4, "--masks", "lattice-8x1"], "lattice-8x1 cannot certify radius 4"),
+        (["--radius", 4, "--masks", "comb-3"], "masks must be named as in"),
         (["--radius", 4, "--keep", 4, "out/k4"], "is for training"),
     ],
 )

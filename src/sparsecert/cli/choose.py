@@ -41,9 +41,9 @@ TRAINING = "keeps", "scheme_names", "recipe_name", "steps"
                  help="Perturbed pixels that certificates should tolerate."),
     click.option("--keep", "keeps", multiple=True, type=click.IntRange(min=1), metavar="K",
                  help="Try random masks that retain K pixels; repeatable (default: four K that suit the radius)."),
-    click.option("--scheme", "scheme_names", multiple=True, metavar="NAME",
+    click.option("--masks", "scheme_names", multiple=True, metavar="NAME",
                  help="Try fixed masks, such as lattice-28x1; repeatable (default: two lattices)."),
-    click.option("--steps", default=1_000, show_default=True, type=click.IntRange(min=1),
+    click.option("--training-steps", "steps", default=1_000, show_default=True, type=click.IntRange(min=1),
                  help="Training steps of each, in whole epochs; the recipe's own if those are fewer."),
     click.option("--limit", default=200, show_default=True, type=click.IntRange(min=2), metavar="N",
                  help="Held-out training images to certify."),
@@ -83,7 +83,7 @@ def choose(
     Trains briefly with several masks, certifies training images that were held out, and compares certified accuracy at
     the radius. The test set is never looked at. Then prints the commands that train and certify with the best masks,
     and how long they take at the measured rates. Brief training is by AdamW over one cycle, or by the --recipe you
-    name. Longer training certifies more; --steps brings the comparison closer to it.
+    name. Longer training certifies more; --training-steps brings the comparison closer to it.
 
     With MODELS, files or run folders, nothing is trained and these are compared. They must not have been trained on the
     held-out images: every fifth training image, or of a known data set the last 5,000 (or fifth).
@@ -94,7 +94,7 @@ def choose(
     Examples:
       sparsecert choose --data digits --radius 4
       sparsecert choose --data mnist --radius 8 --keep 30 --keep 45 --keep 60
-      sparsecert choose --data mine.npz --radius 4 --scheme lattice-20x1
+      sparsecert choose --data mine.npz --radius 4 --masks lattice-20x1
       sparsecert choose --data photos --radius 4 --model my_nets:small
       sparsecert choose runs/a runs/b --data mine.npz --radius 4
     """
@@ -131,7 +131,7 @@ def choose(
     best = best_choice(choices)
     click.echo(f"best at radius {radius}: {best.name} by {best.summary.bound}, {best.share:.1%} certified")
     if not best.share:
-        click.echo("nothing is certified at this radius: try a smaller one, or more --steps", err=True)
+        click.echo("nothing is certified at this radius: try a smaller one, or more --training-steps", err=True)
     candidate = candidates[choices.index(best)]
     for line in _next(candidate, best, source, len(data), recipe_name, network):
         click.echo(line)

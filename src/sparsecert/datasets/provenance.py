@@ -23,7 +23,8 @@ def check_data(facts: Mapping[str, Any], data: Inputs) -> None:
     names = facts.get("class_names")
     if names is not None and len(names) != len(data.classes):
         raise InputError(f"the model has {len(names)} classes, {data.name} has {len(data.classes)}")
-    if names is None or _unnamed(names) or _unnamed(data.classes):
+    numbered = names is not None and (_numbered(names) or _numbered(data.classes))
+    if names is None or (numbered and set(names) != set(data.classes)):
         return
     for place, (wanted, found) in enumerate(zip(names, data.classes, strict=True)):
         if wanted != found:
@@ -33,7 +34,7 @@ def check_data(facts: Mapping[str, Any], data: Inputs) -> None:
             )
 
 
-def _unnamed(classes: Sequence[str]) -> bool:
+def _numbered(classes: Sequence[str]) -> bool:
     """Whether these are numbers in place of names: the data had no names when the model was trained, or have none."""
     return list(classes) == [str(number) for number in range(len(classes))]
 
