@@ -62,7 +62,7 @@ class Summary(VotesInfo):
         records label kind inputs expected_inputs accuracy abstained
         classified_from classified_inputs classified_n classified_seed
         median_certified_robustness median_among_certified median_reference_convention
-        certified certified_at_zero wrong_certificates uncertified
+        certified certified_at_zero wrong_certificates abstained_certificates
         data split model model_sha256 scheme units keep encoding rule bound certificate masks against
         n0 n sampling shard chosen answers alpha seed run_alpha run_bound run_against
         precision device device_name mean_seconds mean_samples invalid_votes most_frequent certified_accuracy
@@ -72,6 +72,7 @@ class Summary(VotesInfo):
         **{f"classified_{name}": f"classification.{name}" for name in ("inputs", "n", "seed")},
         "median_certified_robustness": "median",
         "median_reference_convention": "median_reference",
+        "abstained_certificates": "uncertified",  # its name since the first reports
     }
 
     @property
