@@ -35,10 +35,10 @@ from sparsecert.records import (
 from sparsecert.reports import compute_gaps, summarise, summarise_attack
 from sparsecert.reports.comparison import format_median, format_percent
 from sparsecert.reports.page import ReportedRun, render_page, write_page
+from sparsecert.reports.page.breakdown import radius_bars
 from sparsecert.reports.page.charts import whole_ticks
 from sparsecert.reports.page.examples import select_examples
 from sparsecert.reports.page.input_results import by_class, input_results
-from sparsecert.reports.page.sections import radius_bars
 from sparsecert.runs import certify_dataset, predict_dataset
 from sparsecert.schemes import ESTIMATION, PREDICTION, Lattice, Uniform
 from tests.helpers import modules_after

@@ -83,6 +83,6 @@ def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     copy = tmp_path / "sparsecert.service"
-    copy.write_text(text.replace("/opt/sparsecert/bin/sparsecert", str(program)))
+    copy.write_text(text.replace("/usr/local/lib/sparsecert/bin/sparsecert", str(program)))
     checked = subprocess.run(["systemd-analyze", "verify", str(copy)], capture_output=True, text=True, check=False)
     assert (checked.returncode, checked.stderr) == (0, "")

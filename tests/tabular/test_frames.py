@@ -279,7 +279,8 @@ def test_an_encoder_that_looks_at_the_whole_batch_is_pointed_at() -> None:
     frame, y = _frame()
     counted = make_pipeline(FunctionTransformer(_counts), DecisionTreeClassifier(random_state=0))
     with pytest.warns(UserWarning, match="when other rows are beside it"):
-        AblatedClassifier(counted, keep=2, random_state=0).fit(frame[["job", "colour", "since"]], y)
+        fitted = AblatedClassifier(counted, keep=2, random_state=0).fit(frame[["job", "colour", "since"]], y)
+    assert set(fitted.classes_) == set(y)
 
 
 def _counts(frame: Any) -> Any:

@@ -17,7 +17,7 @@ from sparsecert.reports.attack_tables import attack_settings
 from sparsecert.reports.attacks import AttackSummary
 from sparsecert.reports.comparison import run_names, run_settings, settings_line, shared_items
 from sparsecert.reports.gap import Gap
-from sparsecert.reports.page import sections
+from sparsecert.reports.page import breakdown, sections
 from sparsecert.reports.page.examples import Gallery, make_gallery
 from sparsecert.reports.page.images import class_names, load_data
 from sparsecert.reports.page.input_results import InputResult, ReportedRun, input_results
@@ -73,8 +73,8 @@ def render_page(
         headline=sections.headline(summaries, under_attack),
         certified=sections.certified_curves(summaries),
         attacked=sections.attack_curves(under_attack, gaps, rhos),
-        histograms=sections.histograms(runs, found),
-        by_class=sections.class_tables(runs, found, names),
+        histograms=breakdown.histograms(runs, found),
+        by_class=breakdown.class_tables(runs, found, names),
         galleries=_galleries(runs, found, data, names),
         runs=len(runs),
         provenance=sections.provenance(runs, headers),
