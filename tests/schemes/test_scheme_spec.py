@@ -60,3 +60,17 @@ def test_a_choice_is_of_the_kinds_that_an_attack_asks_for() -> None:
     assert choice.one_of(("blocks", "bands"), "patches") is choice
     with pytest.raises(InputError, match="against perturbed pixels masks must be lattice or partition, got blocks-3"):
         choice.one_of(("lattice", "partition"), "perturbed pixels")
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        (SchemeSpec("uniform", keep=12), "--keep 12"),
+        (SchemeSpec.parse("lattice-28x1"), "--scheme lattice --parts 28"),
+        (SchemeSpec.parse("lattice-28x3"), "--scheme lattice --parts 28 --partitions 3"),
+        (SchemeSpec("bands", size=4, rows=False), "--scheme bands --size 4"),
+        (SchemeSpec("bands", size=4, rows=True), "--scheme bands --size 4 --horizontal"),
+    ],
+)
+def test_the_options_of_train_that_choose_it(spec: SchemeSpec, words: str) -> None:
+    assert " ".join(spec.words()) == words
