@@ -259,11 +259,11 @@ def held_out() -> str:
     """Settings judged by training images that are held out."""
     rows = []
     for part in printed("held-out-h200").split("\n\n"):
-        if of := re.match(r"NVIDIA H200, (\w+), .*, (\w+)\(.*=(\d+)\), seed 0\n", part):
-            masks = of[1], f"{of[2].lower()}-{of[3]}"
-            lines = found(r"^(\S+=\S+) +[\d.]+ +[\d.]+% +(pairwise|run-off) +([\d.]+%) +(\d+) ", part)
-            rows += [(*masks, f"`{change}`", *judged) for change, *judged in lines]
-    return markdown(("data", "masks", "change of the recipe", "rule", "accuracy", "median"), rows)
+        if of := re.match(r"NVIDIA H200, (\w+), ([\w-]+), .*, (\w+)\(.*=(\d+)\), seed 0\n", part):
+            masks = f"random, k = {of[4]}" if of[3] == "Uniform" else f"{of[3].lower()}-{of[4]}"
+            lines = found(r"^(\S+=\S+) +[\d.]+ +[\d.]+% +([\w-]+) +([\d.]+%) +(\d+) ", part)
+            rows += [(of[1], masks, f"`{of[2]}`", f"`{change}`", *judged) for change, *judged in lines]
+    return markdown(("data", "masks", "recipe", "change", "rule or bound", "accuracy", "median"), rows)
 
 
 COPIES = r"+([\d,]+) copies/s"

@@ -73,6 +73,7 @@ MODELS = {
         Model(STUDY / "cifar10" / "lattice-64x1", "`modern-cifar10`", "pairwise"),
         Model(RESULTS / "cifar10" / "grid-8", "`grid-cifar10`", "pairwise"),
         Model(STUDY / "cifar10" / "k25", "`modern-cifar10`", "two-sided"),
+        Model(RESULTS / "cifar10" / "k16", "`vote-cifar10-random`", "pairwise"),
     ),
     "imagenette": (
         Model(STUDY / "imagenette" / "k1000", "`modern-imagenette`", "one-sided"),

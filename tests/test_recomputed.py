@@ -78,11 +78,16 @@ def test_fixed_masks(name: str, masks: int, images: int, accuracy: float, median
     assert most >= median
 
 
-def test_random_masks() -> None:
-    """The bar: 13 at alpha = 0.05. The largest rho with a Clopper-Pearson bound above 1/2 + delta(rho)."""
-    run, lines = _lines("mnist/k8")
-    assert (len(lines), run["n0"], run["n"], run["alpha"]) == (10_000, 1_000, 10_000, 0.05)
-    deltas = [1 - math.comb(784 - rho, 8) / math.comb(784, 8) for rho in range(100)]
+@pytest.mark.parametrize(
+    ("name", "pixels", "keep", "images", "median"),
+    [("mnist/k8", 784, 8, 10_000, 13), ("cifar10/k16", 1_024, 16, 4_000, 14)],
+)
+def test_random_masks(name: str, pixels: int, keep: int, images: int, median: int) -> None:
+    """The bars at alpha = 0.05. The radius: the largest rho with a Clopper-Pearson bound above 1/2 + delta(rho)."""
+    run, lines = _lines(name)
+    assert (len(lines), run["n0"], run["n"], run["alpha"]) == (images, 1_000, 10_000, 0.05)
+    assert run["scheme"] == {"kind": "uniform", "units": pixels, "keep": keep}
+    deltas = [1 - math.comb(pixels - rho, keep) / math.comb(pixels, keep) for rho in range(100)]
     radii = []
     for line in lines:
         assert line["invalid"] == [0, 0]
@@ -91,5 +96,10 @@ def test_random_masks() -> None:
         radii.append(sum(lower - delta > 0.5 for delta in deltas) - 1)
     recorded = [-1 if line["radius"] is None else line["radius"] for line in lines]
     assert radii == recorded
-    assert _reached("mnist/k8", lines)[1] >= 13
-    assert replace(model("mnist", "k8"), by="two-sided").summary().median == 3  # as docs/pairwise.md says
+    assert _reached(name, lines)[1] >= median
+
+
+@pytest.mark.parametrize(("name", "median"), [("mnist/k8", 3), ("cifar10/k16", 12)])
+def test_the_same_votes_by_the_two_sided_bound(name: str, median: int) -> None:
+    """As docs/pairwise.md says."""
+    assert replace(model(*name.split("/")), by="two-sided").summary().median == median

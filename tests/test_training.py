@@ -20,11 +20,11 @@ import torch
 from sparsecert import datasets, modelfile
 from sparsecert.datasets import ArrayImages, Dataset, folder
 from sparsecert.datasets.views import RandomCrop
-from sparsecert.encodings import MeanFill, NullChannels
+from sparsecert.encodings import MeanFill, NullChannels, ReplacedValues
 from sparsecert.errors import InputError
 from sparsecert.procedures import Fixed, procedure_for
 from sparsecert.registry import MODELS
-from sparsecert.schemes import TRAINING, Lattice, Spread, Uniform
+from sparsecert.schemes import TRAINING, Lattice, RandomValues, Spread, Uniform
 from sparsecert.smoothed import Smoothed
 from sparsecert.training import Stop, TrainingRun, default_encoding, train, train_many
 from sparsecert.training.augment import random_shifts, shift_and_flip
@@ -148,12 +148,13 @@ def test_a_recipe_may_have_a_scheme_of_its_own(few: Dataset, tmp_path: Path) -> 
     assert Smoothed.load(model).scheme == Spread(8, 8, 9)
 
 
-def test_a_model_trained_for_the_vote_of_random_masks_is_certified_by_pairs(few: Dataset, tmp_path: Path) -> None:
+def test_a_model_of_random_masks_is_certified_by_pairs(few: Dataset, tmp_path: Path) -> None:
     random = replace(RECIPES["vote-mnist-random"], epochs=2, batch=75, copies=2, precision="fp32", vote=VOTE.vote)
-    own = Smoothed.load(train(few, random, tmp_path / "random"))
-    assert procedure_for(own, None) == Fixed(bound="pairwise")
-    plain = Smoothed.load(train(few, replace(random, vote=None), tmp_path / "plain"))
-    assert procedure_for(plain, None) == Fixed(bound="two-sided")
+    for name, recipe in (("vote", random), ("plain", replace(random, vote=None))):
+        assert procedure_for(Smoothed.load(train(few, recipe, tmp_path / name)), None) == Fixed(bound="pairwise")
+    digits, values = replace(RECIPES["digits"], epochs=1, masks="sample"), RandomValues(64, "0.5", 17)
+    other = train(few, digits, tmp_path / "values", scheme=values, encoding=ReplacedValues(17))
+    assert procedure_for(Smoothed.load(other), None) == Fixed(bound="two-sided")
     fixed = Smoothed.load(train(few, replace(VOTE, scheme="spread-9"), tmp_path / "fixed"))
     assert "bound" not in fixed.metadata
 

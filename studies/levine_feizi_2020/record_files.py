@@ -14,7 +14,7 @@ from typing import Any
 
 from sparsecert import datasets, records
 from sparsecert.errors import InputError
-from sparsecert.procedures import check_settings
+from sparsecert.procedures import Fixed, check_settings
 from sparsecert.records import Header, Records, find_records
 from sparsecert.runs import RandomSample, certify_dataset, predict_dataset
 from sparsecert.runs.groups import indices_of, selection_info
@@ -25,6 +25,7 @@ from studies.levine_feizi_2020.published import Sampling
 from studies.levine_feizi_2020.study import Study
 
 FINGERPRINT = "data fingerprint"
+BOUND = "two-sided"  # its votes answer for both of the paper's corollaries
 
 Settings = dict[str, Any]
 
@@ -145,13 +146,13 @@ def make(study: Study, spec: ModelSpec, kind: str, sampling: Sampling) -> None:
     if kind == CERTIFY:
         copies = sampling.n0 + sampling.n
         with study.progress.inputs(f"certifying {spec.folder}", inputs, copies) as on_progress:
-            common |= {"n0": sampling.n0, "n": sampling.n}
-            certify_dataset(smoothed, folder, study.test, path, on_progress=on_progress, **common)
+            procedure = Fixed(sampling.n0, sampling.n, BOUND)
+            certify_dataset(smoothed, folder, study.test, path, procedure, on_progress=on_progress, **common)
     else:
         assert sampling.predict_n is not None
         with study.progress.inputs(f"predicting {spec.folder}", inputs, sampling.predict_n) as on_progress:
-            common |= {"n": sampling.predict_n}
-            predict_dataset(smoothed, folder, study.test, path, on_progress=on_progress, **common)
+            procedure = Fixed(n=sampling.predict_n, bound=BOUND)
+            predict_dataset(smoothed, folder, study.test, path, procedure, on_progress=on_progress, **common)
 
 
 def is_complete(study: Study, spec: ModelSpec, kind: str, sampling: Sampling) -> bool:

@@ -66,9 +66,9 @@ def certify(
 
     \b
     Certificate            when                      fails with     passes
-    two-sided (default)    random masks              at most alpha  n0 + n
+    pairwise               random masks              at most alpha  n0 + n
+    two-sided              --bound two-sided         at most alpha  n0 + n
     one-sided              as in the paper           at most alpha  n0 + n
-    pairwise               --bound pairwise          at most alpha  n0 + n
     --sampling sequential  fewer votes               at most alpha  as needed
     --at-least R           only "is it R or more?"   at most alpha  as needed
     exact, pairwise        train --scheme lattice    never          1 per mask

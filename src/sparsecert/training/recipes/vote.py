@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sparsecert.registry import RECIPES
 from sparsecert.training.recipe import Recipe, VoteObjective
+from sparsecert.training.recipes.modern import CIFAR10
 
 RECIPES.register("vote-mnist")(
     Recipe(
@@ -41,5 +44,16 @@ RECIPES.register("vote-mnist-random")(
         copies=16,
         optimizer="adamw",
         vote=VoteObjective(epochs=48, rate=0.0005, target=0.35),
+    )
+)
+RECIPES.register("vote-cifar10-random")(
+    replace(
+        CIFAR10,
+        name="vote-cifar10-random",
+        source="this package; its losses chosen on the last 5,000 training images",
+        keep=16,
+        epochs=70,
+        copies=4,
+        vote=VoteObjective(epochs=10, rate=0.004, target=0.35, cross_entropy=0.1),
     )
 )
