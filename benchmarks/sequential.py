@@ -38,7 +38,7 @@ from sparsecert.procedures.sequential import strongest_rivals
 from sparsecert.reports.medians import certified_accuracy, median_certified_robustness
 from sparsecert.results import Certifications
 
-RECORDS = Path("studies/levine_feizi_2020/results/mnist/k45/certify.jsonl.xz")
+RECORDS = Path("results/mnist/k45/certify-pairwise.jsonl.xz")
 N0, N, ALPHA = 1_000, 10_000, 0.05
 FIRST, GROWTH = 128, 1.5  # votes in the first stage of alpha spending, and their growth
 LAST_STAGE = 0.5  # its part of alpha

@@ -98,7 +98,7 @@ def attack_gap() -> str:
 
 @cache
 def summary(name: str, bound: str | None = None) -> Summary:
-    """A run with the shipped model of k = 45: the study's, or by sequential sampling one of those here."""
+    """A run with the shipped model of k = 45: the study's, or by pairs or sequential sampling one of those here."""
     folder = STUDY if name == "certify" else RESULTS
     return summarise(records.read(folder / "mnist" / "k45" / f"{name}.jsonl.xz"), bound=bound)
 
@@ -106,6 +106,7 @@ def summary(name: str, bound: str | None = None) -> Summary:
 def fewer_samples() -> str:
     """A fixed number of samples beside as many as each radius needs."""
     runs = {
+        ("pairwise", "fixed"): summary("certify-pairwise"),
         ("two-sided", "fixed"): summary("certify", "two-sided"),
         ("two-sided", "sequential"): summary("certify-sequential"),
         ("one-sided", "fixed"): summary("certify", "one-sided"),

@@ -91,7 +91,9 @@ def test_random_masks(name: str, pixels: int, keep: int, images: int, median: in
     radii = []
     for line in lines:
         assert line["invalid"] == [0, 0]
-        smallest = 10_000 - max(line["behind"][1].values())  # copies that rank the class above its strongest rival
+        smallest = 10_000 - max(
+            line["behind"][1].values(), default=0
+        )  # copies that rank the class above its strongest rival
         lower = beta.ppf(0.05, smallest, 10_000 - smallest + 1) if smallest else 0.0
         radii.append(sum(lower - delta > 0.5 for delta in deltas) - 1)
     recorded = [-1 if line["radius"] is None else line["radius"] for line in lines]

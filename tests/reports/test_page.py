@@ -22,6 +22,7 @@ from sparsecert import Smoothed, datasets, records
 from sparsecert.certificates.plurality import first_choices
 from sparsecert.counts import Tally
 from sparsecert.errors import InputError
+from sparsecert.procedures import Fixed
 from sparsecert.records import (
     ATTACK,
     AttackRecord,
@@ -424,11 +425,9 @@ def test_the_copies_are_those_of_the_runs_own_masks(kind: str) -> None:
 def test_the_copies_shown_are_those_that_voted(kind: str, trained: Path, tmp_path: Path) -> None:
     """A run of four copies of each input: shown the pictures of the page, the model gives the recorded votes."""
     smoothed, data = Smoothed.load(trained), datasets.load("digits")
-    out, settings = tmp_path / "records.jsonl", {"n": 4, "seed": 11, "limit": 3}
-    if kind == "certify":
-        certify_dataset(smoothed, trained, data, out, n0=4, **settings)
-    else:
-        predict_dataset(smoothed, trained, data, out, **settings)
+    out, settings = tmp_path / "records.jsonl", {"seed": 11, "limit": 3}
+    run = certify_dataset if kind == "certify" else predict_dataset
+    run(smoothed, trained, data, out, Fixed(n0=4, n=4, bound="two-sided"), **settings)
     found = records.read(out)
     shown = read(summarised(found))
     images, votes = shown.images(), {line.example: line.votes for line in found.lines}
