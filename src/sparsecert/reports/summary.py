@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, ClassVar
 
 from sparsecert.certificates import CERTIFICATES, Certificate, certify_anytime
@@ -33,7 +34,8 @@ class Summary(VotesInfo):
 
     `certified_accuracy[rho]` is the share of inputs certified for the true class at rho or more. The three medians
     differ in which inputs count: all; only those certified for the true class; all, with "true class selected but
-    nothing certified" as 0, as the paper's own code records it. None is N/A. For predictions everything certified is
+    nothing certified" as 0, as the paper's own code records it. `median_share`, where inputs differ in their number of
+    units: the median of the certified share of these. None is N/A. For predictions everything certified is
     None or empty.
 
     Inputs are `uncertified` (the votes prove nothing), have `wrong_certificates` (not for the true class) or are
@@ -46,6 +48,7 @@ class Summary(VotesInfo):
     classification: Classification
     certified_accuracy: tuple[float, ...] = ()
     median: int | None = None
+    median_share: Fraction | None = None
     median_among_certified: int | None = None
     median_reference: int | None = None
     uncertified: int | None = None
@@ -61,7 +64,7 @@ class Summary(VotesInfo):
     json_names: ClassVar[str] = """
         records label kind inputs expected_inputs accuracy abstained
         classified_from classified_inputs classified_n classified_seed
-        median_certified_robustness median_among_certified median_reference_convention
+        median_certified_robustness median_certified_share median_among_certified median_reference_convention
         certified certified_at_zero wrong_certificates abstained_certificates
         data split model model_sha256 scheme units keep encoding rule bound certificate masks against
         n0 n sampling shard chosen answers alpha seed run_alpha run_bound run_against
@@ -71,6 +74,7 @@ class Summary(VotesInfo):
         **RunInfo.json_attributes,
         **{f"classified_{name}": f"classification.{name}" for name in ("inputs", "n", "seed")},
         "median_certified_robustness": "median",
+        "median_certified_share": "median_share",
         "median_reference_convention": "median_reference",
         "abstained_certificates": "uncertified",  # its name since the first reports
     }
@@ -202,16 +206,20 @@ def _certified(records: Records, info: VotesInfo) -> dict[str, Any]:
     """The fields of `Summary` that depend on certificates."""
     robustness: list[int | None] = []
     by_reference: list[int | None] = []
+    shares: list[Fraction | None] = []
     uncertified = 0
     for line, c in recertify(records, info):
         selected = c.label if isinstance(c, ExactCertificate) else c.interval.label
         robustness.append(c.radius if c.label == line.true else None)
+        if line.units is not None:
+            shares.append(Fraction(c.radius, line.units) if c.radius is not None and c.label == line.true else None)
         by_reference.append((c.radius or 0) if selected == line.true else None)
         uncertified += c.radius is None
     right = [rho for rho in robustness if rho is not None]
     return {
         "certified_accuracy": certified_accuracy(robustness),
         "median": median_certified_robustness(robustness),
+        "median_share": median_certified_robustness(shares) if shares else None,
         "median_among_certified": median_certified_robustness(right),
         "median_reference": median_certified_robustness(by_reference),
         "uncertified": uncertified,
@@ -242,6 +250,6 @@ def certificates_of(records: Records, scheme: Scheme, alpha: float, bound: str) 
         if line.selection is None:
             continue
         if sequential:
-            yield line, certify_anytime(line.selection, line.votes, scheme, alpha, bound, most)
+            yield line, certify_anytime(line.selection, line.votes, line.scheme_of(scheme), alpha, bound, most)
         else:
-            yield line, method.certify(line.selection, line.votes, scheme, alpha)
+            yield line, method.certify(line.selection, line.votes, line.scheme_of(scheme), alpha)

@@ -157,7 +157,7 @@ class AllMasksTarget(AblatedTarget):
 
     @property
     def copies(self) -> int:
-        return len(require_fixed_masks(self.smoothed.scheme).table)
+        return require_fixed_masks(self.smoothed.scheme).count
 
     def run_info(self, data: Inputs) -> dict[str, Any]:
         check_classes(self.smoothed, data)

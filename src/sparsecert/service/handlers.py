@@ -54,7 +54,7 @@ class Handlers:
     @property
     def masks(self) -> int | None:
         """The number of fixed masks; None for random masks."""
-        return len(self.smoothed.scheme.table) if isinstance(self.smoothed.scheme, FixedMasks) else None
+        return self.smoothed.scheme.count if isinstance(self.smoothed.scheme, FixedMasks) else None
 
     @property
     def names(self) -> list[str]:
