@@ -18,6 +18,7 @@ PADDING = -1  # after the last word of a text that is shorter than others of its
 MASK, UNKNOWN = 0, 1  # the numbers before those of the vocabulary
 WORD, TOKEN = "word", "token"  # what a unit is
 SPLITS = {WORD: re.compile(r"\S+"), TOKEN: re.compile(r"\w+|[^\w\s]")}
+STEM = 5  # letters
 MOST_WORDS = 1 << 16
 EDGES = re.compile(r"^\W+|\W+$")
 
@@ -31,29 +32,43 @@ class Tokenizer(Protocol):
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The words of the training texts by number, from 2 on; MASK is 0, and a word that is not among them is UNKNOWN.
+    """The words of the training texts by number, from 2 on, then their stems; MASK is 0, any other word is UNKNOWN.
 
-    Case is ignored, and punctuation at the ends of a word where the word has letters or digits.
+    A word is two pieces: itself, and its first letters, which it shares with related words and rare ones with known
+    ones. Case is ignored, and punctuation at the ends of a word where the word has letters or digits.
     """
 
     words: tuple[str, ...]
+    stems: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, texts: Iterable[str], unit: str = WORD, least: int = 2, most: int = 50_000) -> Vocabulary:
-        """The words that occur at least `least` times, the most frequent first."""
-        counts = Counter(plain_word(word) for text in texts for word in split(text, unit))
-        kept = sorted((word for word, count in counts.items() if count >= least), key=lambda word: (-counts[word], word))
-        return cls(tuple(kept[:most]))
+    def of(cls, texts: Iterable[str], unit: str = WORD, least: int = 2) -> Vocabulary:
+        """The words and stems that occur at least `least` times, the most frequent first."""
+        words = Counter(plain_word(word) for text in texts for word in split(text, unit))
+        stems = Counter[str]()
+        for word, count in words.items():
+            stems[word[:STEM]] += count
+        return cls(*(tuple(_frequent(counts, least)) for counts in (words, stems)))
 
     def __len__(self) -> int:
-        return len(self.words) + 2
+        return len(self.words) + len(self.stems) + 2
 
     @cached_property
     def numbers(self) -> dict[str, int]:
         return {word: number for number, word in enumerate(self.words, start=2)}
 
-    def pieces(self, word: str) -> tuple[int]:
-        return (self.numbers.get(plain_word(word), UNKNOWN),)
+    @cached_property
+    def stem_numbers(self) -> dict[str, int]:
+        return {stem: number for number, stem in enumerate(self.stems, start=2 + len(self.words))}
+
+    def pieces(self, word: str) -> tuple[int, ...]:
+        plain = plain_word(word)
+        stem = self.stem_numbers.get(plain[:STEM])
+        return self.numbers.get(plain, UNKNOWN), *(() if stem is None else (stem,))
+
+
+def _frequent(counts: Counter[str], least: int) -> list[str]:
+    return sorted((one for one, count in counts.items() if count >= least), key=lambda one: (-counts[one], one))
 
 
 @dataclass(frozen=True)
@@ -66,7 +81,7 @@ class WordReader:
 
     tokenizer: Tokenizer
     unit: str = WORD
-    pieces: int = 1
+    pieces: int = 2
 
     def __post_init__(self) -> None:
         if self.unit not in SPLITS:
@@ -78,7 +93,7 @@ class WordReader:
         about = metadata.get("text")
         if about is None:
             raise InputError("the model was not trained on texts; use images, or a table")
-        return cls(Vocabulary(tuple(about["vocabulary"].split())), about["unit"])
+        return cls(Vocabulary(*(tuple(about[name].split()) for name in ("vocabulary", "stems"))), about["unit"])
 
     def numbers(self, text: str, name: str = "the text") -> Int64:
         """int64[pieces, words] of one text; refuses one without words, or with too many."""

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from sparsecert.certificates import CERTIFICATES, Certificate, certify_anytime
 from sparsecert.certificates.plurality import ExactCertificate
 from sparsecert.errors import InputError
-from sparsecert.procedures.exact import FEATURES, Exact
+from sparsecert.procedures.exact import FEATURES, WORDS, Exact
 from sparsecert.records import ANSWERS, Record, Records, is_exact, is_sequential
 from sparsecert.reports.classification import (
     FROM_ALL_MASKS,
@@ -41,7 +41,7 @@ class Summary(VotesInfo):
     Inputs are `uncertified` (the votes prove nothing), have `wrong_certificates` (not for the true class) or are
     `certified`, of which `certified_at_zero` have radius 0. `abstained` is another thing: the share of inputs on which
     the prediction procedure abstains. `answers` counts the answers to `at_least`; these cannot be recomputed from the
-    votes, so it is None at another alpha or bound than the run's. `most_frequent`, for tables: the true class of most
+    votes, so it is None at another alpha or bound than the run's. `most_frequent`, for tables and texts: the true class of most
     inputs and its share, which a constant answer would get right whatever is perturbed.
     """
 
@@ -165,9 +165,9 @@ def _totals(records: Records, info: VotesInfo) -> dict[str, Any]:
 
 
 def _most_frequent(records: Records, true: Counter[int]) -> tuple[str, float] | None:
-    """The name and share of the most frequent class of a table's rows; None for images."""
+    """The name and share of the most frequent class of rows or texts; None for images."""
     data = records.header.run["data"]
-    if data.get("unit") != FEATURES or "class_names" not in data:
+    if data.get("unit") not in (FEATURES, WORDS) or "class_names" not in data:
         return None
     label, count = true.most_common(1)[0]
     return str(data["class_names"][label]), count / true.total()

@@ -135,7 +135,7 @@ class Scheme(ABC):
         """
         settings = self.config()
         defaults = {field.name: field.default for field in fields(self)}  # type: ignore[arg-type]
-        given = [name for name, value in settings.items() if value != defaults.get(name)]
+        given = [name for name, value in settings.items() if value not in (None, defaults.get(name))]
         return ", ".join(
             filter(None, (self.words.get(name, f"{{{name}}} {name}").format(**settings) for name in given))
         )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
+from torch.nn.functional import cross_entropy
 
 from sparsecert import modelfile, models
 from sparsecert.counts import Int64
@@ -19,39 +19,47 @@ from sparsecert.inputs.texts import file_hash, held_out, number_labels
 from sparsecert.inputs.words import PADDING, WORD, Vocabulary, WordReader, padded
 from sparsecert.progress import OnProgress, ignore
 from sparsecert.registry import ENCODINGS
-from sparsecert.schemes import TRAINING, Scheme
+from sparsecert.schemes import TRAINING, FixedMasks, Scheme
 from sparsecert.smoothed import Smoothed
-from sparsecert.training.objective import Objective, objective
-from sparsecert.training.recipe import VoteObjective
+from sparsecert.training.objective import count_short, soft_votes
 
+MOST_LEAD = 0.9  # that is trained for
 BUCKET = 8  # batches whose texts are sorted by length, so that a batch has few lengths
 
 
 @dataclass(frozen=True)
 class TextRecipe:
-    """AdamW on ablated copies of texts, each with masks of its own.
+    """AdamW on ablated copies of texts.
 
-    model: an architecture. encoding: how hidden words are shown. epochs: of cross-entropy; then `vote_epochs` of the
-    vote itself, with lead `target` (`training.objective.vote_loss`). copies: of a text in a batch. least: a word of the
-    vocabulary occurs this often. The learning rate falls to 0 along a half cosine, once for each part.
+    model: an architecture. encoding: how hidden words are shown. epochs: of cross-entropy, copy by copy; then
+    `vote_epochs` of the vote itself, with the lead that certifies `words` changed words. copies: of a text in a batch,
+    by random masks; of a fixed set all masks are used. least: a word of the vocabulary occurs this often. The learning
+    rate falls to 0 along a half cosine, once for each part.
     """
 
     model: str = "bag-of-words"
     encoding: str = "drop-words"
-    epochs: int = 10
-    vote_epochs: int = 10
-    target: float = 0.5
-    copies: int = 8
+    epochs: int = 3
+    vote_epochs: int = 6
+    words: int = 2
+    copies: int = 32
     batch: int = 64
     rate: float = 0.005
-    weight_decay: float = 0.01
+    weight_decay: float = 0.3
     least: int = 2
 
     def __post_init__(self) -> None:
-        for name, least in (("epochs", 0), ("vote_epochs", 0), ("copies", 1), ("batch", 1), ("least", 1)):
+        counts = ("epochs", 0), ("vote_epochs", 0), ("words", 0), ("copies", 1), ("batch", 1), ("least", 1)
+        for name, least in counts:
             check_int(name, getattr(self, name), least, 1 << 20)
         if not self.epochs + self.vote_epochs:
             raise InputError("epochs and vote_epochs are both 0; train for at least one epoch")
+
+    def shortened(self, epochs: int) -> TextRecipe:
+        """The same with so many epochs in all, divided as before."""
+        check_int("epochs", epochs, 1, 1 << 20)
+        votes = epochs * self.vote_epochs // (self.epochs + self.vote_epochs)
+        return replace(self, epochs=epochs - votes, vote_epochs=votes)
 
 
 def train_texts(
@@ -106,13 +114,24 @@ def train_texts(
             "seed": seed,
             "sha256": file_hash(path),
             "vocabulary": " ".join(vocabulary.words),
+            "stems": " ".join(vocabulary.stems),
         },
         "training": {"settings": asdict(recipe)},
         **(own or {}),
     }
     saved = Path(out) / modelfile.MODEL_NAME
-    Smoothed(model, scheme, encoding, classes=len(classes), metadata=metadata).save(saved)
+    Smoothed(model, scheme, encoding, classes=len(classes), precision="fp32", metadata=metadata).save(saved)
     return saved
+
+
+@dataclass(frozen=True)
+class TextBatch:
+    """Ablated copies of some texts: row r is a copy of text which[r]. `targets` are the leads to train for."""
+
+    copies: torch.Tensor
+    which: torch.Tensor
+    labels: torch.Tensor
+    targets: torch.Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,67 +148,81 @@ class TextBatches:
     def __len__(self) -> int:
         return -(-len(self.texts) // self.recipe.batch)
 
-    def epoch(self, number: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """Copies and labels; row c * texts + i is copy c of text i."""
+    def epoch(self, number: int) -> Iterator[TextBatch]:
+        """All texts in random order; texts of a batch are of similar lengths."""
         random = np.random.default_rng([self.seed, number])
         order, size = random.permutation(len(self.texts)), self.recipe.batch
         lengths = np.array([text.shape[1] for text in self.texts])
         buckets = [order[at : at + size * BUCKET] for at in range(0, len(order), size * BUCKET)]
         alike = np.concatenate([bucket[np.argsort(lengths[bucket], kind="stable")] for bucket in buckets])
         for place in random.permutation(len(self)).tolist():
-            rows = alike[place * size : (place + 1) * size]
-            yield self.copies(rows, lengths[rows], number), torch.from_numpy(self.labels[rows])
+            yield self.batch(alike[place * size : (place + 1) * size], number)
 
-    def copies(self, rows: Int64, lengths: Int64, epoch: int) -> torch.Tensor:
-        """int64[copies * texts, channels, shown], by masks that the scheme draws for training."""
-        draws = range(TRAINING + epoch * self.recipe.copies, TRAINING + (epoch + 1) * self.recipe.copies)
-        found: list[torch.Tensor] = [torch.empty(0)] * len(rows)
+    def batch(self, rows: Int64, epoch: int) -> TextBatch:
+        """The texts `rows`, in the order of their lengths."""
+        lengths = np.array([self.texts[row].shape[1] for row in rows])
+        found, repeats, targets = [], list[int](), list[float]()
         for count in np.unique(lengths).tolist():
-            some = np.flatnonzero(lengths == count)
-            masks = self.scheme.for_units(count).masks(self.seed, rows[some], draws)
-            inputs = torch.from_numpy(padded([self.texts[row] for row in rows[some]]))
-            shown = self.encoding(inputs.repeat_interleave(len(draws), dim=0), masks.flatten(0, 1))
-            for place, own in zip(some, shown.split(len(draws)), strict=True):
-                found[place] = own
-        most = max(own.shape[2] for own in found)
-        wide = [torch.nn.functional.pad(own, (0, most - own.shape[2]), value=PADDING) for own in found]
-        return torch.stack(wide, dim=1).flatten(0, 1)
+            some, scheme = rows[lengths == count], self.scheme.for_units(count)
+            masks = self.masks(scheme, some, epoch)
+            inputs = torch.from_numpy(padded([self.texts[row] for row in some]))
+            found.append(self.encoding(inputs.repeat_interleave(masks.shape[1], dim=0), masks.flatten(0, 1)))
+            repeats += [masks.shape[1]] * len(some)
+            targets += [min(MOST_LEAD, 2 * float(scheme.delta(self.recipe.words)))] * len(some)
+        most = max(copies.shape[2] for copies in found)
+        wide = [torch.nn.functional.pad(copies, (0, most - copies.shape[2]), value=PADDING) for copies in found]
+        which = torch.repeat_interleave(torch.arange(len(rows)), torch.tensor(repeats))
+        order = np.argsort(lengths, kind="stable")
+        return TextBatch(torch.cat(wide), which, torch.from_numpy(self.labels[rows[order]]), torch.tensor(targets))
+
+    def masks(self, scheme: Scheme, rows: Int64, epoch: int) -> torch.Tensor:
+        """Bool[texts, masks, units]: all of a fixed set, or random ones of their own for each text and epoch."""
+        if isinstance(scheme, FixedMasks):
+            return scheme.all_masks().expand(len(rows), -1, -1)
+        first = TRAINING + epoch * self.recipe.copies
+        return scheme.masks(self.seed, rows, range(first, first + self.recipe.copies))
 
 
 def fit(model: torch.nn.Module, batches: TextBatches, device: torch.device, on_progress: OnProgress = ignore) -> None:
     """Trains the model in place: first the copies, then their vote."""
     recipe = batches.recipe
-    vote = VoteObjective(max(1, recipe.vote_epochs), recipe.rate, recipe.target)
-    parts: list[tuple[int, dict[str, Any]]] = [(recipe.epochs, {}), (recipe.vote_epochs, {"vote": vote})]
     model.train()
-    done = 0
-    for epochs, settings in parts:
-        loss = objective(device, "fp32", recipe.copies, compiled=False, **settings)
-        _fit(model, batches, loss, range(done, done + epochs), device, on_progress)
-        done += epochs
+    done, steps = 0, (recipe.epochs + recipe.vote_epochs) * len(batches)
+    with torch.random.fork_rng([]):
+        torch.manual_seed(batches.seed)
+        for epochs, loss in ((recipe.epochs, copies_loss), (recipe.vote_epochs, text_vote_loss)):
+            optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.rate, weight_decay=recipe.weight_decay)
+            schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max(1, epochs * len(batches)))
+            for epoch in range(done // len(batches), done // len(batches) + epochs):
+                for batch in batches.epoch(epoch):
+                    which, labels = batch.which.to(device), batch.labels.to(device)
+                    scores = model(batch.copies.to(device))
+                    found = loss(scores, which, labels, batch.targets.to(device)) / len(labels)
+                    optimizer.zero_grad()
+                    found.backward()  # type: ignore[no-untyped-call]
+                    optimizer.step()
+                    schedule.step()
+                    done += 1
+                    correct = (scores.detach().argmax(1) == labels[which]).float().mean().item()
+                    on_progress(done, steps, epoch=epoch + 1, loss=found.item(), accuracy=correct)
     model.eval()
 
 
-def _fit(
-    model: torch.nn.Module,
-    batches: TextBatches,
-    loss: Objective,
-    epochs: range,
-    device: torch.device,
-    on_progress: OnProgress,
-) -> None:
-    recipe, steps = batches.recipe, max(1, len(epochs) * len(batches))
-    optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.rate, weight_decay=recipe.weight_decay)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-    with torch.random.fork_rng():
-        torch.manual_seed(batches.seed)
-        for epoch in epochs:
-            for copies, labels in batches.epoch(epoch):
-                found, _ = loss(model, copies.to(device), labels.to(device))
-                optimizer.zero_grad()
-                (found / len(labels)).backward()
-                optimizer.step()
-                schedule.step()
-            on_progress(1, 0)
+def copies_loss(scores: torch.Tensor, which: torch.Tensor, labels: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """The sum over the texts of the mean cross-entropy of their copies."""
+    each = cross_entropy(scores, labels[which], reduction="none")
+    return mean_by_text(each[:, None], which, len(labels)).sum()
 
 
+def text_vote_loss(
+    scores: torch.Tensor, which: torch.Tensor, labels: torch.Tensor, targets: torch.Tensor
+) -> torch.Tensor:
+    """About how many texts have a lead below their target (`training.objective.vote_loss`)."""
+    votes = soft_votes(scores.gather(1, labels[which][:, None]), scores)
+    return count_short(mean_by_text(votes, which, len(labels)), labels, targets)
+
+
+def mean_by_text(values: torch.Tensor, which: torch.Tensor, texts: int) -> torch.Tensor:
+    """Float[texts, columns]: the mean of the rows of each text."""
+    sums = values.new_zeros(texts, values.shape[1]).index_add_(0, which, values)
+    return sums / which.bincount(minlength=texts)[:, None]
