@@ -27,7 +27,12 @@ from tests.proof import slow
 CLASSES, WORDS = 3, (2, 3, 4)
 TEXTS = [text for length in range(1, 6) for text in product(WORDS, repeat=length)]
 ENCODINGS: list[WordEncoding] = [MaskToken(5), DropWords(5)]
-PARTITIONS = [Partition(None, 3), Partition(None, 4, seed=2), Partition(None, 2, 2, 1), Partition(None, 3, contiguous=True)]
+PARTITIONS = [
+    Partition(None, 3),
+    Partition(None, 4, seed=2),
+    Partition(None, 2, 2, 1),
+    Partition(None, 3, contiguous=True),
+]
 
 
 class Table:
@@ -84,7 +89,10 @@ def test_no_substitution_within_the_radius_changes_the_likeliest_class(scheme: S
         for text, p in shares.items():
             second, first = sorted(p)[-2:]
             label, own = p.index(first), scheme.for_units(len(text))
-            found = corollary_1(Interval(label, first, 1 - first), own), corollary_2(Interval(label, first, second), own)
+            found = (
+                corollary_1(Interval(label, first, 1 - first), own),
+                corollary_2(Interval(label, first, second), own),
+            )
             radii |= {*found}
             for radius in found:
                 for other in [] if radius is None else _within(text, radius):

@@ -61,7 +61,9 @@ def _rows(path: Path, numbered: bool) -> Iterator[dict[str, str]]:
         tabs = path.suffix.lower() == ".tsv"
         reader = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE) if tabs else csv.reader(file)
         first = next(reader, [])
-        names: Sequence[str] = [str(place + 1) for place in range(len(first))] if numbered else [n.strip() for n in first]
+        names: Sequence[str] = (
+            [str(place + 1) for place in range(len(first))] if numbered else [n.strip() for n in first]
+        )
         for row in chain([first] if numbered and first else [], reader):
             if row:
                 yield dict(zip(names, row, strict=False))

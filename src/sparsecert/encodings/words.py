@@ -62,7 +62,9 @@ class WordEncoding(Encoding):
         if not words[:, 0].all() or (words[:, 1:] & ~words[:, :-1]).any() or (after != PADDING).any():
             raise InputError("texts must have at least one word each, and padding after the last one alone")
         if not ((inputs >= PADDING) & (inputs < self.vocabulary)).all():
-            raise InputError(f"words must be numbered below {self.vocabulary}; read the texts by the model's own reader")
+            raise InputError(
+                f"words must be numbered below {self.vocabulary}; read the texts by the model's own reader"
+            )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(vocabulary={self.vocabulary})"

@@ -46,7 +46,9 @@ class Texts:
         labels = None if file.labels is None else number_labels(file.labels, classes)
         sha256 = file_hash(path)
         same = sha256 == about["sha256"] and about["held_out"] > 0
-        outside = held_out(len(file.texts), about["held_out"], about["seed"]) if same else np.ones(len(file.texts), bool)
+        outside = (
+            held_out(len(file.texts), about["held_out"], about["seed"]) if same else np.ones(len(file.texts), bool)
+        )
         split = "held-out" if same else "all"
         return cls(Path(path).name, split, file.texts, labels, classes, np.flatnonzero(outside), sha256, reader)
 
@@ -92,7 +94,9 @@ def held_out(texts: int, count: float, seed: int) -> Bool:
     """bool[texts]: random texts that are held out of training: a share of them, or so many where that is 1 or more."""
     number = round(texts * count) if count < 1 else round(count)
     if count < 0 or not 0 <= number < texts:
-        raise InputError(f"held-out must be a share or a number that leaves texts to train on, got {count} of {texts:,}")
+        raise InputError(
+            f"held-out must be a share or a number that leaves texts to train on, got {count} of {texts:,}"
+        )
     found = np.zeros(texts, dtype=np.bool_)
     found[np.random.default_rng(seed).permutation(texts)[:number]] = True
     return found

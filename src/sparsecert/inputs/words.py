@@ -84,8 +84,7 @@ class WordReader:
     pieces: int = 2
 
     def __post_init__(self) -> None:
-        if self.unit not in SPLITS:
-            raise InputError(f"unit must be {' or '.join(SPLITS)}, got {self.unit!r}")
+        split("", self.unit)  # refuses a unit of another name
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, Any]) -> WordReader:
@@ -114,6 +113,8 @@ class WordReader:
 
 def split(text: str, unit: str = WORD) -> list[str]:
     """The units of a text."""
+    if unit not in SPLITS:
+        raise InputError(f"unit must be {' or '.join(SPLITS)}, got {unit!r}")
     return SPLITS[unit].findall(text)
 
 

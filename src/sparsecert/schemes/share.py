@@ -30,9 +30,15 @@ class Share(Scheme):
     """
 
     options: ClassVar[tuple[Option, ...]] = (
-        Option("--share", str, "Share of an input's units that a mask retains, such as 0.1.", required=True, short="-{}"),
+        Option(
+            "--share", str, "Share of an input's units that a mask retains, such as 0.1.", required=True, short="-{}"
+        ),
     )
-    words: ClassVar[dict[str, str]] = {"kind": "{kind}", "share": "{share} of the units retained", "units": "{units} units"}
+    words: ClassVar[dict[str, str]] = {
+        "kind": "{kind}",
+        "share": "{share} of the units retained",
+        "units": "{units} units",
+    }
 
     share: str
     units: int | None = None  # type: ignore[assignment]

@@ -94,9 +94,10 @@ def train_texts(
         raise InputError(f"the column {target} of {path} has one class, {classes[0]}; a classifier needs two")
     vocabulary = Vocabulary.of(texts, unit, recipe.least)
     reader = WordReader(vocabulary, unit)
-    encoding = ENCODINGS[recipe.encoding](vocabulary=len(vocabulary))  # type: ignore[call-arg]
-    if not isinstance(encoding, WordEncoding):
+    kind = ENCODINGS[recipe.encoding]
+    if not issubclass(kind, WordEncoding):
         raise InputError(f"encoding {recipe.encoding} is not for texts; use mask-token or drop-words")
+    encoding = kind(len(vocabulary))
     if not scheme.is_open:
         raise InputError(f"texts differ in length, and {scheme} is for inputs of one; use share or partition")
     model = models.build(recipe.model, len(vocabulary), len(classes), seed).to(device)
