@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from art.estimators.classification import PyTorchClassifier
     from foolbox import PyTorchModel
 
-T = TypeVar("T")
+T = TypeVar("T", Certifications, Predictions)
 
 MOST_ROWS = 1 << 24
 AUTO = "auto"

@@ -60,7 +60,7 @@ def partition_masks(units: int, parts: int, rounds: int, seed: int) -> list[Mask
 def run_masks(units: int, parts: int) -> list[Mask]:
     """Runs of neighbours that end where part + 1 of the parts have had their share, rounded up."""
     ends = [0, *(-(-units * (part + 1) // parts) for part in range(parts))]
-    return [tuple(start <= unit < end for unit in range(units)) for start, end in zip(ends, ends[1:], strict=False)]
+    return [tuple(ends[part] <= unit < ends[part + 1] for unit in range(units)) for part in range(parts)]
 
 
 def lattice_masks(height: int, width: int, parts: int, rounds: int) -> list[Mask] | None:

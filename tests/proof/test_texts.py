@@ -113,7 +113,8 @@ def test_what_else_is_in_the_batch_changes_nothing(scheme: Scheme, encoding: Wor
     texts, settings = TEXTS[::7], {} if isinstance(scheme, Partition) else {"n0": 20, "n": 80}
     smoothed = Smoothed(Table(1), scheme, encoding)
     whole, predicted = smoothed.certify(_numbers(texts), **settings), smoothed.predict(_numbers(texts))
-    assert whole.units is not None and predicted.units is not None
+    assert whole.units is not None
+    assert predicted.units is not None
     assert whole.units.tolist() == predicted.units.tolist() == [len(text) for text in texts]
     for row, text in enumerate(texts):
         alone = smoothed.certify(_numbers([text]), examples=[row], **settings)

@@ -44,7 +44,9 @@ def smoothed(scheme: Scheme, name: str = "bag-of-words", masked: bool = False) -
     model = models.build(name, len(vocabulary), 2, seed=1)
     with torch.no_grad():
         model.words.weight.mul_(20)  # type: ignore[union-attr, operator]
-    return Smoothed(model, scheme, encoding, classes=2, precision="fp32"), WordReader(vocabulary)
+    about = {"vocabulary": " ".join(vocabulary.words), "stems": " ".join(vocabulary.stems), "unit": "word"}
+    metadata = {"text": about, "class_names": ["bad", "good"]}
+    return Smoothed(model, scheme, encoding, classes=2, precision="fp32", metadata=metadata), WordReader(vocabulary)
 
 
 def texts_of(reader: WordReader, count: int = 40) -> Texts:

@@ -19,7 +19,7 @@ FOUND = TextFile(tuple(text for text, _ in ROWS), tuple(label for _, label in RO
 
 def _write(folder: Path, name: str) -> Path:
     path = folder / name
-    if name.endswith("json") or name.endswith("jsonl"):
+    if name.endswith(("json", "jsonl")):
         lines = [json.dumps({"label": int(label), "text": text}, ensure_ascii=False) for text, label in ROWS]
     elif name.lower().endswith("tsv"):
         lines = ["text\tlabel", *(f"{text}\t{label}" for text, label in ROWS)]

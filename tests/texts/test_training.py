@@ -36,7 +36,8 @@ def test_training_learns_and_depends_on_the_seed_alone(scheme: Scheme, tmp_path:
     assert one.shape != other.shape or not torch.equal(one, other)
     g = Smoothed.load(files[0])
     data = Texts.read(path, g.metadata)
-    assert data.split == "held-out" and len(data.chosen) == 50
+    assert data.split == "held-out"
+    assert len(data.chosen) == 50
     assert data.labels is not None
     found = g.predict(torch.from_numpy(data.batch(data.chosen)))
     assert (found.labels == data.labels[data.chosen]).mean() > 0.8
@@ -50,7 +51,8 @@ def test_the_vocabulary_is_of_the_texts_trained_on(tmp_path: Path) -> None:
     path.write_text("\n".join(["sentence\tlabel", *lines]))
     file = train_texts(path, "sentence", "label", Share("0.3"), tmp_path / "m", QUICK, share=10)
     words = modelfile.read_header(file)["facts"]["text"]["vocabulary"].split()
-    assert "known" in words and "secret" not in words
+    assert "known" in words
+    assert "secret" not in words
 
 
 @pytest.mark.parametrize("scheme", [Share("0.5"), Partition(None, 3), Partition(None, 100)], ids=str)

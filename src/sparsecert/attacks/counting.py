@@ -12,7 +12,7 @@ class CountingDefender(Defender):
     """Wraps a defender and calls `on_progress(0, evaluations)` at each query."""
 
     def __init__(self, defender: Defender, on_progress: OnProgress) -> None:
-        self.defender, self.on_progress = defender, on_progress
+        self.defender, self.on_progress, self.smoothed = defender, on_progress, defender.smoothed
 
     def answers(
         self, images: torch.Tensor, slots: torch.Tensor | None = None, against: torch.Tensor | None = None

@@ -70,6 +70,8 @@ class NoGradients(InputError):
 class Defender(ABC):
     """A classifier under attack; one query is one image."""
 
+    smoothed: Smoothed | None = None  # whose base classifier an attack may look into
+
     @abstractmethod
     def answers(
         self, images: torch.Tensor, slots: torch.Tensor | None = None, against: torch.Tensor | None = None

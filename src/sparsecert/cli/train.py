@@ -32,6 +32,8 @@ from sparsecert.registry import CERTIFICATES, ENCODINGS, MODELS, RECIPES, RULES,
     click.option("--held-out", "share", type=float,
                  help="Table: share of held-out rows (default: 0.25). Texts: share or number (default: 0)."),
     click.option("--copies", type=int, help="Table, texts: ablated copies of each to train on (default: 8)."),
+    click.option("--radius", type=click.IntRange(min=1), metavar="R",
+                 help="Texts: replaced words that the vote is trained to withstand (default: 1)."),
     click.option("--estimator", type=click.Choice(["histogram", "lightgbm"]),
                  help="Table: boosted trees of scikit-learn (histogram, the default) or of LightGBM."),
     click.option("--plain", "plain_kind", type=click.Choice(["cnn", "binarized", "robust", "abs"]),
@@ -41,8 +43,8 @@ from sparsecert.registry import CERTIFICATES, ENCODINGS, MODELS, RECIPES, RULES,
                  help="Which units a mask retains, where the recipe does not say; `train --scheme lattice --help` "
                       "shows its options."),
     click.option("--unit", metavar="RxC",
-                 help="Units are blocks of R x C pixels, for example 2x2 (default: single pixels). Texts: word (default) "
-                      "or token, which takes punctuation apart."),
+                 help="Units are blocks of R x C pixels, for example 2x2 (default: single pixels). Texts: word, the "
+                      "default, or token, which takes punctuation apart."),
     click.option("--out", type=click.Path(file_okay=False), metavar="DIR",
                  help="Folder of the run (default for a table or texts: in runs)."),
     name_option("--recipe", "recipe_name", registry=RECIPES,
@@ -84,6 +86,7 @@ def train(
     dropped: tuple[str, ...],
     share: float | None,
     copies: int | None,
+    radius: int | None,
     estimator: str | None,
     plain_kind: str | None,
     scheme_name: str,
@@ -153,7 +156,7 @@ def train(
     if columns is not None:
         train_text.train(
             table, columns, target, scheme_name, scheme_settings, encoding_name, model_name, out, unit, share, copies,
-            epochs, batch, bound, rule, seed, device,
+            radius, epochs, batch, bound, rule, seed, device,
         )  # fmt: skip
         return
     if table is not None:
@@ -232,7 +235,7 @@ def train(
         training.exit_process()
 
 
-TABULAR = "target", "protected", "together", "dropped", "share", "copies", "estimator"
+TABULAR = "target", "radius", "protected", "together", "dropped", "share", "copies", "estimator"
 NOT_PLAIN = (
     "unit", "recipe_name", "model_name", "init", "mask_per", "half", "bound", "rule", "workers", "skip_bad", "resize",
 )  # fmt: skip

@@ -17,7 +17,7 @@ SCHEMES = "share", "partition"
 PARTS = 1_000  # by default every word votes by itself, up to so many
 TRAINS = (
     "table", "columns", "target", "scheme_name", "encoding_name", "model_name", "out", "unit", "share", "copies",
-    "epochs", "batch", "bound", "rule", "seed", "device",
+    "radius", "epochs", "batch", "bound", "rule", "seed", "device",
 )  # fmt: skip
 
 
@@ -33,6 +33,7 @@ def train(
     unit: str | None,
     share: float | None,
     copies: int | None,
+    radius: int | None,
     epochs: int | None,
     batch: int | None,
     bound: str | None,
@@ -61,7 +62,13 @@ def train(
     scheme = KINDS[scheme_name](units=None, **spec.settings)  # type: ignore[call-arg]
     own = {name: value for name, value in (("bound", bound), ("rule", rule)) if value is not None}
     refuse_other_masks(scheme, {name: f"--{name}" for name in own})
-    asked = {"model": model_name, "encoding": encoding_name, "copies": copies, "batch": batch}
+    asked: dict[str, Any] = {
+        "model": model_name,
+        "encoding": encoding_name,
+        "copies": copies,
+        "batch": batch,
+        "words": radius,
+    }
     recipe = replace(TextRecipe(), **{name: value for name, value in asked.items() if value is not None})
     recipe = recipe if epochs is None else recipe.shortened(epochs)
     folder = out or str(Path("runs") / f"{Path(path).stem}-{spec}")

@@ -72,7 +72,7 @@ def _rows(path: Path, numbered: bool) -> Iterator[dict[str, str]]:
 def _field(path: Path, row: dict[str, str], name: str, number: int) -> str:
     if name not in row:
         raise InputError(
-            f"{path} has no column {name} in row {number + 1}; it has {', '.join(row):.200}. In a file without a line of "
-            "names, columns are numbered: 1, 2, ..."
+            f"{path} has no column {name} in row {number + 1}; it has {', '.join(row):.200}. In a file without a "
+            "line of names, columns are numbered: 1, 2, ..."
         )
     return row[name]

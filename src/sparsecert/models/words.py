@@ -24,7 +24,7 @@ class WordNetwork(nn.Module):
         self.classify = nn.Linear(width, classes)
 
     def vectors(self, copies: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Float[rows, shown, width], the sum of each word's pieces, 0 for padding; and bool[rows, shown]: no padding."""
+        """Float[rows, shown, width]: the sum of each word's pieces, 0 for padding; bool[rows, shown]: no padding."""
         pieces = copies[:, :-1]
         found = self.words(pieces.clamp(min=0)).masked_fill((pieces == PADDING)[..., None], 0.0).sum(dim=1)
         return dropout(found, self.dropped, self.training), copies[:, -1] != PADDING

@@ -42,8 +42,8 @@ def by_units(verb: Callable[[Copies, float | None], Steps[T]], copies: Copies, a
 def _joined(parts: list[T], order: Int64, units: Int64, scheme: Scheme) -> T:
     """One result of all parts, whose inputs come in this order; `scheme` is the open one."""
     if isinstance(parts[0], Predictions):
-        return _joined_predictions(parts, order, units)  # type: ignore[arg-type]
-    found = concatenate(parts)  # type: ignore[arg-type]
+        return _joined_predictions(parts, order, units)
+    found = concatenate(parts)
     origin, samples, ranks = found.origin, found.samples[order], found.ranks
     if origin is not None:
         origin = replace(origin, scheme=scheme, examples=tuple(np.array(origin.examples)[order].tolist()))

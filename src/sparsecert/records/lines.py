@@ -37,8 +37,8 @@ class Record:
     In an exact run, `rankings` holds each mask's ranking of the classes as text (see `rankings`), unless the run leaves
     them out; `votes` are the first choices, and `label` is the winner by the run's rule; there always is one.
 
-    `true` is UNKNOWN, null in the file, where the run's inputs have no known class. `units` is the number of the input's
-    units, where that differs from input to input: the scheme of the header is then bound to it (`scheme_of`).
+    `true` is UNKNOWN, null in the file, where the run's inputs have no known class. `units` is the number of the
+    input's units, where that differs from input to input: the header's scheme is then bound to it (`scheme_of`).
     """
 
     example: int

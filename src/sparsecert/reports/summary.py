@@ -35,14 +35,14 @@ class Summary(VotesInfo):
     `certified_accuracy[rho]` is the share of inputs certified for the true class at rho or more. The three medians
     differ in which inputs count: all; only those certified for the true class; all, with "true class selected but
     nothing certified" as 0, as the paper's own code records it. `median_share`, where inputs differ in their number of
-    units: the median of the certified share of these. None is N/A. For predictions everything certified is
-    None or empty.
+    units: the median of the certified share of these. None is N/A. For predictions everything certified is None or
+    empty.
 
     Inputs are `uncertified` (the votes prove nothing), have `wrong_certificates` (not for the true class) or are
     `certified`, of which `certified_at_zero` have radius 0. `abstained` is another thing: the share of inputs on which
     the prediction procedure abstains. `answers` counts the answers to `at_least`; these cannot be recomputed from the
-    votes, so it is None at another alpha or bound than the run's. `most_frequent`, for tables and texts: the true class of most
-    inputs and its share, which a constant answer would get right whatever is perturbed.
+    votes, so it is None at another alpha or bound than the run's. `most_frequent`, for tables and texts: the true class
+    of most inputs and its share, which a constant answer would get right whatever is perturbed.
     """
 
     classification: Classification

@@ -41,7 +41,7 @@ class TextRecipe:
     encoding: str = "drop-words"
     epochs: int = 3
     vote_epochs: int = 6
-    words: int = 2
+    words: int = 1
     copies: int = 32
     batch: int = 64
     rate: float = 0.005
