@@ -6,13 +6,14 @@ import torch
 
 from sparsecert.attacks.defenders import Answers, Defender
 from sparsecert.progress import OnProgress
+from sparsecert.smoothed import Smoothed
 
 
 class CountingDefender(Defender):
     """Wraps a defender and calls `on_progress(0, evaluations)` at each query."""
 
     def __init__(self, defender: Defender, on_progress: OnProgress) -> None:
-        self.defender, self.on_progress, self.smoothed = defender, on_progress, defender.smoothed
+        self.defender, self.on_progress = defender, on_progress
 
     def answers(
         self, images: torch.Tensor, slots: torch.Tensor | None = None, against: torch.Tensor | None = None
@@ -31,6 +32,10 @@ class CountingDefender(Defender):
     @property
     def evaluations_of_scores(self) -> int:
         return self.defender.evaluations_of_scores
+
+    @property
+    def white_box(self) -> Smoothed | None:
+        return self.defender.white_box
 
     @property
     def is_random(self) -> bool:

@@ -70,8 +70,6 @@ class NoGradients(InputError):
 class Defender(ABC):
     """A classifier under attack; one query is one image."""
 
-    smoothed: Smoothed | None = None  # whose base classifier an attack may look into
-
     @abstractmethod
     def answers(
         self, images: torch.Tensor, slots: torch.Tensor | None = None, against: torch.Tensor | None = None
@@ -93,6 +91,11 @@ class Defender(ABC):
     def evaluations_of_scores(self) -> int:
         """Forward passes of the base classifier for the `scores` of one image."""
         return 1
+
+    @property
+    def white_box(self) -> Smoothed | None:
+        """The classifier that an attack may look into, where it is smoothed."""
+        return getattr(self, "smoothed", None)
 
     @property
     def is_random(self) -> bool:

@@ -44,7 +44,7 @@ class WordSubstitution(Attack):
     candidates: int = 64
 
     def run(self, judge: Judge, which: torch.Tensor, generator: torch.Generator) -> None:
-        smoothed = judge.defender.smoothed
+        smoothed = judge.defender.white_box
         if smoothed is None or not smoothed.encoding.takes_integers:
             raise InputError("word-substitution is for texts, and these inputs are none; use another attack")
         words = vocabulary_words(smoothed, judge.images.shape[1])
@@ -135,7 +135,8 @@ def substitution_gains(smoothed: Smoothed, text: torch.Tensor, label: int, words
 
 def _summed(vectors: nn.Embedding, pieces: torch.Tensor) -> torch.Tensor:
     """float[words, width]: the sum of the vectors of each word's pieces."""
-    return vectors(pieces.clamp(min=0)).masked_fill((pieces == PADDING)[..., None], 0.0).sum(dim=1)
+    summed: torch.Tensor = vectors(pieces.clamp(min=0)).masked_fill((pieces == PADDING)[..., None], 0.0).sum(dim=1)
+    return summed
 
 
 def _masks(smoothed: Smoothed) -> torch.Tensor:
