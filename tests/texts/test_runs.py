@@ -58,7 +58,9 @@ def test_a_run_records_the_units_and_reports_prove_every_radius_again(
     assert summary.unit == "words"
     if summary.median_share is not None:
         assert f"({float(summary.median_share):.2%} of the words)" in " ".join(FORMATS["terminal"]([summary]).split())
-    assert whole.summary(np.array(data.labels)).certified_accuracy == summary.certified_accuracy
+    mine = whole.summary(np.array(data.labels))
+    assert mine.certified_accuracy == summary.certified_accuracy
+    assert (mine.unit, mine.against, mine.median_share) == ("words", summary.against, summary.median_share)
 
 
 def _tensor(data: object) -> object:
@@ -160,6 +162,17 @@ def test_an_open_scheme_must_be_bound_before_it_is_asked(tmp_path: Path) -> None
             Share(wrong)
     with pytest.raises(InputError, match="contiguous parts have no seed"):
         Partition(None, 3, 2, contiguous=True)
+
+
+def test_an_open_scheme_counts_the_most_masks_of_an_input() -> None:
+    for open_scheme, most in ((Partition(None, 5), 5), (Partition(None, 2, 3), 6), (Partition(9, 4, 2), 8)):
+        bound = open_scheme.for_units(9)
+        assert isinstance(bound, Partition)
+        assert open_scheme.count == most == bound.count == len(bound.table)
+    assert Partition(None, 5).for_units(3) == Partition(3, 3)
+    assert (Share("0.1").is_open, Share("0.1").for_units(3).is_open) == (True, False)
+    assert Share("0.1").some_bound() == Share("0.1", 1)
+    assert Partition(9, 4).some_bound() == Partition(9, 4)
 
 
 def test_what_describes_an_open_scheme() -> None:

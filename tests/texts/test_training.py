@@ -136,6 +136,9 @@ def test_from_a_file_to_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     _run("certify", "runs/texts-partition-1000x1", "--data", "new.jsonl", "--out", "answers.csv")
     rows = (tmp_path / "answers.csv").read_text().splitlines()
     assert len(rows) == 6
+    about = json.loads(_run("info", "runs/texts-partition-1000x1"))
+    assert about["masks"] == {"most": 1000}
+    assert about["facts"]["text"]["unit"] == "word"
     _run("report", "c.jsonl", "--html", "page.html")
     assert "words" in (tmp_path / "page.html").read_text()
 

@@ -45,6 +45,8 @@ def train(
     from sparsecert.tabular.training import train_table
 
     spec = SchemeSpec(scheme_name, **scheme_settings)
+    if spec.settings.get("contiguous"):
+        raise InputError("--contiguous is for units in an order, such as words; leave it out for a table")
     kind = f"k{spec.settings['keep']}" if scheme_name == "uniform" else str(spec)
     folder = out or str(Path("runs") / f"{Path(table).stem}-{kind}")
     model = train_table(
