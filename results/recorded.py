@@ -279,7 +279,8 @@ def text_attacks() -> str:
     headers = (
         "data",
         "texts",
-        "within the radius",
+        "fooled within the radius",
+        "one word beyond it",
         "median certified",
         "median attacked",
         *(f"{kind} at {rho}" for rho in (1, 2, 4, 6) for kind in ("certified", "attacked")),
@@ -292,7 +293,8 @@ def text_attacks() -> str:
         pairs = (gap.certified_accuracy, gap.accuracy_under_attack)
         shares = [f"{share[rho] if rho < len(share) else 0:.1%}" for rho in (1, 2, 4, 6) for share in pairs]
         medians = format_median(gap.median_certified), format_magnitude(gap.median_attacked)
-        rows.append((data, str(len(gap.pairs)), str(len(gap.broken)), *medians, *shares))
+        next_to = f"{gap.beyond.count(1)} of {len(gap.beyond)}"
+        rows.append((data, str(len(gap.pairs)), str(len(gap.broken)), next_to, *medians, *shares))
     return markdown(headers, rows)
 
 
