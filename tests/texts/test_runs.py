@@ -153,35 +153,6 @@ def test_top_k_and_the_other_claims_follow_the_length(tmp_path: Path) -> None:
     assert [one.radius for one in top] == found.units.tolist()  # of two classes, one is always among the leading two
 
 
-def test_an_open_scheme_must_be_bound_before_it_is_asked(tmp_path: Path) -> None:
-    for ask in (lambda: Share("0.1").delta(1), lambda: Partition(None, 3).table, lambda: Share("0.1").nonuniformity):
-        with pytest.raises(InputError, match="any number of units; bind it first"):
-            ask()
-    for wrong in ("0", "1.1", "-1", "x", "1/0", ""):
-        with pytest.raises(InputError, match="share must be a number above 0, at most 1"):
-            Share(wrong)
-    with pytest.raises(InputError, match="contiguous parts have no seed"):
-        Partition(None, 3, 2, contiguous=True)
-
-
-def test_an_open_scheme_counts_the_most_masks_of_an_input() -> None:
-    for open_scheme, most in ((Partition(None, 5), 5), (Partition(None, 2, 3), 6), (Partition(9, 4, 2), 8)):
-        bound = open_scheme.for_units(9)
-        assert isinstance(bound, Partition)
-        assert open_scheme.count == most == bound.count == len(bound.table)
-    assert Partition(None, 5).for_units(3) == Partition(3, 3)
-    assert (Share("0.1").is_open, Share("0.1").for_units(3).is_open) == (True, False)
-    assert Share("0.1").some_bound() == Share("0.1", 1)
-    assert Partition(9, 4).some_bound() == Partition(9, 4)
-
-
-def test_what_describes_an_open_scheme() -> None:
-    assert Share("0.1").describe() == "share, 0.1 of the units retained"
-    assert Partition(None, 9).describe() == "partition, 9 parts"
-    assert "contiguous" not in Partition(9, 3).config()  # files from before there was this setting
-    assert Partition(None, 3, contiguous=True).describe() == "partition, 3 parts, contiguous"
-
-
 def test_the_model_file_brings_the_open_scheme_back(tmp_path: Path) -> None:
     for scheme in (Share("0.3"), Partition(None, 4, contiguous=True)):
         g, reader = smoothed(scheme, "word-cnn", masked=True)
