@@ -45,10 +45,10 @@ class Share(Scheme):
 
     def __post_init__(self) -> None:
         try:
-            share = Fraction(str(self.share))
+            fits = 0 < Fraction(str(self.share)) <= 1
         except (ValueError, ZeroDivisionError):
-            share = Fraction(0)
-        if not 0 < share <= 1:
+            fits = False
+        if not fits:
             raise InputError(f"share must be a number above 0, at most 1, such as 0.1, got {self.share!r}")
         object.__setattr__(self, "share", str(self.share))
         if self.units is not None:
