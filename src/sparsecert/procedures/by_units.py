@@ -25,9 +25,11 @@ def by_units(verb: Callable[[Copies, float | None], Steps[T]], copies: Copies, a
     Where the scheme is open, each input has the masks, delta and theorem of its own number of units. So its votes and
     its certificate are the same whatever else is in the batch.
     """
+    return _by_units(verb, copies, alpha) if copies.voter.scheme.is_open else verb(copies, alpha)
+
+
+def _by_units(verb: Callable[[Copies, float | None], Steps[T]], copies: Copies, alpha: float | None) -> Steps[T]:
     voter = copies.voter
-    if not voter.scheme.is_open:
-        return (yield from verb(copies, alpha))
     units = np.array(voter.encoding.count_units(copies.inputs), dtype=np.int64)
     rows, parts = [], []
     for count in np.unique(units).tolist():
