@@ -84,7 +84,7 @@ def digest(known: Iterable[Answer]) -> str:
 
 def questions(found: Records) -> Iterator[tuple[str, Iterable[Answer]]]:
     if is_exact(found.header):
-        units = from_config(found.header.run["scheme"]).units
+        units = from_config(found.header.run["scheme"]).units or 0  # an open scheme has none
         for rule in RULES:
             for against in AGAINST if units < PHOTOGRAPH else ("pixels",):
                 yield f"{rule}, {against}", exact_answers(found, rule, against)

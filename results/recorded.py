@@ -247,6 +247,58 @@ def beyond() -> str:
     return markdown(("", "data", "measured", "published"), rows)
 
 
+TEXT_RUNS = (  # data, model and masks, records, bounds
+    ("SST-2", "bag of words, each word votes", "sst2/words", (None,)),
+    ("SST-2", "bag of words, 5% of the words", "sst2/share-0.05", ("one-sided", "two-sided", "pairwise")),
+    ("AG News", "bag of words, each word votes", "ag-news/words", (None,)),
+    ("AG News", "bag of words, 5% of the words", "ag-news/share-0.05", ("one-sided", "two-sided", "pairwise")),
+    ("AG News", "transformer, 12 runs of words", "ag-news/transformer-12", (None,)),
+)
+
+
+@cache
+def text_run(name: str, bound: str | None) -> Summary:
+    """The certificates of a run on texts."""
+    return summarise(records.read(RESULTS / "text" / name / "certify.jsonl.xz"), bound=bound)
+
+
+def texts() -> str:
+    """Certified accuracy by the number of replaced words."""
+    headers = "data", "model and masks", "certificate", "accuracy", *map(str, range(1, 11)), "median", "of the text"
+    rows = []
+    for data, model_and_masks, name, bounds in TEXT_RUNS:
+        for bound in bounds:
+            one = text_run(name, bound)
+            shares = (f"{one.certified_accuracy_at(rho) or 0:.1%}" for rho in range(1, 11))
+            median = format_median(one.median), "N/A" if one.median_share is None else f"{float(one.median_share):.1%}"
+            rows.append((data, model_and_masks, bound or "deterministic", f"{one.accuracy:.1%}", *shares, *median))
+    return markdown(headers, rows)
+
+
+def text_attacks() -> str:
+    """Certificates and the substitution attack on the same texts."""
+    headers = (
+        "data",
+        "texts",
+        "fooled within the radius",
+        "one word beyond it",
+        "median certified",
+        "median attacked",
+        *(f"{kind} at {rho}" for rho in (1, 2, 4, 6) for kind in ("certified", "attacked")),
+    )
+    rows = []
+    for data, name in (("SST-2", "sst2/words"), ("AG News", "ag-news/words")):
+        folder = RESULTS / "text" / name
+        votes = records.read(folder / "certify.jsonl.xz")
+        gap = compute_gap(votes, records.read_attack(folder / "attack.jsonl.xz"), summarise(votes))
+        pairs = (gap.certified_accuracy, gap.accuracy_under_attack)
+        shares = [f"{share[rho] if rho < len(share) else 0:.1%}" for rho in (1, 2, 4, 6) for share in pairs]
+        medians = format_median(gap.median_certified), format_magnitude(gap.median_attacked)
+        next_to = f"{gap.beyond.count(1)} of {len(gap.beyond)}"
+        rows.append((data, str(len(gap.pairs)), str(len(gap.broken)), next_to, *medians, *shares))
+    return markdown(headers, rows)
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
     # README.md
     "five": five,
@@ -256,6 +308,9 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "pairwise-pixels": pairwise_pixels,
     "pairwise-patches": pairwise_patches,
     **{f"trade-off-{data}": partial(trade_off, data) for data in MODELS},
+    # docs/text.md
+    "texts": texts,
+    "text-attacks": text_attacks,
     # docs/results.md
     "beyond": beyond,
     "table-1": lambda: shown(certified("table-1", "mnist")),

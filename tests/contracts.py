@@ -38,7 +38,7 @@ ENCODINGS: list[Encoding] = [  # of every kind that shows NULL
     *(
         encoding
         for kind in ENCODING_KINDS.values()
-        if kind not in (Grouped, Indicator, NotANumber)  # which have tests of their own
+        if kind not in (Grouped, Indicator, NotANumber) and not kind.takes_integers  # which have tests of their own
         for encoding in [kind.for_training(datasets.load("digits", "test"), RECIPES["digits"])]
         if encoding.values is None
     ),

@@ -46,6 +46,7 @@ class Predictions:
     seed: int | None
     ranks: Int16 | None = None
     selection: Counts | None = None
+    units: Int64 | None = None  # int64[b], where the scheme is open: the number of each input's units
 
     def __repr__(self) -> str:
         return f"Predictions(labels={self.labels}, n={self.n}, alpha={self.alpha})"
@@ -93,7 +94,8 @@ class Certifications:
     (`Exact`). Iterating gives the certificate of each input. `estimation` are the votes it was drawn from, `selection`
     those that chose the class (None for `Exact`), `samples` how many copies each input took. `answers` says "yes", "no"
     or "undecided" where `Sequential(at_least=...)` asked. ranks: int16[b, masks, classes], for `Exact`, how each copy
-    ranks the classes, 0 being the first; all 0 for a copy whose scores were not finite.
+    ranks the classes, 0 being the first; all 0 for a copy whose scores were not finite. Where the scheme is open, units
+    has the number of each input's units, and `ranks` end with -1 for an input of fewer masks than others.
     """
 
     certificates: tuple[Certificate | ExactCertificate, ...]
@@ -109,6 +111,7 @@ class Certifications:
     classes: npt.NDArray[Any] | None = None  # what the labels stand for, where they are more than numbers
     truth: Int64 | None = None  # the true classes, where a loader gave them
     origin: Origin | None = None
+    units: Int64 | None = None
 
     def __len__(self) -> int:
         return len(self.certificates)
@@ -237,8 +240,9 @@ class Certifications:
         """Selection, estimation, scheme and alpha of each input, where their number was fixed beforehand."""
         if self.scheme is None or self.selection is None or self.alpha is None:
             raise InputError("only a fixed number of random votes can be certified in another way; use Fixed(n0, n)")
-        votes = [(self.selection[row], self.estimation[row]) for row in range(len(self))]
-        return [(selection, estimation, self.scheme, self.alpha) for selection, estimation in votes]
+        units = [self.scheme.units] * len(self) if self.units is None else self.units.tolist()
+        each = zip(range(len(self)), map(self.scheme.for_units, units), strict=True)
+        return [(self.selection[row], self.estimation[row], scheme, self.alpha) for row, scheme in each]
 
     def _each(self, name: str, values: Sequence[int] | None) -> Sequence[int | None]:
         """The values, or None for each input where none are given; refuses another number than of inputs."""
@@ -276,10 +280,19 @@ def concatenate(parts: Sequence[Certifications]) -> Certifications:
         samples=np.concatenate([part.samples for part in parts]),
         selection=Counts.joined(selections) if selections else None,
         answers=tuple(answer for part in parts for answer in part.answers),
-        ranks=None if first.ranks is None else np.concatenate([part.ranks for part in parts if part.ranks is not None]),
+        ranks=stack_ranks([part.ranks for part in parts]),
+        units=None if first.units is None else np.concatenate([part.units for part in parts if part.units is not None]),
         truth=np.concatenate(truths) if len(truths) == len(parts) else None,
         origin=_joined([part.origin for part in parts if part.origin is not None]),
     )
+
+
+def stack_ranks(parts: Sequence[Int16 | None]) -> Int16 | None:
+    """The ranks of several batches, with -1 at the end of those of fewer masks; None if they have none."""
+    known = [part for part in parts if part is not None]
+    most = max((part.shape[1] for part in known), default=0)
+    padded = [np.pad(part, ((0, 0), (0, most - part.shape[1]), (0, 0)), constant_values=-1) for part in known]
+    return np.concatenate(padded) if known else None
 
 
 def _joined(origins: Sequence[Origin]) -> Origin | None:

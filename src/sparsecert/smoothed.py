@@ -16,6 +16,7 @@ from sparsecert.encodings import Encoding, NullChannels, ReplacedValues
 from sparsecert.errors import InputError, check_int, describe
 from sparsecert.loaders import certify_batches, example_numbers, is_loader
 from sparsecert.procedures import Procedure, check_settings, procedure_for
+from sparsecert.procedures.by_units import by_units
 from sparsecert.procedures.pipelining import Steps, finish
 from sparsecert.procedures.procedure import warn_of_invalid
 from sparsecert.progress import OnProgress, ignore
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from art.estimators.classification import PyTorchClassifier
     from foolbox import PyTorchModel
 
-T = TypeVar("T")
+T = TypeVar("T", Certifications, Predictions)
 
 MOST_ROWS = 1 << 24
 AUTO = "auto"
@@ -157,7 +158,7 @@ class Smoothed:
         procedure.check(self.scheme, alpha, seed)
         inputs = self.check(x)
         copies = Copies(self.voter(inputs), inputs, example_numbers(examples, len(inputs)), seed, on_progress)
-        result = finish(verb(copies, alpha))
+        result = finish(by_units(verb, copies, alpha))
         on_progress(len(inputs), 0)
         return result
 
@@ -173,8 +174,8 @@ class Smoothed:
         return counts
 
     def scheme_for(self, x: torch.Tensor) -> Scheme:
-        """The scheme for inputs with as many units as these have."""
-        return self.scheme.for_units(self.encoding.units(x.shape[1:]).count)
+        """The scheme for inputs with as many units as these have; an open one is bound to each input in turn."""
+        return self.scheme if self.scheme.is_open else self.scheme.for_units(self.encoding.units(x.shape[1:]).count)
 
     def voter(self, x: torch.Tensor, classes: int | None = None) -> Voter:
         """The model, probed with the first of these inputs and ready to vote; refused unless it has `classes`."""
@@ -302,6 +303,9 @@ class Smoothed:
         except InputError as error:
             expected = "(batch, channels, height, width) or (batch, features)"
             raise InputError(f"{error}; their shape must be {expected}, got {tuple(x.shape)}") from error
+        if self.encoding.takes_integers:
+            self.encoding.check_inputs(x)
+            return x
         if not x.is_floating_point():
             raise InputError(f"inputs must be floating point, got {x.dtype}; for 8-bit images pass x.float() / 255")
         parameter = _first_parameter(self.model)

@@ -73,7 +73,7 @@ class Mine(Attack):
 
 def test_attacks_by_name() -> None:
     black_box, by_gradients = {"pointwise", "sparse-rs", "noise"}, {"saliency", "jsma", "carlini-wagner", "sigma-zero"}
-    assert {*ATTACKS} == black_box | by_gradients | {"sparse-pgd", "sparse-autoattack", "ensemble"}
+    assert {*ATTACKS} == black_box | by_gradients | {"sparse-pgd", "sparse-autoattack", "ensemble", "word-substitution"}
     assert named("pointwise", restarts=3) == Pointwise(restarts=3)
     assert named("sparse-rs", restarts=None, steps=7) == SparseRS(steps=7)
     assert config_of(named("noise")) == {"name": "noise", "restarts": 10}

@@ -189,7 +189,7 @@ MISTAKES = {
     "attack": (
         ["--attack", "none"],
         "attack must be one of carlini-wagner, ensemble, jsma, noise, pointwise, saliency, sigma-zero, "
-        "sparse-autoattack, sparse-pgd, sparse-rs, got 'none'",
+        "sparse-autoattack, sparse-pgd, sparse-rs, word-substitution, got 'none'",
     ),
     "budget": (["--budget", "65"], "budget must be a whole number between 1 and the 64 pixels of an image, got 65"),
     "goal": (["--goal", "abstain"], "'abstain' is not one of 'any', 'misclassify'"),

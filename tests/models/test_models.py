@@ -71,5 +71,7 @@ def test_a_model_knows_its_architecture() -> None:
 
 
 def test_an_unknown_name_is_refused() -> None:
-    with pytest.raises(InputError, match="model must be one of digits-cnn, four-convolutions, grid-resnet"):
+    with pytest.raises(
+        InputError, match="model must be one of bag-of-words, digits-cnn, four-convolutions, grid-resnet"
+    ):
         models.build("vgg", 3, 10)

@@ -32,6 +32,7 @@ from sparsecert.schemes import (
     Partition,
     RandomValues,
     Scheme,
+    Share,
     Spread,
     Uniform,
 )
@@ -72,6 +73,13 @@ def _uniform(units: int, keep: int) -> Listed:
     return Listed(Uniform(units, keep), tuple(slow.uniform_masks(units, keep)), sizes)
 
 
+def _share(share: str, units: int, keep: int) -> Listed:
+    drawn = min(keep, units - keep)
+    sizes = tuple(range(units - drawn + 1, units + 1))
+    scheme = Share(share).for_units(units)
+    return Listed(scheme, tuple(slow.uniform_masks(units, keep)), sizes)
+
+
 def _all_subsets(units: int, keep: int) -> Listed:
     masks = tuple(slow.uniform_masks(units, keep))
     return Listed(AllSubsets(units, keep), masks, (len(masks),))
@@ -80,6 +88,12 @@ def _all_subsets(units: int, keep: int) -> Listed:
 def _partition(units: int, parts: int, rounds: int = 1, seed: int = 0) -> Listed:
     masks = tuple(slow.partition_masks(units, parts, rounds, seed))
     return Listed(Partition(units, parts, rounds, seed), masks, (len(masks),))
+
+
+def _runs(units: int, parts: int, masks: int | None = None) -> Listed:
+    """Of an open scheme, bound to so many units: fewer masks where there are fewer units."""
+    listed = tuple(slow.run_masks(units, masks or parts))
+    return Listed(Partition(None, parts, contiguous=True).for_units(units), listed, (len(listed),))
 
 
 def _lattice(height: int, width: int, parts: int, rounds: int = 1) -> Listed:
@@ -111,8 +125,10 @@ def _bands(height: int, width: int, size: int, rows: bool = False) -> Listed:
 
 SCHEMES = [
     _uniform(1, 1), _uniform(4, 2), _uniform(5, 2), _uniform(6, 1), _uniform(6, 4), _uniform(5, 5), _uniform(7, 3),
+    _share("0.5", 5, 3), _share("0.1", 6, 1), _share("1/3", 4, 1), _share("1", 3, 3), _share("0.01", 1, 1),
     _all_subsets(4, 2), _all_subsets(5, 2), _all_subsets(3, 3), _all_subsets(6, 1), _all_subsets(6, 3),
     _partition(6, 3), _partition(7, 3, 2, 5), _partition(5, 5), _partition(4, 1),
+    _runs(6, 3), _runs(5, 2), _runs(4, 3), _runs(3, 9, 3), _runs(1, 2, 1),
     _lattice(2, 3, 3), _lattice(3, 3, 3, 4), _lattice(3, 4, 5), _lattice(1, 7, 3), _lattice(4, 3, 6), _lattice(3, 2, 6),
     _spread(2, 3, 3), _spread(3, 2, 2), _spread(3, 4, 5), _spread(1, 5, 5), _spread(3, 3, 4),
     _grid(2, 3, 2), _grid(3, 3, 2), _grid(2, 2, 1), _grid(3, 4, 2), _grid(3, 3, 3),

@@ -57,6 +57,12 @@ def partition_masks(units: int, parts: int, rounds: int, seed: int) -> list[Mask
     return masks
 
 
+def run_masks(units: int, parts: int) -> list[Mask]:
+    """Runs of neighbours that end where part + 1 of the parts have had their share, rounded up."""
+    ends = [0, *(-(-units * (part + 1) // parts) for part in range(parts))]
+    return [tuple(ends[part] <= unit < ends[part + 1] for unit in range(units)) for part in range(parts)]
+
+
 def lattice_masks(height: int, width: int, parts: int, rounds: int) -> list[Mask] | None:
     """None where there are not as many partitions."""
     pixels = [(y, x) for y in range(height) for x in range(width)]

@@ -108,7 +108,7 @@ def test_a_scheme_survives_its_config(scheme: Scheme) -> None:
 def test_an_unknown_kind_is_refused() -> None:
     with pytest.raises(
         InputError,
-        match=r"must be one of all-subsets, bands, .*, random-values, spread, uniform, got 'spiral'",
+        match=r"must be one of all-subsets, bands, .*, random-values, share, spread, uniform, got 'spiral'",
     ):
         from_config({"kind": "spiral"})
 

@@ -144,7 +144,7 @@ def test_the_copies_of_a_stream_are_those_that_voted(service: Service) -> None:
 def test_rows_are_allocated_evenly_and_none_is_wasted() -> None:
     def task(left: int) -> tuple[Job[Any], VoteTask]:
         job: Job[Any] = Job(lambda voter, queue: iter(()), None)  # type: ignore[arg-type,return-value]
-        return job, VoteTask(image(), 0, 0, range(left), torch.zeros(4).long().numpy())
+        return job, VoteTask(image(), smoothed().scheme, 0, 0, range(left), torch.zeros(4).long().numpy())
 
     def shares(rows: int, *left: int) -> list[int]:
         return [taken for *_, taken in allocate_rows(rows, [task(one) for one in left])]

@@ -86,8 +86,8 @@ def test_a_row_of_a_table_is_taken_as_it_is() -> None:
 
 
 REFUSED = [
-    ({}, "exactly one of values, image and row"),
-    ({"values": [1], "image": "x"}, "exactly one of values, image and row"),
+    ({}, "exactly one of values, image, row and text"),
+    ({"values": [1], "image": "x"}, "exactly one of values, image, row and text"),
     ({"values": [[[0.0] * 4] * 3]}, "values[0] must have 4 entries, got 3"),
     ({"values": [[[0.0] * 3 + [2]] * 4]}, "between 0 and 1"),
     ({"values": [[[0.0] * 3 + ["1"]] * 4]}, "values[0][0][3] must be a number, got '1'"),

@@ -191,7 +191,7 @@ def test_a_row_that_cannot_be_used_is_refused(exact: Served, change: dict[str, A
         ({"row": {}}, "the row lacks the column f0; use null for a missing value"),
         ({"values": [1, 2]}, "values must be a list of 7 values, one per column, got 2"),
         ({"image": "aGVsbG8="}, "this model takes rows of a table, not images"),
-        ({"values": [0] * 7, "row": {}}, "give the input as exactly one of values, image and row"),
+        ({"values": [0] * 7, "row": {}}, "give the input as exactly one of values, image, row and text"),
         ({"values": [0] * 7, "n": 5}, "n is for masks drawn at random"),
     ],
 )

@@ -29,6 +29,7 @@ from sparsecert.attacks.sparse_autoattack import SparseAutoAttack
 from sparsecert.attacks.sparse_pgd import SparsePGD
 from sparsecert.attacks.sparse_rs import SparseRS
 from sparsecert.attacks.surrogate import SurrogateDefender
+from sparsecert.attacks.word_substitution import WordSubstitution
 from sparsecert.records.attack_records import ANY, MISCLASSIFY
 from sparsecert.registry import ATTACKS
 
@@ -59,5 +60,6 @@ __all__ = [
     "SparseRS",
     "SurrogateDefender",
     "UniformNoise",
+    "WordSubstitution",
     "attack_named",
 ]

@@ -59,6 +59,7 @@ class Attack(ABC):
 
     version: ClassVar[int] = 1
     options: ClassVar[tuple[Option, ...]] = ()  # of `sparsecert attack --attack`
+    takes_words: ClassVar[bool] = False  # whether it is for texts, int64 (texts, pieces, words), and for nothing else
 
     def __call__(
         self,
@@ -83,6 +84,9 @@ class Attack(ABC):
         it fails on all of them, the error is raised.
         """
         images, labels = images.detach().cpu(), torch.as_tensor(labels).cpu()
+        if self.takes_words != (images.dtype == torch.int64):
+            wanted, found = ("texts", "images") if self.takes_words else ("images and rows", "texts")
+            raise InputError(f"{ATTACKS.name_of(type(self))} is an attack on {wanted}, and these are {found}")
         check(images, labels, bounds, budget)
         if goal not in GOALS:
             raise InputError(f"goal must be one of {', '.join(GOALS)}, got {goal!r}")
@@ -140,7 +144,7 @@ def reason(error: Exception) -> str:
 
 def check(images: torch.Tensor, labels: torch.Tensor, bounds: tuple[float, float], budget: int | None) -> None:
     """Refuses invalid arguments of an attack."""
-    if images.ndim < 2 or not len(images) or not images.is_floating_point():
+    if images.ndim < 2 or not len(images) or not (images.is_floating_point() or images.dtype == torch.int64):
         raise InputError(f"images must be a float tensor (images, ...), got {images.dtype} of {tuple(images.shape)}")
     if labels.shape != images.shape[:1] or labels.dtype not in WHOLE:
         raise InputError(f"labels must be one whole number per image, got {labels.dtype} of {tuple(labels.shape)}")

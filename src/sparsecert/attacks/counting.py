@@ -6,6 +6,7 @@ import torch
 
 from sparsecert.attacks.defenders import Answers, Defender
 from sparsecert.progress import OnProgress
+from sparsecert.smoothed import Smoothed
 
 
 class CountingDefender(Defender):
@@ -31,6 +32,10 @@ class CountingDefender(Defender):
     @property
     def evaluations_of_scores(self) -> int:
         return self.defender.evaluations_of_scores
+
+    @property
+    def white_box(self) -> Smoothed | None:
+        return self.defender.white_box
 
     @property
     def is_random(self) -> bool:

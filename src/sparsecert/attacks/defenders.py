@@ -93,6 +93,11 @@ class Defender(ABC):
         return 1
 
     @property
+    def white_box(self) -> Smoothed | None:
+        """The classifier that an attack may look into, where it is smoothed."""
+        return getattr(self, "smoothed", None)
+
+    @property
     def is_random(self) -> bool:
         """Whether repeated queries of one image may be answered differently."""
         return False

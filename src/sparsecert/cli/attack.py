@@ -86,6 +86,9 @@ def attack(
     For a model of a table (`train table.csv`), --data is a table file: the attack perturbs columns, to values that
     they have in some row of it, or to missing ones.
 
+    For a model of texts (`train --text`), --data is a file of texts: word-substitution, the default there, replaces
+    words by others of the vocabulary.
+
     A smoothed classifier answers as certified by --bound: by pairwise, the class that beats every other one.
 
     With a fixed set of masks (`train --scheme lattice`, ...), the attack is on the vote of all masks, as certified:
@@ -108,20 +111,21 @@ def attack(
     from sparsecert.runs import attack_dataset, target_of
     from sparsecert.runs.groups import indices_of
 
+    facts = _facts(model)
+    if "text" in facts and "name" not in options.given():
+        name, attack_settings = "word-substitution", {}
     chosen = attack_named(name, **attack_settings)
     which = options.chosen(limit, drawn, seed)
     verb = f"attack-{name}" if goal == "any" else f"attack-{name}-{goal}"
     out = options.records_file(out, model, verb, data_name)
-    data = DataSource(data_name, split, data_dir, skip_bad, resize, limit).load(_facts(model))
+    data = DataSource(data_name, split, data_dir, skip_bad, resize, limit).load(facts)
     target = target_of(
         model, data, device, data_dir,
         network=network, precision=precision, rows=rows,
         n=samples, alpha=alpha, error=error, full=full, bound=bound, rule=rule,
     ).with_recorded_precision(out)  # fmt: skip
     found, inputs = FoundSoFar(data.units.name), len(indices_of(data, which))
-    with inputs_bar(
-        f"attacking on {target.device}", inputs, None, "images" if len(data.shape) > 1 else "rows", found
-    ) as on_progress:
+    with inputs_bar(f"attacking on {target.device}", inputs, None, _nouns(data.units.name), found) as on_progress:
         attack_dataset(
             target, chosen, data, out,
             budget=budget, goal=goal, seed=seed, limit=which, group=group,
@@ -129,6 +133,11 @@ def attack(
         )  # fmt: skip
     click.echo(attack_report([], [summarise_attack(records.read_attack(out))], [], "terminal"))
     click.echo(f"wrote {out}")
+
+
+def _nouns(units: str) -> str:
+    """What inputs with such units are called."""
+    return {"features": "rows", "words": "texts"}.get(units, "images")
 
 
 def _facts(model: str) -> dict[str, Any]:

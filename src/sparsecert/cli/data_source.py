@@ -30,7 +30,12 @@ class DataSource:
     limit: int | None = None
 
     def load(self, facts: Mapping[str, Any]) -> Inputs:
-        """Rows if the model was trained on a table or --data is one, else images; `facts` are of the model's file."""
+        """Texts or rows if the model was trained on such, else images; `facts` are of the model's file."""
+        if "text" in facts:
+            from sparsecert.inputs.texts import Texts
+
+            refuse_given(["split", "skip_bad", "resize"], "is for images; leave it out for texts")
+            return Texts.read(self.name, facts)
         if "table" not in facts and not self._is_table():
             return self.load_images(facts)
         from sparsecert.inputs.rows import Rows

@@ -16,6 +16,7 @@ from sparsecert.errors import InputError
 if TYPE_CHECKING:
     from sparsecert.schemes import RandomValues
 
+MOST_CHARACTERS = 400  # of a string in a header
 DISCUSSED_UNITS, DISCUSSED_VALUES, DISCUSSED_KAPPA = 3 * 224 * 224, 256, "0.1"  # Levine & Feizi (2020), discussion
 
 
@@ -160,7 +161,16 @@ def _model(path: str) -> None:
 
     header = modelfile.read_header(path)
     file = {"file": str(modelfile.find_model(path)), "sha256": modelfile.fingerprint(path)}
-    click.echo(json.dumps({**file, **header, **_masks(header.get("scheme"))}, indent=2))
+    click.echo(json.dumps(_shortened({**file, **header, **_masks(header.get("scheme"))}), indent=2))
+
+
+def _shortened(value: Any) -> Any:
+    """The same with the beginning of long strings, such as a vocabulary."""
+    if isinstance(value, dict):
+        return {name: _shortened(one) for name, one in value.items()}
+    if isinstance(value, str) and len(value) > MOST_CHARACTERS:
+        return f"{value[:MOST_CHARACTERS]}... ({len(value):,} characters)"
+    return value
 
 
 def _masks(config: Any) -> dict[str, Any]:
@@ -169,6 +179,8 @@ def _masks(config: Any) -> dict[str, Any]:
 
     if config is None or not isinstance(scheme := from_config(config), FixedMasks):
         return {}
+    if scheme.is_open:
+        return {"masks": {"most": scheme.count}}
     sizes = scheme.table.sum(axis=1)
     return {"masks": {"count": len(sizes), "fewest_retained": int(sizes.min()), "most_retained": int(sizes.max())}}
 

@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +16,9 @@ from sparsecert.cli import options
 from sparsecert.errors import InputError
 
 TOKEN = "SPARSECERT_TOKEN"
+if TYPE_CHECKING:
+    from sparsecert.service.parsing import InputParser
+
 MISSING = "the service needs an extra: pip install 'sparsecert[serve]' ({})"
 
 
@@ -78,13 +81,20 @@ def serve(
     from sparsecert.smoothed import Smoothed
 
     token = _token(token_file)
-    smoothed, parser = Smoothed.load(model, network, device, precision=precision, rows=rows), None
+    smoothed = Smoothed.load(model, network, device, precision=precision, rows=rows)
+    parser: InputParser | None = None
     if "table" in smoothed.metadata:
         from sparsecert.service.rows import RowParser
         from sparsecert.tabular.tables import Columns
 
         options.refuse_given(["shape"], "is for images; leave it out for a table")
         parser = RowParser(Columns.from_config(smoothed.metadata["table"]))
+    if "text" in smoothed.metadata:
+        from sparsecert.inputs.words import WordReader
+        from sparsecert.service.texts import TextParser
+
+        options.refuse_given(["shape"], "is for images; leave it out for texts")
+        parser = TextParser(WordReader.from_metadata(smoothed.metadata))
     service = service_of(
         smoothed,
         name=Path(model).resolve().name,

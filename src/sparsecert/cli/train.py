@@ -8,26 +8,32 @@ from typing import Any
 
 import click
 
-from sparsecert.cli import options, train_table
+from sparsecert.cli import options, train_table, train_text
 from sparsecert.cli.data_source import DataSource
 from sparsecert.cli.registered import NameOption, RegisteredCommand, name_option
 from sparsecert.errors import InputError
 from sparsecert.registry import CERTIFICATES, ENCODINGS, MODELS, RECIPES, RULES, SCHEMES
 
 
-@click.command(cls=RegisteredCommand, short_help="Train a base classifier on ablated images or rows.")
+@click.command(cls=RegisteredCommand, short_help="Train a base classifier on ablated images, rows or texts.")
 @click.argument("table", required=False, type=click.Path())
 @options.together(
     options.optional_data,
-    click.option("--target", metavar="COLUMN", help="Table: the column to predict."),
+    click.option("--text", "columns", metavar="COLUMN",
+                 help="TABLE holds texts in this column, or in several, joined: title,body; by number from 1 where the "
+                      "file has no line of names."),
+    click.option("--target", metavar="COLUMN", help="Table or texts: the column to predict."),
     click.option("--protected", multiple=True, metavar="COLUMN",
                  help="Table: a column that attackers cannot change, so never ablated; repeatable."),
     click.option("--together", multiple=True, metavar="COLUMN,COLUMN",
                  help="Table: columns that form one unit, such as one-hot columns; repeatable."),
     click.option("--drop", "dropped", multiple=True, metavar="COLUMN",
                  help="Table: a column to ignore, such as a row id; repeatable."),
-    click.option("--held-out", "share", type=float, help="Table: share of held-out rows (default: 0.25)."),
-    click.option("--copies", type=int, help="Table: ablated copies per row to fit on (default: 8)."),
+    click.option("--held-out", "share", type=float,
+                 help="Table: share of held-out rows (default: 0.25). Texts: share or number (default: 0)."),
+    click.option("--copies", type=int, help="Table, texts: ablated copies of each to train on (default: 8)."),
+    click.option("--radius", type=click.IntRange(min=1), metavar="R",
+                 help="Texts: replaced words that the vote is trained to withstand (default: 1)."),
     click.option("--estimator", type=click.Choice(["histogram", "lightgbm"]),
                  help="Table: boosted trees of scikit-learn (histogram, the default) or of LightGBM."),
     click.option("--plain", "plain_kind", type=click.Choice(["cnn", "binarized", "robust", "abs"]),
@@ -37,9 +43,10 @@ from sparsecert.registry import CERTIFICATES, ENCODINGS, MODELS, RECIPES, RULES,
                  help="Which units a mask retains, where the recipe does not say; `train --scheme lattice --help` "
                       "shows its options."),
     click.option("--unit", metavar="RxC",
-                 help="Units are blocks of R x C pixels, for example 2x2 (default: single pixels)."),
+                 help="Units are blocks of R x C pixels, for example 2x2 (default: single pixels). Texts: word, the "
+                      "default, or token, which takes punctuation apart."),
     click.option("--out", type=click.Path(file_okay=False), metavar="DIR",
-                 help="Folder of the run (default for a table: in runs)."),
+                 help="Folder of the run (default for a table or texts: in runs)."),
     name_option("--recipe", "recipe_name", registry=RECIPES,
                  help="Training recipe (default: the data set's)."),
     click.option("--model", "model_name", cls=NameOption, type=options.ModelName(MODELS),
@@ -72,12 +79,14 @@ from sparsecert.registry import CERTIFICATES, ENCODINGS, MODELS, RECIPES, RULES,
 def train(
     table: str | None,
     data_name: str | None,
+    columns: str | None,
     target: str | None,
     protected: tuple[str, ...],
     together: tuple[str, ...],
     dropped: tuple[str, ...],
     share: float | None,
     copies: int | None,
+    radius: int | None,
     estimator: str | None,
     plain_kind: str | None,
     scheme_name: str,
@@ -110,6 +119,10 @@ def train(
     rows with all but --keep features NULL. Text columns become numbers; a missing value looks like NULL. With --scheme
     partition the columns are dealt into --parts parts, each with trees of its own, that learn independently.
 
+    With --text, TABLE is a CSV, TSV or JSON lines file of texts, and a unit is a word: a network is trained on texts of
+    which all but a --share of the words are hidden, or all but one of --parts parts (--scheme partition). Certificates
+    are for replaced words; inserted and deleted ones are not covered.
+
     Parts that learn independently (tables with --scheme partition, images with --recipe independent-mnist) have
     certificates that also hold if the same units are perturbed in all training inputs.
 
@@ -138,7 +151,14 @@ def train(
       torchrun --nproc-per-node 8 -m sparsecert train --data imagenet --out runs/8
       sparsecert train table.csv --target y --keep 5
       sparsecert train table.csv --target y --scheme partition --parts 8
+      sparsecert train texts.tsv --text sentence --target label
     """
+    if columns is not None:
+        train_text.train(
+            table, columns, target, scheme_name, scheme_settings, encoding_name, model_name, out, unit, share, copies,
+            radius, epochs, batch, bound, rule, seed, device,
+        )  # fmt: skip
+        return
     if table is not None:
         train_table.train(
             table, target, scheme_name, scheme_settings, out, protected, together, dropped, share, copies, estimator,
@@ -151,7 +171,7 @@ def train(
     if plain_kind is not None:
         _train_plain(plain_kind, data_name, out, epochs, batch, precision, checkpoint_seconds, data_dir, seed, device)
         return
-    rows, columns = _block(unit)
+    high, wide = _block(unit)
     from dataclasses import replace
 
     from sparsecert import modelfile, training
@@ -178,14 +198,14 @@ def train(
     recipe = replace(recipe, **{name: value for name, value in changed.items() if value is not None})
     recipe = recipe.for_scheme(spec, mask_per)
     channels, height, width = data.images.shape
-    scheme = spec.of(-(-height // rows), -(-width // columns), channels)
+    scheme = spec.of(-(-height // high), -(-width // wide), channels)
     kind = ENCODINGS[encoding_name or scheme.encoding]
     given = {name: value for name, value in encoding_settings.items() if value is not None}
     encoding: Encoding = kind.for_training(data, recipe, scheme, **given)
-    if (rows, columns) != (1, 1):
+    if (high, wide) != (1, 1):
         if scheme.values is not None:
             raise InputError(f"--unit is for ablation, and {spec.kind} ablates nothing; leave it out")
-        encoding = Grouped(encoding, blocks_of(height, width, rows, columns))
+        encoding = Grouped(encoding, blocks_of(height, width, high, wide))
     encoding.check_scheme(scheme)
     own = {name: value for name, value in (("bound", bound), ("rule", rule)) if value is not None}
     refuse_other_masks(scheme, {name: f"--{name}" for name in own})
@@ -215,7 +235,7 @@ def train(
         training.exit_process()
 
 
-TABULAR = "target", "protected", "together", "dropped", "share", "copies", "estimator"
+TABULAR = "target", "radius", "protected", "together", "dropped", "share", "copies", "estimator"
 NOT_PLAIN = (
     "unit", "recipe_name", "model_name", "init", "mask_per", "half", "bound", "rule", "workers", "skip_bad", "resize",
 )  # fmt: skip

@@ -38,13 +38,15 @@ def train(
     if scheme_name not in SCHEMES:
         raise InputError(f"--scheme {scheme_name} is for images; for a table use {' or '.join(SCHEMES)}")
     own = (f"scheme_{name}" for name in scheme_settings)
-    _refuse_others((*TRAINS, *own), "is for images; leave it out for a table")
+    refuse_others((*TRAINS, *own), "is for images; leave it out for a table")
     if target is None or scheme_settings.get("keep", 0) is None:
         raise InputError("a table needs --target, the column to predict, and --keep, the features a mask retains")
     from sparsecert.schemes import SchemeSpec
     from sparsecert.tabular.training import train_table
 
     spec = SchemeSpec(scheme_name, **scheme_settings)
+    if spec.settings.get("contiguous"):
+        raise InputError("--contiguous is for units in an order, such as words; leave it out for a table")
     kind = f"k{spec.settings['keep']}" if scheme_name == "uniform" else str(spec)
     folder = out or str(Path("runs") / f"{Path(table).stem}-{kind}")
     model = train_table(
@@ -96,8 +98,8 @@ def _classifier(
     )  # fmt: skip
 
 
-def _refuse_others(known: tuple[str, ...], why: str) -> None:
-    """Refuses options that do not apply to a table."""
+def refuse_others(known: tuple[str, ...], why: str) -> None:
+    """Refuses options that do not apply to a table, or to texts."""
     context = click.get_current_context()
     names = (parameter.name or "" for parameter in context.command.get_params(context))
     options.refuse_given([name for name in names if name not in known], why)

@@ -12,18 +12,22 @@ from sparsecert.encodings.mean_fill import MeanFill
 from sparsecert.encodings.not_a_number import NotANumber
 from sparsecert.encodings.null_channels import NullChannels
 from sparsecert.encodings.replaced_values import ReplacedValues
+from sparsecert.encodings.words import DropWords, MaskToken, WordEncoding
 from sparsecert.registry import ENCODINGS
 
 __all__ = [
     "ENCODINGS",
     "PROTECTED",
+    "DropWords",
     "Encoding",
     "Grouped",
     "Indicator",
+    "MaskToken",
     "MeanFill",
     "NotANumber",
     "NullChannels",
     "ReplacedValues",
+    "WordEncoding",
     "blocks_of",
     "from_config",
 ]

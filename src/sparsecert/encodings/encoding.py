@@ -42,6 +42,7 @@ class Encoding(ABC):
     protected: int = 0  # entries that are never ablated
     values: int | None = None  # of a unit, for an encoding of `RandomValues`
     takes_missing = False  # whether NaN in an input is a missing value; otherwise it is refused
+    takes_integers = False  # whether inputs are int64, such as the numbers of words; otherwise they are floats
 
     def __call__(self, inputs: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
         """The ablated inputs; `masks` is Bool[rows, units], True = retained, or Bool[1, units] for one mask for all."""
@@ -90,7 +91,15 @@ class Encoding(ABC):
             raise InputError(f"the encoding of {scheme} must be {fitting}, got {self!r}")
 
     def check_inputs(self, inputs: torch.Tensor) -> None:  # noqa: B027, most encodings take any values
-        """Warns of inputs that were probably meant otherwise."""
+        """Warns of inputs that were probably meant otherwise; refuses those that it cannot show."""
+
+    def count_units(self, inputs: torch.Tensor) -> list[int]:
+        """The number of units of each input; they differ where inputs of a batch are padded to the longest."""
+        return [self.units(inputs.shape[1:]).count] * len(inputs)
+
+    def cut(self, inputs: torch.Tensor, units: int) -> torch.Tensor:
+        """Inputs that all have so many units, without their padding."""
+        return inputs
 
     def seen(self, masks: torch.Tensor) -> torch.Tensor:
         """Bool[rows, units]: the units whose values may affect the copy of each mask."""

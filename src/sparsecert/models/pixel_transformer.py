@@ -69,10 +69,13 @@ class Block(nn.Module):
         self.attend, self.project = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.widen, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+    def forward(self, tokens: torch.Tensor, attended: torch.Tensor | None = None) -> torch.Tensor:
+        """attended: bool[rows, 1, 1, tokens], the tokens to attend to; None: all."""
         rows, count, width = tokens.shape
         parts = self.attend(self.norms[0](tokens)).view(rows, count, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        seen = scaled_dot_product_attention(*parts).transpose(1, 2).reshape(rows, count, width)
+        query, key, value = parts.unbind()
+        seen = scaled_dot_product_attention(query, key, value, attn_mask=attended)
+        seen = seen.transpose(1, 2).reshape(rows, count, width)
         tokens = tokens + dropout(self.project(seen), self.dropped, self.training)
         hidden = gelu(self.widen(self.norms[1](tokens)))
         return tokens + dropout(self.narrow(hidden), self.dropped, self.training)

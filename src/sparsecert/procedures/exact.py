@@ -24,8 +24,8 @@ from sparsecert.schemes import FixedMasks, Scheme
 if TYPE_CHECKING:
     from sparsecert.votes.copies import Copies
 
-PIXELS, FEATURES, PATCHES = "pixels", "features", "patches"  # perturbed: some units anywhere, or all of one square
-AGAINST = PIXELS, FEATURES, PATCHES
+PIXELS, FEATURES, WORDS, PATCHES = "pixels", "features", "words", "patches"  # units anywhere, or all of one square
+AGAINST = PIXELS, FEATURES, WORDS, PATCHES
 MOST_SECONDS = 3_600.0
 AT_ONCE = 2_048  # inputs that are voted on, and whose elections are worked out, together
 
@@ -74,10 +74,10 @@ class Exact(Procedure):
             raise InputError(f"alpha is for masks drawn at random, Exact certificates hold always; got alpha={alpha}")
 
     def check(self, scheme: Scheme, alpha: float | None, seed: int) -> None:
-        self.adversary(require_fixed_masks(scheme))
+        self.adversary(require_fixed_masks(scheme.some_bound()))
 
     def first_votes(self, scheme: Scheme) -> int:
-        return len(require_fixed_masks(scheme).table)
+        return require_fixed_masks(scheme).count
 
     def most_votes(self, scheme: Scheme) -> int:
         return self.first_votes(scheme)
@@ -107,7 +107,7 @@ class Exact(Procedure):
         return Predictions(votes, tuple(winners.tolist()), ranks.shape[1], None, None, ranks)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=128)
 def _adversary(procedure: Exact, scheme: FixedMasks) -> Adversary:
     """Shared by all inputs: it caches what it computes of the masks."""
     return procedure.adversary(scheme)

@@ -144,7 +144,7 @@ def check_settings(scheme: Scheme, seed: int, alpha: float | None = None, **draw
         check_int(name, number, 1, MAX_DRAWS - 1, "2**40 - 1")
     key_of(seed)
     if alpha is not None:
-        corrected_alpha(alpha, scheme, draws["n"])
+        corrected_alpha(alpha, scheme.some_bound(), draws["n"])
 
 
 def refuse_other_masks(scheme: Scheme, given: Mapping[str, str]) -> None:
@@ -154,7 +154,7 @@ def refuse_other_masks(scheme: Scheme, given: Mapping[str, str]) -> None:
     """
     if isinstance(scheme, FixedMasks):
         others, masks = RANDOM_MASKS_ONLY, "masks drawn at random"
-        has = f"the {len(scheme.table)} masks of this model are fixed, and all of them vote"
+        has = f"the {scheme.count} masks of this model are fixed, and all of them vote"
     else:
         others, masks = FIXED_MASKS_ONLY, "a fixed set of masks"
         has = f"this model draws them at random ({scheme})"

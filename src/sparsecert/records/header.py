@@ -53,6 +53,12 @@ def has_rankings(header: Header) -> bool:
     return bool(header.run.get("rankings", True))
 
 
+def has_open_scheme(header: Header) -> bool:
+    """Whether inputs differ in their number of units: the scheme is bound to that of each line."""
+    scheme = header.run.get("scheme")
+    return isinstance(scheme, dict) and "units" in scheme and scheme["units"] is None
+
+
 def is_sequential(header: Header) -> bool:
     """Whether the run sampled each input until its radius was settled."""
     return "sampling" in header.run

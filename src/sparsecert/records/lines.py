@@ -6,14 +6,17 @@ import json
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sparsecert.certificates.plurality import first_choices
 from sparsecert.counts import UNKNOWN, Tally
 from sparsecert.records import rankings
 from sparsecert.records.attack_records import AttackRecord
-from sparsecert.records.header import ATTACK, PREDICT, Header, has_rankings, is_exact, is_sequential
+from sparsecert.records.header import ATTACK, PREDICT, Header, has_open_scheme, has_rankings, is_exact, is_sequential
 from sparsecert.registry import CERTIFICATES
+
+if TYPE_CHECKING:
+    from sparsecert.schemes import Scheme
 
 ANSWERS = "yes", "no", "undecided"  # to "is the radius at least r?"
 
@@ -34,7 +37,8 @@ class Record:
     In an exact run, `rankings` holds each mask's ranking of the classes as text (see `rankings`), unless the run leaves
     them out; `votes` are the first choices, and `label` is the winner by the run's rule; there always is one.
 
-    `true` is UNKNOWN, null in the file, where the run's inputs have no known class.
+    `true` is UNKNOWN, null in the file, where the run's inputs have no known class. `units` is the number of the
+    input's units, where that differs from input to input: the header's scheme is then bound to it (`scheme_of`).
     """
 
     example: int
@@ -49,6 +53,11 @@ class Record:
     samples: int | None = None
     answer: str | None = None
     rankings: str | None = None
+    units: int | None = None
+
+    def scheme_of(self, scheme: Scheme) -> Scheme:
+        """The run's scheme, for an input of as many units as this one has."""
+        return scheme if self.units is None else scheme.for_units(self.units)
 
     @property
     def copies(self) -> int:
@@ -60,6 +69,7 @@ class Record:
     def to_json(self) -> str:
         """One line; classes without votes are left out."""
         line: dict[str, Any] = {"example": self.example, "true": None if self.true == UNKNOWN else self.true}
+        line |= {} if self.units is None else {"units": self.units}
         if self.rankings is not None:
             line |= {"rankings": self.rankings, "label": self.label}
             line |= {} if self.radius is None else {"radius": self.radius}
@@ -84,6 +94,7 @@ class Record:
         line = json.loads(text)
         common = {key: line[key] for key in ("example", "true", "label", "seconds")}
         common["true"] = UNKNOWN if common["true"] is None else common["true"]
+        common["units"] = line.get("units")
         if "rankings" in line:
             ranks = rankings.from_text(line["rankings"], classes)
             votes = first_choices(ranks[None])[0]
@@ -118,6 +129,7 @@ def parse_line(header: Header, line: bytes) -> Record | AttackRecord:
         return attacked
     record = Record.from_json(line, header.run["classes"])
     _check_input(header, record)
+    _check_units(header, record)
     _check_votes(header, record)
     return record
 
@@ -134,6 +146,13 @@ def _check_input(header: Header, record: Record | AttackRecord) -> None:
             raise ValueError(f"{name} {value!r}")
     if type(record.seconds) not in (int, float) or not 0 <= record.seconds < float("inf"):
         raise ValueError(f"seconds {record.seconds!r}")
+
+
+def _check_units(header: Header, record: Record) -> None:
+    """As many units as the header says of all inputs, or a number of its own."""
+    units = record.units
+    if not (type(units) is int and units > 0 if has_open_scheme(header) else units is None):
+        raise ValueError(f"units {units!r}")
 
 
 def _check_votes(header: Header, record: Record) -> None:
@@ -165,9 +184,10 @@ def _check_votes(header: Header, record: Record) -> None:
 
 
 def _check_all_masks(header: Header, record: Record) -> None:
-    """One vote per mask, a winner, and a radius if the run certifies."""
+    """One vote per mask, a winner, and a radius if the run certifies. Inputs of few units have fewer masks."""
     masks, classes = header.run["masks"], header.run["classes"]
-    if record.votes.total != masks or min(*record.votes.votes, record.votes.invalid) < 0:
+    fits = record.votes.total == masks or (record.units is not None and 0 < record.votes.total <= masks)
+    if not fits or min(*record.votes.votes, record.votes.invalid) < 0:
         raise ValueError(f"votes are by {record.votes.total} masks, not {masks}")
     if type(record.label) is not int or not 0 <= record.label < classes:
         raise ValueError(f"label {record.label!r}")

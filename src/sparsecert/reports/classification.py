@@ -68,11 +68,12 @@ def predicted_labels(
     bound = bound or run.get("bound")
     by_pairs = _by_pairs(bound)
     for line in records.lines:
+        own = line.scheme_of(scheme)
         if sequential and line.selection is not None:
             lead = bound if bound and by_pairs else "two-sided"
-            yield line, certify_anytime(line.selection, line.votes, scheme, alpha, lead, run["n"]).label
+            yield line, certify_anytime(line.selection, line.votes, own, alpha, lead, run["n"]).label
             continue
-        level = corrected_alpha(alpha, scheme, line.votes.total)
+        level = corrected_alpha(alpha, own, line.votes.total)
         if by_pairs and line.selection is not None:
             yield line, predicted_by_pairs(line.selection, line.votes, level)
         else:

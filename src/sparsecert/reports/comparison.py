@@ -237,6 +237,8 @@ def run_numbers(
         numbers |= {
             name: format_median(value) if summary.certifies else NOT_APPLICABLE for name, value in medians.items()
         }
+        if summary.median_share is not None:
+            numbers[next(iter(medians))] += f" ({format_percent(float(summary.median_share))} of the {summary.unit})"
     if passes:
         numbers["forward passes per input"] = f"{summary.mean_samples:g}"
     return {**numbers, "seconds per input": f"{summary.mean_seconds:.3g}"}

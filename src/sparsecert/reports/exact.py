@@ -40,7 +40,7 @@ def exact_procedure(records: Records, scheme: Scheme, rule: str | None, against:
         )
     asked = Exact(rule, against, float(run.get("seconds", 0.0)) if same else 0.0)
     if certifies:
-        adversary = asked.adversary(masks)
+        adversary = asked.adversary(exact.require_fixed_masks(masks.some_bound()))
         if "sides" in run:
             exact.check_geometry(adversary, run["sides"] and tuple(run["sides"]))
     return asked
@@ -48,9 +48,8 @@ def exact_procedure(records: Records, scheme: Scheme, rule: str | None, against:
 
 def _fixed(records: Records, scheme: Scheme) -> FixedMasks:
     masks = exact.require_fixed_masks(scheme)
-    if len(masks.table) != records.header.run["masks"]:
-        found = len(masks.table)
-        raise InputError(f"{records.path} has a damaged header: {scheme} has {found} masks; name another file")
+    if masks.count != records.header.run["masks"]:
+        raise InputError(f"{records.path} has a damaged header: {scheme} has {masks.count} masks; name another file")
     return masks
 
 
@@ -66,16 +65,34 @@ def exact_certificates(records: Records, scheme: Scheme, procedure: Exact) -> It
             assert line.label is not None
             yield line, ExactCertificate(line.label, line.radius or 0)
         return
-    run, masks = records.header.run, _fixed(records, scheme)
+    if not scheme.is_open:
+        yield from _elected(records, list(records.lines), _fixed(records, scheme), procedure)
+        return
+    _fixed(records, scheme)
+    found: dict[int, tuple[Record, ExactCertificate]] = {}
+    alike: dict[int | None, list[Record]] = {}
+    for line in records.lines:
+        alike.setdefault(line.units, []).append(line)
+    for some in alike.values():
+        masks = exact.require_fixed_masks(some[0].scheme_of(scheme))
+        found |= {line.example: (line, one) for line, one in _elected(records, some, masks, procedure)}
+    yield from (found[line.example] for line in records.lines)
+
+
+def _elected(
+    records: Records, lines: list[Record], masks: FixedMasks, procedure: Exact
+) -> Iterator[tuple[Record, ExactCertificate]]:
+    """The same of lines whose inputs share these masks."""
+    run = records.header.run
     own = (procedure.rule, procedure.against) == (run["rule"], run.get("against"))
     plain = replace(procedure, seconds=0.0).adversary(masks) if records.header.certifies else None
-    rule, ranks = procedure.elects_by(masks), _ranks(records)
+    rule, ranks = procedure.elects_by(masks), _ranks(records, lines, masks)
     if plain is None:
         labels = RULES[rule].winners(ranks)
         radii = np.zeros_like(labels)
     else:
         labels, radii = exact.elect(ranks, rule, plain)
-    for row, (line, label, radius) in enumerate(zip(records.lines, labels.tolist(), radii.tolist(), strict=True)):
+    for row, (line, label, radius) in enumerate(zip(lines, labels.tolist(), radii.tolist(), strict=True)):
         if rule == run["rule"] and label != line.label:
             raise _damaged_line(records, line, f"its rankings elect {label}, not {line.label}")
         if own and line.radius is not None and line.radius > radius:
@@ -89,10 +106,14 @@ def exact_certificates(records: Records, scheme: Scheme, procedure: Exact) -> It
         yield line, ExactCertificate(label, radius)
 
 
-def _ranks(records: Records) -> Int16:
-    """int16[inputs, masks, classes]: all recorded rankings."""
-    texts, classes = [line.rankings for line in records.lines], records.header.run["classes"]
-    return np.stack([rankings.from_text(text, classes) for text in texts if text is not None])
+def _ranks(records: Records, lines: list[Record], masks: FixedMasks) -> Int16:
+    """int16[inputs, masks, classes]: the recorded rankings; refuses those of another number of masks."""
+    classes = records.header.run["classes"]
+    each = [rankings.from_text(line.rankings, classes) for line in lines if line.rankings is not None]
+    for line, ranks in zip(lines, each, strict=True):
+        if len(ranks) != masks.count:
+            raise _damaged_line(records, line, f"it has {len(ranks)} rankings, not {masks.count}")
+    return np.stack(each)
 
 
 def _damaged_line(records: Records, line: Record, what: str) -> InputError:

@@ -161,13 +161,13 @@ def compute_gap(records: Records, attack: AttackRecords, summary: Summary) -> Ga
 
 def units_per_pixel(run: dict[str, Any], scheme: Scheme) -> int:
     """The most units that one perturbed pixel changes: several if its channels are separate units, as `RandomValues`
-    and `Grouped` allow. Of a row, attacks perturb units.
+    and `Grouped` allow. Of a row or a text, attacks perturb units.
     """
     groups = np.asarray((run.get("encoding") or {}).get("groups", 0))
     if groups.ndim == 3:
         return max(len(np.unique(groups[:, y, x])) for y, x in np.ndindex(*groups.shape[1:]))
     shape = run["data"]["shape"]
-    return 1 if len(shape) == 1 else max(1, scheme.units // prod(shape[1:]))
+    return 1 if len(shape) == 1 or scheme.is_open else max(1, scheme.units // prod(shape[1:]))
 
 
 def _mismatch(records: Records, attack: AttackRecords, summary: Summary) -> str | None:

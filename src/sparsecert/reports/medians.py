@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import TypeVar
 
 from sparsecert.bounds.clopper_pearson import lower_bound, upper_bound
 
@@ -27,7 +28,10 @@ def certified_accuracy(robustness: Sequence[int | None]) -> tuple[float, ...]:
     return tuple(shares)
 
 
-def median_certified_robustness(robustness: Sequence[int | None]) -> int | None:
+Number = TypeVar("Number", int, Fraction)
+
+
+def median_certified_robustness(robustness: Sequence[Number | None]) -> Number | None:
     """The largest rho at which certified accuracy is at least one half; None (N/A) if it is below that at 0.
 
     N/A counts as minus infinity.

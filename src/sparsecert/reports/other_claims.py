@@ -67,7 +67,7 @@ def claim_radii(records: Records, claim: Claim, alpha: float | None = None) -> l
     if is_exact(records.header) or is_sequential(records.header) or not records.header.certifies:
         raise InputError(f"{records.path} does not hold certify votes of a fixed number of random masks")
     scheme, level = from_config(run["scheme"]), run["alpha"] if alpha is None else alpha
-    found = [claim.radius(line, scheme, level) for line in records.lines if claim.applies_to(line.true)]
+    found = [claim.radius(line, line.scheme_of(scheme), level) for line in records.lines if claim.applies_to(line.true)]
     if not found:
         raise InputError(f"{records.path} has no input that '{claim.text}' applies to")
     return found

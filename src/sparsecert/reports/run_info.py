@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fractions import Fraction
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar
@@ -92,6 +93,8 @@ class RunInfo:
 def _to_json(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
+    if isinstance(value, Fraction):
+        return float(value)
     if isinstance(value, float) and math.isinf(value):
         return None
     return list(value) if isinstance(value, tuple) else value

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, ClassVar
 
 from sparsecert.certificates import CERTIFICATES, Certificate, certify_anytime
 from sparsecert.certificates.plurality import ExactCertificate
 from sparsecert.errors import InputError
-from sparsecert.procedures.exact import FEATURES, Exact
+from sparsecert.procedures.exact import FEATURES, WORDS, Exact
 from sparsecert.records import ANSWERS, Record, Records, is_exact, is_sequential
 from sparsecert.reports.classification import (
     FROM_ALL_MASKS,
@@ -33,19 +34,21 @@ class Summary(VotesInfo):
 
     `certified_accuracy[rho]` is the share of inputs certified for the true class at rho or more. The three medians
     differ in which inputs count: all; only those certified for the true class; all, with "true class selected but
-    nothing certified" as 0, as the paper's own code records it. None is N/A. For predictions everything certified is
-    None or empty.
+    nothing certified" as 0, as the paper's own code records it. `median_share`, where inputs differ in their number of
+    units: the median of the certified share of these. None is N/A. For predictions everything certified is None or
+    empty.
 
     Inputs are `uncertified` (the votes prove nothing), have `wrong_certificates` (not for the true class) or are
     `certified`, of which `certified_at_zero` have radius 0. `abstained` is another thing: the share of inputs on which
     the prediction procedure abstains. `answers` counts the answers to `at_least`; these cannot be recomputed from the
-    votes, so it is None at another alpha or bound than the run's. `most_frequent`, for tables: the true class of most
-    inputs and its share, which a constant answer would get right whatever is perturbed.
+    votes, so it is None at another alpha or bound than the run's. `most_frequent`, for tables and texts: the true class
+    of most inputs and its share, which a constant answer would get right whatever is perturbed.
     """
 
     classification: Classification
     certified_accuracy: tuple[float, ...] = ()
     median: int | None = None
+    median_share: Fraction | None = None
     median_among_certified: int | None = None
     median_reference: int | None = None
     uncertified: int | None = None
@@ -61,7 +64,7 @@ class Summary(VotesInfo):
     json_names: ClassVar[str] = """
         records label kind inputs expected_inputs accuracy abstained
         classified_from classified_inputs classified_n classified_seed
-        median_certified_robustness median_among_certified median_reference_convention
+        median_certified_robustness median_certified_share median_among_certified median_reference_convention
         certified certified_at_zero wrong_certificates abstained_certificates
         data split model model_sha256 scheme units keep encoding rule bound certificate masks against
         n0 n sampling shard chosen answers alpha seed run_alpha run_bound run_against
@@ -71,6 +74,7 @@ class Summary(VotesInfo):
         **RunInfo.json_attributes,
         **{f"classified_{name}": f"classification.{name}" for name in ("inputs", "n", "seed")},
         "median_certified_robustness": "median",
+        "median_certified_share": "median_share",
         "median_reference_convention": "median_reference",
         "abstained_certificates": "uncertified",  # its name since the first reports
     }
@@ -161,9 +165,9 @@ def _totals(records: Records, info: VotesInfo) -> dict[str, Any]:
 
 
 def _most_frequent(records: Records, true: Counter[int]) -> tuple[str, float] | None:
-    """The name and share of the most frequent class of a table's rows; None for images."""
+    """The name and share of the most frequent class of rows or texts; None for images."""
     data = records.header.run["data"]
-    if data.get("unit") != FEATURES or "class_names" not in data:
+    if data.get("unit") not in (FEATURES, WORDS) or "class_names" not in data:
         return None
     label, count = true.most_common(1)[0]
     return str(data["class_names"][label]), count / true.total()
@@ -202,16 +206,20 @@ def _certified(records: Records, info: VotesInfo) -> dict[str, Any]:
     """The fields of `Summary` that depend on certificates."""
     robustness: list[int | None] = []
     by_reference: list[int | None] = []
+    shares: list[Fraction | None] = []
     uncertified = 0
     for line, c in recertify(records, info):
         selected = c.label if isinstance(c, ExactCertificate) else c.interval.label
         robustness.append(c.radius if c.label == line.true else None)
+        if line.units is not None:
+            shares.append(Fraction(c.radius, line.units) if c.radius is not None and c.label == line.true else None)
         by_reference.append((c.radius or 0) if selected == line.true else None)
         uncertified += c.radius is None
     right = [rho for rho in robustness if rho is not None]
     return {
         "certified_accuracy": certified_accuracy(robustness),
         "median": median_certified_robustness(robustness),
+        "median_share": median_certified_robustness(shares) if shares else None,
         "median_among_certified": median_certified_robustness(right),
         "median_reference": median_certified_robustness(by_reference),
         "uncertified": uncertified,
@@ -242,6 +250,6 @@ def certificates_of(records: Records, scheme: Scheme, alpha: float, bound: str) 
         if line.selection is None:
             continue
         if sequential:
-            yield line, certify_anytime(line.selection, line.votes, scheme, alpha, bound, most)
+            yield line, certify_anytime(line.selection, line.votes, line.scheme_of(scheme), alpha, bound, most)
         else:
-            yield line, method.certify(line.selection, line.votes, scheme, alpha)
+            yield line, method.certify(line.selection, line.votes, line.scheme_of(scheme), alpha)

@@ -27,6 +27,7 @@ from sparsecert.attacks.table_rows import RowsDefender, TableRows
 from sparsecert.encodings import Grouped
 from sparsecert.errors import InputError, check_int
 from sparsecert.inputs import Inputs
+from sparsecert.inputs.words import PADDING
 from sparsecert.progress import OnProgress, ignore
 from sparsecert.records import ATTACK, AttackRecord, AttackRecords, Header, Writer
 from sparsecert.runs.groups import Limit, groups, indices_of, load_batch, load_group, selection_info
@@ -84,12 +85,13 @@ class GroupAttack:
         return True
 
     def _attack(self, group: Group, seed: int) -> list[AttackRecord]:
-        defender, final = self.target.defenders(seed, self.goal)
+        target = self.target.for_units(group.inputs.shape[-1]) if has_lengths(self.target) else self.target
+        defender, final = target.defenders(seed, self.goal)
         outcome = self.attack(
             self._shown(defender),
             group.inputs if self.table is None else self.table.encode(group.inputs),
             torch.tensor(group.labels),
-            bounds=BOUNDS,
+            bounds=bounds_of(self.target),
             budget=self.budget,
             seed=seed,
             final=None if final is None else self._shown(final),
@@ -136,12 +138,13 @@ def attack_dataset(
         most, noun = (math.prod(shape[1:]), "pixels of an image") if table is None else (table.units, "units of a row")
         budget = check_int("budget", budget, 1, most, f"the {most} {noun}")
     usual = group_size(target, config.get("restarts", 1), shape, len(data.classes))
-    size = check_int("group", usual if group is None else group, 1, MOST_GROUP)
+    most_group = 1 if has_lengths(target) else MOST_GROUP
+    size = check_int("group", usual if group is None else group, 1, most_group)
     indices = indices_of(data, limit)
     run = {
         **target.run_info(data),
         "attack": config,
-        "bounds": list(BOUNDS) if table is None else None,
+        "bounds": list(bounds_of(target)) if table is None else None,
         "budget": budget,
         **({} if goal == ANY else {"goal": goal}),
         "seed": int(seed),
@@ -150,7 +153,8 @@ def attack_dataset(
         **selection_info(limit, len(data)),
     }
     rows = target.rows(data)
-    target.defenders(group_seed(seed, 0), goal)  # refuses invalid settings before a file is written
+    some = target.for_units(1) if has_lengths(target) else target
+    some.defenders(group_seed(seed, 0), goal)  # refuses invalid settings before a file is written
     made_by = {**environment(target.device, target.model, rows), "attack_version": attack.version}
     with Writer(out, Header(ATTACK, run, made_by)) as writer:
         check_inputs(writer, indices)
@@ -195,12 +199,26 @@ def group_size(target: Target, restarts: int, shape: tuple[int, ...], classes: i
 
     It depends on the header alone, so the same command gives the same groups on every machine with such a device.
     """
+    if has_lengths(target):
+        return 1
     on_cpu = FEW_COPIES_GROUP if target.copies <= FEW_COPIES else CPU_GROUP
     suited = PLAIN_GROUP if target.copies == 1 else on_cpu if target.device.type == "cpu" else GPU_GROUP
     per_copy = BYTES_PER_COPY + (BYTES_PER_RANK * classes if target.ranks else 0)
     line = per_copy * target.copies + BYTES_PER_VALUE * math.prod(shape)
     fitting = max(1, min(suited, MOST_BYTES // (line * restarts)))
     return 1 << (fitting.bit_length() - 1)
+
+
+def has_lengths(target: Target) -> bool:
+    """Whether inputs differ in their number of units; each is then attacked by itself."""
+    return isinstance(target, AblatedTarget) and target.smoothed.scheme.is_open
+
+
+def bounds_of(target: Target) -> tuple[float, float]:
+    """Of the values that an attack sees: those of images, or the numbers of words."""
+    if isinstance(target, AblatedTarget) and target.smoothed.encoding.takes_integers:
+        return float(PADDING), float(target.smoothed.encoding.channels(1) - 1)
+    return BOUNDS
 
 
 def table_rows(target: Target, data: Inputs) -> TableRows | None:

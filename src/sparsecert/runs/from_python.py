@@ -10,7 +10,7 @@ import numpy as np
 from sparsecert import modelfile
 from sparsecert.errors import InputError
 from sparsecert.files import write_atomically
-from sparsecert.procedures.exact import FEATURES, PIXELS
+from sparsecert.procedures.exact import FEATURES, PIXELS, WORDS
 from sparsecert.records import CERTIFY, Header, Records
 from sparsecert.records.writing import check_uncompressed
 from sparsecert.results import Certifications
@@ -35,6 +35,7 @@ def as_records(
     if found.exact and len(set(examples)) < len(examples):
         examples = list(range(len(found)))  # no mask depends on them
     settings = found.procedure.header_fields(origin.scheme, found.alpha, found.seed or 0)
+    unit = FEATURES if len(origin.shape) == 1 else origin.encoding.units(origin.shape).name
     run = {
         "model": {"sha256": UNSAVED if model is None else modelfile.fingerprint(model)},
         "scheme": origin.scheme.config(),
@@ -43,9 +44,15 @@ def as_records(
         "precision": origin.precision,
         "device": origin.device.type,
         **settings,
-        **({"against": FEATURES} if settings.get("against") == PIXELS and len(origin.shape) == 1 else {}),
+        **({"against": unit} if settings.get("against") == PIXELS and unit in (FEATURES, WORDS) else {}),
         **image_info(origin.scheme, origin.encoding, origin.shape, settings),
-        "data": {"name": data, "split": SPLIT, "inputs": len(found), "of": max(examples) + 1},
+        "data": {
+            "name": data,
+            "split": SPLIT,
+            "inputs": len(found),
+            "of": max(examples) + 1,
+            **({"unit": unit} if unit == WORDS else {}),
+        },
     }
     made_by = environment(origin.device, "model" if model is None else model, origin.rows)
     lines = certificate_records(found, examples, _numbers(found, labels), origin.seconds / len(found))

@@ -12,6 +12,7 @@ import torch
 from sparsecert.bounds import Interval
 from sparsecert.certificates import Certificate
 from sparsecert.procedures import Procedure
+from sparsecert.procedures.by_units import by_units
 from sparsecert.procedures.pipelining import Steps, interleave
 from sparsecert.progress import OnProgress
 from sparsecert.records import CERTIFY, Record, rankings
@@ -65,9 +66,9 @@ class RunSpec:
         copies = Copies(voter, group.inputs, group.examples, self.seed, on_progress)
         answers: Answers
         if self.kind == CERTIFY:
-            answers = yield from self.procedure.certify_with_origin(copies, self.alpha)
+            answers = yield from by_units(self.procedure.certify_with_origin, copies, self.alpha)
         else:
-            answers = yield from self.procedure.predict(copies, self.alpha)
+            answers = yield from by_units(self.procedure.predict, copies, self.alpha)
         return group, answers if self.rankings else replace(answers, ranks=None)
 
 
@@ -111,6 +112,7 @@ def prediction_records(
             seconds=seconds,
             selection=None if selection is None else selection[row],
             rankings=_ranking(predictions, row),
+            units=_units(predictions, row),
         )
         for row, (example, true) in enumerate(zip(examples, labels, strict=True))
     ]
@@ -130,6 +132,7 @@ def certificate_records(
             radius=certified[row].radius,
             seconds=seconds,
             rankings=_ranking(certified, row),
+            units=_units(certified, row),
             **_estimates(certified, row),
         )
         for row, (example, true) in enumerate(zip(examples, labels, strict=True))
@@ -152,4 +155,11 @@ def _estimates(certified: Certifications, row: int) -> dict[str, Any]:
 
 
 def _ranking(result: Predictions | Certifications, row: int) -> str | None:
-    return None if result.ranks is None else rankings.to_text(result.ranks[row])
+    if result.ranks is None:
+        return None
+    ranks = result.ranks[row]
+    return rankings.to_text(ranks[ranks[:, 0] >= 0])
+
+
+def _units(result: Predictions | Certifications, row: int) -> int | None:
+    return None if result.units is None else int(result.units[row])

@@ -68,6 +68,9 @@ class Target(Protocol):
     def with_recorded_rows(self, writer: Writer) -> Target:
         """The same with the rows of the run's header, since rounding may depend on them."""
 
+    def for_units(self, units: int) -> Target:
+        """The same for inputs of so many units, where they differ in that."""
+
     def defenders(self, seed: int, goal: str = ANY) -> tuple[Defender, Defender | None]:
         """The defender to search with, and the `final` one where that differs; refuses invalid settings."""
 
@@ -89,6 +92,11 @@ class AblatedTarget:
 
     def rows(self, data: Inputs) -> int:
         return self.smoothed.voter(load_batch(data, [0]), len(data.classes)).rows
+
+    def for_units(self: AnyAblated, units: int) -> AnyAblated:
+        smoothed = copy.copy(self.smoothed)
+        smoothed.scheme = smoothed.scheme.for_units(units)
+        return replace(self, smoothed=smoothed)
 
     def with_recorded_precision(self: AnyAblated, out: str | Path) -> AnyAblated:
         return replace(self, smoothed=with_recorded_precision(self.smoothed, out))
@@ -157,7 +165,7 @@ class AllMasksTarget(AblatedTarget):
 
     @property
     def copies(self) -> int:
-        return len(require_fixed_masks(self.smoothed.scheme).table)
+        return require_fixed_masks(self.smoothed.scheme).count
 
     def run_info(self, data: Inputs) -> dict[str, Any]:
         check_classes(self.smoothed, data)
@@ -192,6 +200,9 @@ class PlainTarget:
         classes = self.defender.answers(load_batch(data, [0])).scores.shape[1]
         if classes != len(data.classes):
             raise InputError(f"the model has {classes} classes, {data.name} has {len(data.classes)}")
+
+    def for_units(self, units: int) -> PlainTarget:
+        return self
 
     def with_recorded_precision(self, out: str | Path) -> PlainTarget:
         return self

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         Scheme,
     )
     from sparsecert.schemes.scheme_spec import SchemeSpec
+    from sparsecert.schemes.share import Share
     from sparsecert.schemes.spread import Spread
     from sparsecert.schemes.uniform import Uniform
 
@@ -56,6 +57,7 @@ __all__ = [
     "RoundedUp",
     "Scheme",
     "SchemeSpec",
+    "Share",
     "Spread",
     "Uniform",
     "from_config",
@@ -72,6 +74,7 @@ _MODULES = (
     "partition",
     "random_values",
     "scheme_spec",
+    "share",
     "spread",
 )
 

@@ -48,6 +48,11 @@ class FixedMasks(Scheme):
         return table
 
     @property
+    def count(self) -> int:
+        """The number of masks; the most that an input has, where the number of units is open."""
+        return len(self.table)
+
+    @property
     def retained(self) -> int:
         return int(self.table.sum(axis=1).max())
 

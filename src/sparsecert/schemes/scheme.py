@@ -107,11 +107,21 @@ class Scheme(ABC):
     def for_units(self, units: int) -> Scheme:
         """This scheme for inputs of so many units: itself, or a refusal.
 
-        A scheme for inputs of any number of units returns one that is bound to this number.
+        An open scheme, one for inputs of any number of units (`units` is None), returns one that is bound to this
+        number.
         """
         if units != self.units:
             raise InputError(f"inputs have {units} units each, the scheme has units={self.units}")
         return self
+
+    @property
+    def is_open(self) -> bool:
+        """Whether inputs may have any number of units; each is then certified by `for_units` of its own number."""
+        return self.units is None
+
+    def some_bound(self) -> Scheme:
+        """This scheme, to check settings by; an open one for inputs of one unit."""
+        return self.for_units(1) if self.is_open else self
 
     def config(self) -> dict[str, Any]:
         """What `schemes.from_config` needs to rebuild this scheme: plain JSON values."""
@@ -125,7 +135,7 @@ class Scheme(ABC):
         """
         settings = self.config()
         defaults = {field.name: field.default for field in fields(self)}  # type: ignore[arg-type]
-        given = [name for name, value in settings.items() if value != defaults.get(name)]
+        given = [name for name, value in settings.items() if value not in (None, defaults.get(name))]
         return ", ".join(
             filter(None, (self.words.get(name, f"{{{name}}} {name}").format(**settings) for name in given))
         )

@@ -39,6 +39,7 @@ from sparsecert.service.schemas import (
     PredictSettings,
     ShippedDigit,
 )
+from sparsecert.service.texts import TextParser
 from sparsecert.smoothed import Smoothed
 
 PAGE = Path(__file__).parent / "page"
@@ -190,8 +191,12 @@ def _add_model_routes(app: FastAPI, handlers: Handlers) -> None:
 
 
 def _parse_input(asked: InputFields, parser: parsing.InputParser) -> Any:
-    if sum(one is not None for one in (asked.values, asked.image, asked.row)) != 1:
-        raise InputError("give the input as exactly one of values, image and row")
+    if sum(one is not None for one in (asked.values, asked.image, asked.row, asked.text)) != 1:
+        raise InputError("give the input as exactly one of values, image, row and text")
+    if asked.text is not None:
+        if not isinstance(parser, TextParser):
+            raise InputError("this model takes no texts; send values, an image or a row")
+        return parser.from_text(asked.text)
     if asked.row is not None:
         return parser.from_row(asked.row)
     return parser.from_values(asked.values) if asked.image is None else parser.from_base64(asked.image)
@@ -292,7 +297,8 @@ def model_card(handlers: Handlers, name: str, sha256: str | None) -> ModelCard:
         masks=handlers.masks,
         rule=rule,
         answer=answer_of(rule),
-        largest_radius=len(scheme.deltas) - 2,
+        text_unit=handlers.parser.reader.unit if isinstance(handlers.parser, TextParser) else None,
+        largest_radius=None if scheme.is_open else len(scheme.deltas) - 2,
         guarantee=model_guarantee(handlers.against(procedure), handlers.masks is not None, rule, handlers.condition),
         limits=asdict(handlers.limits),
     )

@@ -20,7 +20,7 @@ import torch
 
 from sparsecert.counts import Counts, Int16, Int64
 from sparsecert.procedures.pipelining import Steps
-from sparsecert.schemes import ENUMERATION
+from sparsecert.schemes import ENUMERATION, Scheme
 from sparsecert.service.metrics import Metrics
 from sparsecert.votes.batches import pad_batch, to_device
 from sparsecert.votes.copies import Copies
@@ -39,7 +39,7 @@ class ShuttingDown(RuntimeError):
 
 @dataclass(eq=False)
 class VoteTask:
-    """Copies of one input to classify: through the masks (seed, example, draw), for every draw of `draws`.
+    """Copies of one input to classify: through the scheme's masks (seed, example, draw), for every draw of `draws`.
 
     `votes` counts the classes; its last entry counts non-finite scores. For a fixed set of masks, `ranks` keeps each
     copy's ranking of the classes. By pairs, `pairs`, int64[1, classes, classes], counts how often each class is ranked
@@ -47,6 +47,7 @@ class VoteTask:
     """
 
     image: torch.Tensor
+    scheme: Scheme
     example: int
     seed: int
     draws: range
@@ -135,7 +136,7 @@ class QueuedCopies(Copies):
         """The tasks, and their votes: int64[b, classes + 1]."""
         votes: Int64 = np.zeros((len(self), self.voter.classes + 1), dtype=np.int64)
         tasks = [
-            VoteTask(image, int(example), seed, draws, own)
+            VoteTask(image, self.voter.scheme, int(example), seed, draws, own)
             for image, example, own in zip(self.inputs, examples, votes, strict=True)
         ]
         self.queue.extend(tasks)
@@ -237,7 +238,9 @@ class Batcher:
 
     def _run_pass(self, jobs: list[Job[Any]]) -> int:
         """Runs one forward pass for as many of the first jobs as fit; returns how many."""
-        shares = allocate_rows(self.rows, [(job, task) for job in jobs for task in job.pending])
+        pending = [(job, task) for job in jobs for task in job.pending]
+        alike = [(job, task) for job, task in pending if task.image.shape == pending[0][1].image.shape]
+        shares = allocate_rows(self.rows, alike)
         try:
             results = self._classify([(task, rows) for _, task, rows in shares])
         except torch.cuda.OutOfMemoryError as error:
@@ -292,7 +295,7 @@ class Batcher:
     def _masks(self, task: VoteTask, rows: int) -> torch.Tensor:
         device, first = self._base.device, task.draws.start + task.counted
         draws = torch.arange(first, first + rows, device=device)
-        return self._base.scheme.masks_at(task.seed, torch.full_like(draws, task.example), draws)
+        return task.scheme.masks_at(task.seed, torch.full_like(draws, task.example), draws)
 
 
 def allocate_rows(rows: int, pending: list[tuple[Job[Any], VoteTask]]) -> list[tuple[Job[Any], VoteTask, int]]:

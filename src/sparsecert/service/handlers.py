@@ -12,10 +12,11 @@ import torch
 
 from sparsecert.errors import InputError
 from sparsecert.procedures import Exact, Fixed, Procedure, Sequential, procedure_for
+from sparsecert.procedures.by_units import by_units
 from sparsecert.procedures.exact import PATCHES
 from sparsecert.procedures.pipelining import Steps
 from sparsecert.procedures.procedure import SampledProcedure, refuse_other_masks
-from sparsecert.results import Certifications
+from sparsecert.results import Certifications, Predictions
 from sparsecert.schemes import FixedMasks
 from sparsecert.service.batching import Batcher, Begin, Job, QueuedCopies, VoteTask
 from sparsecert.service.guarantees import certificate_guarantee
@@ -37,7 +38,7 @@ from sparsecert.votes.voter import Voter
 
 SEED_BITS = 53  # of a fresh seed, so that JavaScript holds it exact
 SEQUENTIAL_ONLY = frozenset({"max_samples", "tolerance"})
-T = TypeVar("T")
+T = TypeVar("T", Certifications, Predictions)
 
 
 class Handlers:
@@ -47,14 +48,15 @@ class Handlers:
         self, smoothed: Smoothed, parser: InputParser, limits: Limits, metrics: Metrics, rows: int | None = None
     ) -> None:
         self.smoothed, self.parser, self.limits, self.metrics = smoothed, parser, limits, metrics
-        base = smoothed.voter(torch.zeros(1, *parser.shape))
+        dtype = torch.int64 if smoothed.encoding.takes_integers else None
+        base = smoothed.voter(torch.zeros(1, *parser.shape, dtype=dtype))
         self.classes = base.classes
         self.batcher = Batcher(base, metrics, rows)
 
     @property
     def masks(self) -> int | None:
         """The number of fixed masks; None for random masks."""
-        return len(self.smoothed.scheme.table) if isinstance(self.smoothed.scheme, FixedMasks) else None
+        return self.smoothed.scheme.count if isinstance(self.smoothed.scheme, FixedMasks) else None
 
     @property
     def names(self) -> list[str]:
@@ -137,7 +139,7 @@ class Handlers:
             alpha = settings.alpha if self.masks is None else None
             procedure.check(self.smoothed.scheme, alpha, seed or 0)
             inputs = self.smoothed.check(x)
-            return verb(QueuedCopies(voter, inputs, [settings.example], seed or 0, queue=queue), alpha)
+            return by_units(verb, QueuedCopies(voter, inputs, [settings.example], seed or 0, queue=queue), alpha)
 
         return steps
 
@@ -148,7 +150,8 @@ class Handlers:
         """
         procedure, seed = self._procedure(settings), self._seed(settings)
         loop = asyncio.get_running_loop()
-        stream = ProgressStream(self.smoothed.scheme, settings, procedure, self.classes, loop)
+        scheme = self.smoothed.scheme.for_units(self.smoothed.encoding.count_units(x)[0])
+        stream = ProgressStream(scheme, settings, procedure, self.classes, loop)
         job = self.batcher.submit(self._steps(procedure, procedure.certify, x, settings, seed), stream.on_pass)
         done = asyncio.ensure_future(asyncio.wrap_future(job.done))
         await _wait_for_either(done, stream.changed)

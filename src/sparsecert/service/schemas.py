@@ -67,7 +67,7 @@ class CertifySettings(Settings):
 
 
 class InputFields(BaseModel):
-    """One input, in one of three forms."""
+    """One input, in one of four forms."""
 
     values: list[Any] | None = Field(
         None,
@@ -76,6 +76,7 @@ class InputFields(BaseModel):
     )
     row: dict[str, Any] | None = Field(None, description="A row of a table, keyed by column name.")
     image: str | None = Field(None, description="A PNG or JPEG file of the model's size, in base64.")
+    text: str | None = Field(None, description="A text, for a model of texts; its words are the units.")
 
 
 class PredictRequest(InputFields, PredictSettings):
@@ -195,9 +196,10 @@ class ModelCard(BaseModel):
     sha256: str | None
     version: str
     shape: list[int]
-    units: str = Field(description="What a radius counts: pixels, features, or units of another kind.")
+    units: str = Field(description="What a radius counts: pixels, features, words, or units of another kind.")
     columns: list[str] | None = Field(description="Column names, for a model of a table.")
     categories: dict[str, list[str]] | None = Field(description="The known values of each text column of a table.")
+    text_unit: str | None = Field(description="For a model of texts: what a unit is, a word or a token.")
     classes: list[str]
     scheme: dict[str, Any]
     encoding: dict[str, Any]
@@ -210,6 +212,6 @@ class ModelCard(BaseModel):
     masks: int | None = Field(description="Number of fixed masks.")
     rule: str = Field(description="How votes elect the class, unless a request says otherwise.")
     answer: str = Field(description="The same in words, such as: the class with most votes.")
-    largest_radius: int = Field(description="The largest radius that votes can certify.")
+    largest_radius: int | None = Field(description="The largest radius that votes can certify; null for texts.")
     guarantee: str
     limits: dict[str, int]

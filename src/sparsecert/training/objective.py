@@ -81,7 +81,16 @@ def vote_loss(scores: torch.Tensor, labels: torch.Tensor, target: float) -> torc
     classes.)
     """
     own = scores.gather(2, labels.expand(len(scores), -1)[:, :, None])
-    leads = torch.tanh((own - scores) / (2 * SOFTNESS)).mean(0)
+    return count_short(soft_votes(own, scores).mean(0), labels, target)
+
+
+def soft_votes(own: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+    """Near 1 for a copy that ranks the label, whose score is `own`, above a class, near -1 for one that does not."""
+    return torch.tanh((own - scores) / (2 * SOFTNESS))
+
+
+def count_short(leads: torch.Tensor, labels: torch.Tensor, target: float | torch.Tensor) -> torch.Tensor:
+    """About how many inputs have a lead below the target, which may be one for each: leads is [inputs, classes]."""
     rivals = torch.arange(leads.shape[1], device=leads.device) != labels[:, None]
     smallest = -torch.logsumexp(torch.where(rivals, -WORST * leads, -torch.inf), dim=1) / WORST
     return torch.sigmoid(STEEPNESS * (target - smallest)).sum()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -47,14 +48,24 @@ class Voter:
     ) -> None:
         self.model, self.scheme, self.encoding, self.precision = model, scheme, encoding, precision
         self.device = first.device if device is None else device
-        first = first.to(self.device)
+        self.first_units = encoding.count_units(first)[0]
+        first = encoding.cut(first, self.first_units).to(self.device)
         with on_device(self.device):
-            self.classes, fitting = probe(model, scheme, encoding, first, precision, classes)
-        fast = self._fast_scorer(first)
+            bound = scheme.for_units(self.first_units)
+            self.classes, fitting = probe(model, bound, encoding, first, precision, classes)
+        fast = self._fast_scorer(first, bound)
         self._scores = fast or self._plain_scores
         lean = fast is not None and self.device.type == "cuda"  # keeps few activations
         self.rows = rows or (min(MOST_ROWS, 4 * fitting) if lean else fitting)
         self.one_class = OneClass(self)
+
+    def for_units(self, units: int) -> Voter:
+        """This voter with its scheme, which is open, bound to so many units; fewer rows of inputs that are longer."""
+        bound = copy.copy(self)
+        bound.scheme = self.scheme.for_units(units)
+        bound.rows = max(1, min(self.rows, self.rows * self.first_units // units))
+        bound.one_class = OneClass(bound)
+        return bound
 
     def begin_count(self, copies: Copies, draws: range) -> Callable[[], Counts]:
         """Starts the vote on each input's copies, ablated by the masks of `draws`; call the result for the counts.
@@ -226,9 +237,9 @@ class Voter:
         with autocast(self.device, self.precision):
             return self.model(self.encoding(inputs[which], masks))
 
-    def _fast_scorer(self, first: torch.Tensor) -> Callable[..., torch.Tensor] | None:
+    def _fast_scorer(self, first: torch.Tensor, scheme: Scheme) -> Callable[..., torch.Tensor] | None:
         draws = torch.arange(TRIED, device=self.device)
-        masks = self.scheme.masks_at(0, 2 * draws // TRIED, draws)
+        masks = scheme.masks_at(0, 2 * draws // TRIED, draws)
         dtype = PRECISIONS[self.precision] or dtype_of(self.model)
         with self._ready():
             return fast_scorer(self.model, self.encoding, dtype, first, masks, self._plain_scores)

@@ -6,11 +6,15 @@ import { makeVotes, reset, showLine } from "./proof.js";
 import { counted, difference, unitsOf } from "./units.js";
 import { Board } from "./board.js";
 import { Form } from "./form.js";
+import { Text } from "./text.js";
 
+const HINTS = { row: "Change its values.", text: "Strike its words." };
+const RESETS = { row: "Reset values", text: "Reset words" };
+const MOST_WORDS = 1 << 16;
 const ALPHA = 0.05, MAX_SAMPLES = 6000, PREDICT_SAMPLES = 1000;
 
 let card = null;       // the model's card
-let input = null;      // a Board or a Form
+let input = null;      // a Board, a Form or a Text
 let units = null;
 let certified = null;  // {entries, label, name, radius} of the certified input
 let running = null;    // AbortController of the running certification
@@ -96,7 +100,7 @@ function updateAttack() {
   at("meter").classList.toggle("over", !within);
   at("meter").setAttribute("aria-label", `${counted(changed, card)} perturbed, certified radius ${certified.radius}`);
   at("verdict").className = "figure small";
-  at("verdict").textContent = any ? "Predicting ..." : input.noun === "row" ? "Change its values." : "Paint on the image.";
+  at("verdict").textContent = any ? "Predicting ..." : HINTS[input.noun] || "Paint on the image.";
   at("why").textContent = !any ? ""
     : unguarded ? "A protected value changed: no guarantee. The answer may change."
       : within ? `Within the radius: the certificate guarantees the answer, whichever ${card.units} you chose.`
@@ -148,7 +152,7 @@ function name() {
   const noun = input.noun;
   document.title = at("title").textContent = `Can you break this ${noun}?`;
   at("again").textContent = `Another ${noun}`;
-  at("undo").textContent = noun === "row" ? "Reset values" : "Reset pixels";
+  at("undo").textContent = RESETS[noun] || "Reset pixels";
   for (const part of document.querySelectorAll(".units")) part.textContent = card.units;
   for (const part of document.querySelectorAll(".noun")) part.textContent = noun;
 }
@@ -159,14 +163,15 @@ async function begin() {
     card = await (await request("v1/model")).json();
     const shipped = await (await request("v1/digits")).json();
     describe();
-    units = unitsOf(card);
+    const text = card.text_unit !== null;
+    units = text ? Int32Array.from({ length: MOST_WORDS }, (_, place) => place) : unitsOf(card);
     const image = card.shape.length === 3 && [1, 3].includes(card.shape[0]);
-    if (!image && card.shape.length !== 1) {
+    if (!image && !text && card.shape.length !== 1) {
       showError(new Error(`This page takes images and rows; this model takes ${card.shape.join(" x ")} numbers. Use the API.`));
       return;
     }
     makeVotes(card);
-    input = new (image ? Board : Form)(card, units, onChange);
+    input = new (text ? Text : image ? Board : Form)(card, units, onChange);
     name();
     at("main").hidden = false;
     input.offer(shipped);
