@@ -145,6 +145,18 @@ def test_texts_of_one_word_are_certified_at_radius_0_at_most() -> None:
         assert found.radii.max() <= 0
 
 
+def test_a_radius_that_a_short_text_cannot_have_is_answered_no() -> None:
+    g, reader = smoothed(Share("0.5"))
+    data = texts_of(reader)
+    found = g.certify(_tensor(data), Sequential(400, 20, at_least=2), alpha=0.05)
+    lengths = [len(text.split()) for text in data.texts]
+    none = [length for length in set(lengths) if Share("0.5").for_units(length).delta(2) >= Fraction(1, 2)]
+    assert none
+    assert {answer for length, answer in zip(lengths, found.answers, strict=True) if length in none} == {"no"}
+    for answer, one in zip(found.answers, found, strict=True):
+        assert (answer == "yes") == (one.radius is not None and one.radius >= 2)
+
+
 def test_top_k_and_the_other_claims_follow_the_length(tmp_path: Path) -> None:
     g, reader = smoothed(Share("0.3"))
     found = g.certify(_tensor(texts_of(reader)), n0=20, n=100)  # type: ignore[arg-type]

@@ -68,7 +68,7 @@ class Sequential(SampledProcedure):
         self.method.compared_anytime()
         check_settings(scheme, seed)
         corrected_alpha(alpha, scheme.some_bound(), self.most)
-        if self.at_least is not None and self.at_least >= len(scheme.deltas) - 1:
+        if self.at_least is not None and not scheme.is_open and self.at_least >= len(scheme.deltas) - 1:
             largest = len(scheme.deltas) - 2
             raise InputError(f"at_least must be at most {largest}, the largest radius of {scheme}, got {self.at_least}")
 

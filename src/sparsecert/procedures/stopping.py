@@ -92,13 +92,16 @@ class StoppingRule:
         return going
 
     def answer(self, row: int, radius: int | None) -> str | None:
-        """The answer to `at_least`, given the certified radius; None without `at_least`."""
+        """The answer to `at_least`, given the certified radius; None without `at_least`.
+
+        "No" too where so few units have no such radius: with delta >= 1/2 no lead is large enough.
+        """
         asked = self.sampling.at_least
         if asked is None:
             return None
         if radius is not None and radius >= asked:
             return "yes"
-        return "no" if self.refuted[row] else "undecided"
+        return "no" if self.refuted[row] or asked >= len(self.gaps) else "undecided"
 
     def _radii(self, rows: Int64, leader: Int64, rival: Int64, total: int) -> Int64:
         """The largest radius at which the wealth reaches 1 / alpha, by bisection; -1 for none."""
