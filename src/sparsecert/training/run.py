@@ -22,7 +22,8 @@ from sparsecert.errors import InputError
 from sparsecert.files import write_atomically
 from sparsecert.modelfile import MODEL_NAME
 from sparsecert.procedures.exact import require_fixed_masks
-from sparsecert.schemes import TRAINING, FixedMasks, Scheme
+from sparsecert.procedures.procedure import bound_of_trained
+from sparsecert.schemes import TRAINING, Scheme
 from sparsecert.smoothed import Smoothed
 from sparsecert.training.batches import Batches
 from sparsecert.training.distributed import ProcessGroup
@@ -304,20 +305,16 @@ class TrainingRun(Run):
     def save_model(self, out: Path, half: bool = False) -> None:
         """Writes the finished model, with its settings and last losses in the header.
 
-        A model of random masks names the pairwise bound as its own: on held-out images it was ahead of the two-sided
-        one at every radius (docs/certificates.md). Of random values it has not been measured.
-
         Times go to the log alone, so that equal weights give equal files.
         """
         last = {name: value for name, value in self.log[-1].items() if name != "seconds"}
-        random_masks = self.scheme.values is None and not isinstance(self.scheme, FixedMasks)
         metadata = {
             "data": self.data.name,
             "shape": list(self.data.images.shape),
             "class_names": list(self.data.classes),
             "training": {"settings": self.settings(), "last_epoch": last},
             **({"independent": True} if self.recipe.independent else {}),
-            **({"bound": "pairwise"} if random_masks else {}),
+            **bound_of_trained(self.scheme),
         }
         smoothed = Smoothed(self.model, self.scheme, self.encoding, classes=len(self.data.classes), metadata=metadata)
         self._write_log(out)  # first: a finished model is never resumed, so the log could not be completed

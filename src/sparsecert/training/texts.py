@@ -17,6 +17,7 @@ from sparsecert.encodings import WordEncoding
 from sparsecert.errors import InputError, check_int
 from sparsecert.inputs.texts import file_hash, held_out, number_labels
 from sparsecert.inputs.words import PADDING, WORD, Vocabulary, WordReader, padded
+from sparsecert.procedures.procedure import bound_of_trained
 from sparsecert.progress import OnProgress, ignore
 from sparsecert.registry import ENCODINGS
 from sparsecert.schemes import TRAINING, FixedMasks, Scheme
@@ -119,6 +120,7 @@ def train_texts(
             "stems": " ".join(vocabulary.stems),
         },
         "training": {"settings": asdict(recipe)},
+        **bound_of_trained(scheme),
         **(own or {}),
     }
     saved = Path(out) / modelfile.MODEL_NAME
