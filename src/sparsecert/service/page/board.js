@@ -1,8 +1,9 @@
 // An image as input: shipped, drawn pixel by pixel, or from a file. Pixels are bytes, channel by channel.
 
 import { at, showError } from "./service.js";
-import { asMnist, cropped, inked, noDigit, planesOf } from "./picture.js";
+import { asMnist, cropped, inked, noDigit, penned, penOf, planesOf, redrawn } from "./picture.js";
 
+const STEP = 0.1;  // pixels from dot to dot of a stroke
 const board = at("board"), cursor = { row: 0, column: 0, shown: false };
 const tool = () => document.querySelector("input[name=tool]:checked").value;
 
@@ -18,7 +19,9 @@ export class Board {
     this.locked = false;
     this.original = null;  // the certified pixels, while they are being perturbed
     this.painted = null;
-    this.drawn = false;    // whether the image is a drawing that nobody has centred yet
+    this.drawn = false;    // whether the image is a drawing that nobody has centred yet: dots on paper
+    this.dots = [];
+    this.paper = null;
     this.entries = new Uint8ClampedArray(this.channels * this.places);
     at("image").hidden = false;
     at("centring").hidden = !this.mnist;
@@ -90,10 +93,12 @@ export class Board {
   // Makes a drawing ready to be certified; throws if it looks like no digit.
   prepare() {
     const plane = { values: this.entries, width: this.width, height: this.height };
-    const why = this.digits ? noDigit(plane) : null, centre = this.mnist && at("centre").checked;
+    const strokes = this.drawn && this.mnist && this.paper.every((byte) => byte === 0);
+    const made = () => (strokes ? redrawn(this.dots) : asMnist(plane));
+    const why = this.digits ? noDigit(plane, made) : null, centre = this.mnist && at("centre").checked;
     if (why) throw new Error(`This looks like no digit: ${why}. Draw one, or pick one below.`);
     if (!this.drawn || !centre) return;
-    const { values, note } = asMnist(plane), before = this.entries;
+    const { values, note } = made(), before = this.entries;
     this.entries = values;
     this.drawn = false;
     this.note(note, note ? before : null);
@@ -156,42 +161,50 @@ export class Board {
     return this.channels === 1 ? [255] : [1, 3, 5].map((start) => parseInt(hex.slice(start, start + 2), 16));
   }
 
-  paint(row, column, how) {
-    const inside = (y, x) => y >= 0 && x >= 0 && y < this.height && x < this.width;
-    if (this.locked || !inside(row, column)) return;
-    const place = row * this.width + column, flat = (byte) => Array(this.channels).fill(byte);
-    if (this.original) {
-      const was = this.bytes(place, this.original);
-      this.set(place, { opposite: was.map((byte) => (byte < 128 ? 255 : 0)), white: flat(255), black: flat(0), colour: this.ink(), restore: was }[how]);
-    } else if (how === "eraser") {
-      this.set(place, flat(0));
-    } else {  // a pen about as thick as the strokes of MNIST's digits
-      for (const [y, x, share] of [[0, 0, 1], [0, 1, 0.55], [0, -1, 0.55], [1, 0, 0.55], [-1, 0, 0.55], [1, 1, 0.25], [1, -1, 0.25], [-1, 1, 0.25], [-1, -1, 0.25]]) {
-        if (!inside(row + y, column + x)) continue;
-        const near = place + y * this.width + x;
-        if (this.channels > 1) { if (share > 0.5) this.set(near, this.ink()); continue; }
-        this.entries[near] = Math.max(this.entries[near], 255 * share);
-      }
-    }
-    if (!this.original) {
-      this.drawn = true;
-      this.note("");
-      this.press(null);
-    }
+  // Paints at points [x, y], in pixels of the image.
+  paint(points, how) {
+    const inside = points.filter(([x, y]) => x >= 0 && y >= 0 && x < this.width && y < this.height);
+    if (this.locked || !inside.length) return;
+    if (this.original) inside.forEach(([x, y]) => this.perturb(Math.floor(y) * this.width + Math.floor(x), how));
+    else this.sketch(inside, how);
     this.draw();
     this.onChange(false);
   }
 
+  perturb(place, how) {
+    const was = this.bytes(place, this.original), flat = (byte) => Array(this.channels).fill(byte);
+    this.set(place, { opposite: was.map((byte) => (byte < 128 ? 255 : 0)), white: flat(255), black: flat(0), colour: this.ink(), restore: was }[how]);
+  }
+
+  sketch(points, how) {
+    const pen = penOf(this.height), { width, height } = this;
+    if (!this.drawn) [this.drawn, this.dots, this.paper] = [true, [], this.entries.slice()];
+    if (this.channels > 1) {
+      const colour = how === "eraser" ? [0, 0, 0] : this.ink();
+      penned(points, pen, width, height).forEach((byte, place) => { if (byte > 127) this.set(place, colour); });
+    } else {
+      if (how === "eraser") {
+        this.dots = this.dots.filter(([x, y]) => points.every(([u, v]) => Math.hypot(x - u, y - v) > pen));
+        for (const [x, y] of points) this.paper[Math.floor(y) * width + Math.floor(x)] = 0;
+      } else {
+        this.dots.push(...points);
+      }
+      this.entries = penned(this.dots, pen, width, height, this.paper);
+    }
+    this.note("");
+    this.press(null);
+  }
+
   strokeTo(event) {
     const box = board.getBoundingClientRect();
-    const row = Math.floor((event.clientY - box.top) / box.height * this.height);
-    const column = Math.floor((event.clientX - box.left) / box.width * this.width);
-    const [fromRow, fromColumn] = this.painted || [row, column];
-    const steps = Math.max(Math.abs(row - fromRow), Math.abs(column - fromColumn), 1);
-    for (let step = 1; step <= steps; step++) {
-      this.paint(Math.round(fromRow + (row - fromRow) * step / steps), Math.round(fromColumn + (column - fromColumn) * step / steps), tool());
-    }
-    this.painted = [row, column];
+    const x = (event.clientX - box.left) / box.width * this.width, y = (event.clientY - box.top) / box.height * this.height;
+    const [fromX, fromY] = this.painted || [x, y], far = Math.max(Math.abs(x - fromX), Math.abs(y - fromY));
+    const steps = Math.max(1, Math.ceil(far / (this.original ? 1 : STEP)));
+    this.paint(Array.from({ length: steps }, (_, step) => [x, y].map((to, axis) => {
+      const from = [fromX, fromY][axis];
+      return from + (to - from) * (step + 1) / steps;
+    })), tool());
+    this.painted = [x, y];
   }
 
   onKey(event) {
@@ -200,9 +213,9 @@ export class Board {
       cursor.row = Math.min(this.height - 1, Math.max(0, cursor.row + move[0]));
       cursor.column = Math.min(this.width - 1, Math.max(0, cursor.column + move[1]));
     } else if (event.key === " " || event.key === "Enter") {
-      this.paint(cursor.row, cursor.column, tool());
+      this.paint([[cursor.column + 0.5, cursor.row + 0.5]], tool());
     } else if (event.key === "Backspace" || event.key === "Delete") {
-      this.paint(cursor.row, cursor.column, this.original ? "restore" : "eraser");
+      this.paint([[cursor.column + 0.5, cursor.row + 0.5]], this.original ? "restore" : "eraser");
     } else {
       return;
     }
@@ -222,7 +235,10 @@ export class Board {
       this.painted = null;
       this.strokeTo(event);
     });
-    board.addEventListener("pointermove", (event) => { if (this.painted) this.strokeTo(event); });
+    board.addEventListener("pointermove", (event) => {
+      if (!this.painted) return;
+      for (const one of [...event.getCoalescedEvents?.() ?? [], event]) this.strokeTo(one);  // a fast pen moves more often than frames are drawn
+    });
     for (const end of ["pointerup", "pointercancel"]) board.addEventListener(end, () => { this.painted = null; });
     board.addEventListener("keydown", (event) => this.onKey(event));
     board.addEventListener("blur", () => { cursor.shown = false; at("cursor").textContent = ""; this.draw(); });
