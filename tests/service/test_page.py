@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -244,6 +245,70 @@ def test_a_drawing_is_centred_and_the_page_says_so(browser: Browser, mnist: str)
     page.locator("#certify").click()
     page.locator("#says", has_text=re.compile(r"Certified\.|too close")).wait_for(timeout=LONG)
     assert page.locator("#before").is_hidden()
+    assert wrong == []
+    page.context.close()
+
+
+SEVEN = [(3.0, 3.5), (12.0, 3.0), (7.0, 17.0)]
+
+
+def _on_board(page: Page) -> npt.NDArray[np.uint8]:
+    """The image on the board; the corner of a pixel's square is its colour."""
+    script = """(board) => {
+        const context = new OffscreenCanvas(board.width, board.height).getContext("2d");
+        context.drawImage(board, 0, 0);
+        return [board.width, Array.from(context.getImageData(0, 0, board.width, board.height).data)];
+    }"""
+    side, values = page.locator("#board").evaluate(script)
+    shown = np.array(values, dtype=np.uint8).reshape(side, side, 4)
+    return shown[:: side // 28, :: side // 28, 0]
+
+
+def _pen(points: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """A stroke 2.6 pixels wide with an edge of one pixel, by the exact distance of each pixel to its segments."""
+    pixels = np.stack(np.meshgrid(np.arange(28) + 0.5, np.arange(28) + 0.5), axis=-1)
+    distances = []
+    for start, end in itertools.pairwise(points):
+        along = np.clip((pixels - start) @ (end - start) / ((end - start) @ (end - start)), 0, 1)
+        distances.append(np.linalg.norm(pixels - start - along[..., None] * (end - start), axis=-1))
+    return 255 * np.clip(1.3 + 0.5 - np.min(distances, axis=0), 0, 1)
+
+
+@pytest.mark.parametrize(("size", "x", "y"), [(1.0, 0.0, 0.0), (0.6, 15.0, 2.0), (1.5, 5.0, 1.0)])
+def test_a_drawing_gets_the_pen_of_mnist_whatever_its_size(
+    browser: Browser, mnist: str, size: float, x: float, y: float
+) -> None:
+    drawn = size * np.array(SEVEN) + (x, y)
+    page, wrong = _page(browser, mnist)
+    _draw(page, [(float(column), float(row)) for column, row in drawn])
+    assert np.abs(_on_board(page) - _pen(drawn + 0.5)).max() < 16  # the mouse moves by whole pixels of the screen
+    page.locator("#certify").click()
+    _certified(page)
+    low, high = drawn.min(axis=0), drawn.max(axis=0)
+    scaled = (20 - 2 * 1.3) / (high - low).max() * (drawn - low)
+    ink = _pen(scaled + 1.3)
+    rows, columns = np.mgrid[:28, :28] + 0.5
+    mass = np.array([(columns * ink).sum(), (rows * ink).sum()]) / ink.sum()
+    made = _on_board(page).astype(float)
+    assert np.abs(made - _pen(scaled + 1.3 + 14.5 - mass)).max() < 32
+    assert np.abs((columns * made).sum() / made.sum() - 14.5) < 0.1
+    assert np.abs((rows * made).sum() / made.sum() - 14.5) < 0.1
+    assert wrong == []
+    page.context.close()
+
+
+def test_an_eraser_takes_strokes_back(browser: Browser, mnist: str) -> None:
+    page, wrong = _page(browser, mnist)
+    _draw(page, [(4, 4), (4, 20)])
+    kept = _on_board(page)
+    page.locator("#board").focus()
+    for _ in range(20):
+        page.keyboard.press("ArrowRight")
+    page.keyboard.press("Space")
+    assert not np.array_equal(_on_board(page), kept)
+    page.keyboard.press("Backspace")
+    page.locator("#board").blur()
+    assert np.array_equal(_on_board(page), kept)
     assert wrong == []
     page.context.close()
 
