@@ -8,12 +8,15 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from sparsecert import modelfile
 from sparsecert.cli.serve import serve
+from tests.service.running import running
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -61,6 +64,53 @@ def test_the_image_copies_what_there_is_and_runs_a_command_that_exists(tmp_path:
     assert all(re.search(rf"^{extra} = ", project, re.MULTILINE) for extra in extras[1].split(","))
     order = [word for word, _ in found]
     assert order.index("USER") < order.index("ENTRYPOINT")
+
+
+@pytest.mark.check
+def test_what_the_image_copies_is_enough_to_build_the_package(tmp_path: Path) -> None:
+    packaging = pytest.importorskip("packaging.specifiers")
+    pytest.importorskip("setuptools")
+    source, found = tmp_path / "build", _instructions()
+    source.mkdir()
+    for names in (rest.split()[:-1] for word, rest in found if word == "COPY"):
+        for name in names:
+            if (ROOT / name).is_dir():
+                shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+            else:
+                shutil.copy(ROOT / name, source)
+    wanted = {path.relative_to(source / "src").as_posix() for path in source.glob("src/**/*") if path.is_file()}
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--no-deps",
+        "--no-index",
+        "--no-build-isolation",
+        "-w",
+        tmp_path,
+        ".",
+    ]
+    built = subprocess.run([*map(str, command)], cwd=source, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        assert wanted <= set(archive.namelist())
+    (version,) = re.findall(r"^python:([\d.]+)-slim$", dict(found)["FROM"])
+    (requires,) = re.findall(r'^requires-python = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert version in packaging.SpecifierSet(requires)
+
+
+def test_the_image_is_healthy_while_its_command_serves() -> None:
+    words = dict(_instructions())
+    check = json.loads(words["HEALTHCHECK"].partition("CMD ")[2])
+    command = json.loads(words["ENTRYPOINT"]) + json.loads(words["CMD"])
+    with running(*command[2:], SPARSECERT_TOKEN="s3cret", HOME="/nonexistent") as (_, address):
+        port = address.rstrip("/").rpartition(":")[2]
+        here = [sys.executable, *(word.replace(f":{words['EXPOSE']}/", f":{port}/") for word in check[1:])]
+        assert check[0] == "python"
+        assert subprocess.run(here, capture_output=True, check=False).returncode == 0
+    assert subprocess.run(here, capture_output=True, check=False).returncode == 1
 
 
 def words_of(found: list[tuple[str, str]], part: str) -> str:
