@@ -164,8 +164,8 @@ def test_arithmetic_falls_with_the_patches_that_are_hidden(scheme: Scheme | None
 
 
 def test_nothing_is_dropped_where_units_are_groups_of_pixels() -> None:
-    encoding, scheme = sc.Grouped(NullChannels(), sc.blocks_of(8, 8, 4)), Uniform(4, 2)
-    copies = encoding(torch.rand(5, 3, 8, 8).double(), scheme.masks(0, range(5), 1)[:, 0])
+    encoding, scheme = sc.Grouped(NullChannels(), sc.blocks_of(16, 16, 8)), Uniform(4, 2)
+    copies = encoding(torch.rand(5, 3, 16, 16).double(), scheme.masks(0, range(5), 1)[:, 0])
     assert torch.allclose(_patch_transformer(scheme).train()(copies), _patch_transformer(None)(copies))
 
 
@@ -180,6 +180,8 @@ def test_an_adapted_one_scores_whole_images_as_before(scheme: Scheme | None, enc
     x[0] = 0
     shown = encoding(x, torch.ones(1, HEIGHT * WIDTH, dtype=torch.bool))
     with torch.no_grad():
+        assert torch.allclose(net.train()(x), _patch_transformer(None, channels=3)(x))  # all patches are tokens
+        net.eval()
         assert torch.allclose(sc.adapt(net, encoding)(shown), net(shown[:, :3]), rtol=1e-9, atol=1e-12)
 
 

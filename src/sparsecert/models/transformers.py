@@ -94,8 +94,9 @@ class PatchTransformer(nn.Module):
         rows, channels, height, width = copies.shape
         patches = pixel_unshuffle(pad(copies, (0, -width % self.patch, 0, -height % self.patch)), self.patch)
         values = patches.flatten(2)
-        shown = (values != 0).any(dim=1) if channels % 2 == 0 else torch.ones_like(values[:, 0], dtype=torch.bool)
-        places = first_places(shown, self._tokens(shown, height * width))
+        shown = (values != 0).any(dim=1) | (channels % 2 == 1)
+        drops = channels % 2 == 0 and self.units >= height * width  # not where units are groups of pixels
+        places = first_places(shown, self._tokens(shown) if drops else shown.shape[1])
         positions = pad(sines_and_cosines(patches.shape[2], patches.shape[3], self.width, copies.device), (0, 0, 0, 1))
         tokens = self.value(at_places(values, places))
         tokens = torch.cat((self.class_token.expand(rows, 1, -1), tokens + positions[places].to(tokens.dtype)), dim=1)
@@ -105,11 +106,10 @@ class PatchTransformer(nn.Module):
         scores: torch.Tensor = self.classify(self.norm(tokens[:, 0]))
         return scores
 
-    def _tokens(self, shown: torch.Tensor, pixels: int) -> int:
-        """How many tokens each copy gets: all patches without a scheme, or where its units are groups of pixels."""
-        patches = shown.shape[1]
-        most = patches if self.units < pixels else min(self.most, patches)
-        return most if self.training or most == patches else max(most, int(shown.sum(dim=1).max()))
+    def _tokens(self, shown: torch.Tensor) -> int:
+        """How many tokens each copy gets where hidden patches are dropped."""
+        most = min(self.most, shown.shape[1])
+        return most if self.training else max(most, int(shown.sum(dim=1).max()))
 
 
 def most_shown(scheme: Scheme, patch: int) -> int:
