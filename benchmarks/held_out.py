@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import ast
 import time
+from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -99,12 +100,18 @@ def value(text: str) -> Any:
 
 
 def trained(
-    recipe: Recipe, scheme: Scheme, encoding_name: str, fit: Dataset, device: torch.device
+    recipe: Recipe,
+    scheme: Scheme,
+    encoding_name: str,
+    fit: Dataset,
+    device: torch.device,
+    init: Path | None = None,
+    on_epoch: Callable[[TrainingRun], None] = lambda run: None,
 ) -> tuple[Smoothed, float, float]:
     """What the recipe makes of the images, the seconds that took, and the training accuracy of the last epoch."""
     encoding = default_encoding(fit, recipe, encoding_name)
     began, accuracy = time.perf_counter(), 0.0
-    run = TrainingRun(fit, recipe, scheme, encoding, SEED, device)
+    run = TrainingRun(fit, recipe, scheme, encoding, SEED, device, init=init)
     with closing(run):
         run.model.train()
         take_step = step_function([run])
@@ -112,6 +119,7 @@ def trained(
             take_step([run])
             if run.step % run.epoch_steps == 0:
                 accuracy = run.end_epoch()[1]
+                on_epoch(run)
     synchronise(device)
     taken = time.perf_counter() - began
     precision = native_precision(device)

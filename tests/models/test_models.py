@@ -21,6 +21,7 @@ def _size(model: nn.Module) -> int:
         ("resnet18-cifar", 3, 10, 11_173_962),
         ("resnet50-cifar", 3, 10, 23_520_842),
         ("resnet50", 3, 1000, 25_557_032),
+        ("vit-small-16", 3, 1000, 22_050_664 - 197 * 384),  # without learned places
         ("digits-cnn", 2, 10, 165_930),
         # Table 9 of the paper, layer by layer: weights and biases
         ("mnist-cnn", 2, 10, sum((2 * 16 * 64 + 64, 64 * 16 * 128 + 128, 6272 * 500 + 500, 500 * 100 + 100, 1010))),

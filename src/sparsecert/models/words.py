@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn.functional import dropout, relu
 
 from sparsecert.inputs.words import PADDING
-from sparsecert.models.pixel_transformer import Block
+from sparsecert.models.transformers import Block
 from sparsecert.registry import MODELS
 
 WINDOW = 256  # positions that are told apart; later ones count as the last
