@@ -168,7 +168,7 @@ def test_the_command_line_shows_both_rules_beside_sampled_votes(
     assert [(one["bound"], one["alpha"]) for one in reported] == [
         ("pairwise", None),
         ("plurality", None),
-        ("pairwise", 0.1),
+        ("two-sided", 0.1),
     ]
     for arguments, message in (
         ((exact, "--alpha", 0.1), "--alpha is for votes of masks drawn at random"),

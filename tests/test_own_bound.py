@@ -117,12 +117,13 @@ def test_commands_take_it_and_records_name_what_was_taken(
 
 def test_train_writes_it(tmp_path: Path) -> None:
     common = "train", "--data", "digits", "--epochs", 1
-    command = *common, "--keep", 8, "--bound", "pairwise", "--out", tmp_path / "random"
-    _sparsecert(*command)
-    assert sc.Smoothed.load(tmp_path / "random").metadata["bound"] == "pairwise"
-    written = (tmp_path / "random" / modelfile.MODEL_NAME).read_bytes()
-    _sparsecert(*command)
-    assert (tmp_path / "random" / modelfile.MODEL_NAME).read_bytes() == written
+    for name, asked in (("pairwise", ()), ("two-sided", ("--bound", "two-sided"))):
+        command = *common, "--keep", 8, *asked, "--out", tmp_path / name
+        _sparsecert(*command)
+        assert sc.Smoothed.load(tmp_path / name).metadata["bound"] == name
+        written = (tmp_path / name / modelfile.MODEL_NAME).read_bytes()
+        _sparsecert(*command)
+        assert (tmp_path / name / modelfile.MODEL_NAME).read_bytes() == written
     fixed = *common, "--scheme", "lattice", "--parts", 4, "--out", tmp_path / "fixed"
     _sparsecert(*fixed, "--rule", "plurality")
     found = _sparsecert("certify", tmp_path / "fixed", "--data", "digits", "--limit", 2, "--device", "cpu")

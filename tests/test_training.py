@@ -152,6 +152,8 @@ def test_a_model_of_random_masks_is_certified_by_pairs(few: Dataset, tmp_path: P
     random = replace(RECIPES["vote-mnist-random"], epochs=2, batch=75, copies=2, precision="fp32", vote=VOTE.vote)
     for name, recipe in (("vote", random), ("plain", replace(random, vote=None))):
         assert procedure_for(Smoothed.load(train(few, recipe, tmp_path / name)), None) == Fixed(bound="pairwise")
+    named = train(few, replace(random, vote=None), tmp_path / "named", own={"bound": "two-sided"})
+    assert procedure_for(Smoothed.load(named), None) == Fixed(bound="two-sided")
     digits, values = replace(RECIPES["digits"], epochs=1, masks="sample"), RandomValues(64, "0.5", 17)
     other = train(few, digits, tmp_path / "values", scheme=values, encoding=ReplacedValues(17))
     assert procedure_for(Smoothed.load(other), None) == Fixed(bound="two-sided")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -99,8 +100,18 @@ def test_durations_in_words(seconds: float, said: str) -> None:
     assert duration(seconds) == said
 
 
+@pytest.fixture
+def heeded() -> Iterator[None]:
+    """Heeds SIGINT, which a shell's background processes ignore."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_both_signals_say_what_is_kept(sent: signal.Signals, code: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_both_signals_say_what_is_kept(
+    sent: signal.Signals, code: int, heeded: None, capsys: pytest.CaptureFixture[str]
+) -> None:
     @click.command()
     def waiting() -> None:
         signal.raise_signal(sent)
@@ -114,7 +125,9 @@ def test_both_signals_say_what_is_kept(sent: signal.Signals, code: int, capsys: 
 
 
 @pytest.mark.parametrize(("sent", "raised"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, Terminated)])
-def test_training_stops_between_two_steps_by_either(sent: signal.Signals, raised: type[BaseException]) -> None:
+def test_training_stops_between_two_steps_by_either(
+    sent: signal.Signals, raised: type[BaseException], heeded: None
+) -> None:
     def train() -> None:
         with training_bar() as on_progress:
             signal.raise_signal(sent)

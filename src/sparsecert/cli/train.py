@@ -223,10 +223,11 @@ def train(
             processes=processes,
             workers=workers,
             init=init,
+            own=own or None,
             on_progress=on_progress if processes.is_main else ignore,
         )
     if processes.is_main:
-        modelfile.add_metadata(model, **own)
+        modelfile.add_metadata(model, **own)  # of a model that was finished before
         click.echo(f"wrote {model}")
         records = shlex.quote(f"{out}/certify.jsonl")
         named = f" --model {recipe.model}" if ":" in recipe.model else ""

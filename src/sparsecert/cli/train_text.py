@@ -75,7 +75,7 @@ def train(
     with training_bar() as on_progress:
         model = train_texts(
             path, columns, target, scheme, folder, recipe,
-            unit=unit or "word", share=share or 0.0, own=own, seed=seed, device=device_named(device),
+            unit=unit or "word", share=share or 0.0, own=own or None, seed=seed, device=device_named(device),
             on_progress=on_progress,
         )  # fmt: skip
     data = path if share else "YOUR-TEST-TEXTS"

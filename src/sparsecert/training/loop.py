@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from statistics import fmean
@@ -14,6 +14,7 @@ from sparsecert.datasets import Dataset
 from sparsecert.encodings import Encoding
 from sparsecert.files import sole_writer
 from sparsecert.modelfile import MODEL_NAME
+from sparsecert.procedures.procedure import bound_of_trained
 from sparsecert.progress import OnProgress, ignore
 from sparsecert.schemes import Scheme, SchemeSpec, Uniform
 from sparsecert.schemes.philox import key_of
@@ -44,6 +45,7 @@ def train(
     processes: ProcessGroup | None = None,
     workers: int | None = None,
     init: str | Path | None = None,
+    own: Mapping[str, str] | None = None,
     on_progress: OnProgress = ignore,
 ) -> Path:
     """Trains a base classifier and writes OUT/model.safetensors; returns its path.
@@ -52,8 +54,9 @@ def train(
     `half` stores the weights in half precision. In distributed training (see `join_process_group`) every process calls
     this and takes its shard of each batch; only the main one reads and writes OUT. `workers` processes decode the
     images of a folder (default: one per CPU, at most 16). `init` is a file of weights to start from: a model file, or
-    the state dict of the recipe's network for whole inputs (`training.initial`). `on_progress(steps_done, steps,
-    epoch=, loss=, accuracy=)` gets the epoch's mean loss and accuracy on ablated inputs.
+    the state dict of the recipe's network for whole inputs (`training.initial`). `own` is the bound or rule that the
+    file names for the model's certificates (default: `bound_of_trained`; {}: none). `on_progress(steps_done,
+    steps, epoch=, loss=, accuracy=)` gets the epoch's mean loss and accuracy on ablated inputs.
     """
     key_of(seed)
     encoding = encoding or default_encoding(data, recipe)
@@ -63,8 +66,9 @@ def train(
         channels, height, width = data.images.shape
         scheme = SchemeSpec.parse(recipe.scheme).of(height, width, channels)
     group = processes or ProcessGroup()
+    own = bound_of_trained(scheme) if own is None else own
     run = TrainingRun(
-        data, recipe, scheme, encoding, seed, torch.device(device), processes=group, workers=workers, init=init
+        data, recipe, scheme, encoding, seed, torch.device(device), processes=group, workers=workers, init=init, own=own
     )
     return train_many([(run, out)], checkpoint_seconds=checkpoint_seconds, half=half, on_progress=on_progress)[0]
 

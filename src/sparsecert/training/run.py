@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,6 @@ from sparsecert.errors import InputError
 from sparsecert.files import write_atomically
 from sparsecert.modelfile import MODEL_NAME
 from sparsecert.procedures.exact import require_fixed_masks
-from sparsecert.procedures.procedure import bound_of_trained
 from sparsecert.schemes import TRAINING, Scheme
 from sparsecert.smoothed import Smoothed
 from sparsecert.training.batches import Batches
@@ -65,6 +64,7 @@ class TrainingRun(Run):
     processes: ProcessGroup = field(default_factory=ProcessGroup)
     workers: int | None = None
     init: str | Path | None = None
+    own: Mapping[str, str] = field(default_factory=dict)  # the bound or rule of the model's certificates
     step: int = 0
     log: list[dict[str, Any]] = field(default_factory=list)
 
@@ -314,7 +314,7 @@ class TrainingRun(Run):
             "class_names": list(self.data.classes),
             "training": {"settings": self.settings(), "last_epoch": last},
             **({"independent": True} if self.recipe.independent else {}),
-            **bound_of_trained(self.scheme),
+            **self.own,
         }
         smoothed = Smoothed(self.model, self.scheme, self.encoding, classes=len(self.data.classes), metadata=metadata)
         self._write_log(out)  # first: a finished model is never resumed, so the log could not be completed

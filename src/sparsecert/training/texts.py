@@ -120,8 +120,7 @@ def train_texts(
             "stems": " ".join(vocabulary.stems),
         },
         "training": {"settings": asdict(recipe)},
-        **bound_of_trained(scheme),
-        **(own or {}),
+        **(bound_of_trained(scheme) if own is None else own),
     }
     saved = Path(out) / modelfile.MODEL_NAME
     Smoothed(model, scheme, encoding, classes=len(classes), precision="fp32", metadata=metadata).save(saved)
