@@ -264,12 +264,12 @@ def text_run(name: str, bound: str | None) -> Summary:
 
 def texts() -> str:
     """Certified accuracy by the number of replaced words."""
-    headers = "data", "model and masks", "certificate", "accuracy", *map(str, range(1, 11)), "median", "of the text"
+    headers = "data", "model and masks", "certificate", "accuracy", *map(str, range(11)), "median", "of the text"
     rows = []
     for data, model_and_masks, name, bounds in TEXT_RUNS:
         for bound in bounds:
             one = text_run(name, bound)
-            shares = (f"{one.certified_accuracy_at(rho) or 0:.1%}" for rho in range(1, 11))
+            shares = (f"{one.certified_accuracy_at(rho) or 0:.1%}" for rho in range(11))
             median = format_median(one.median), "N/A" if one.median_share is None else f"{float(one.median_share):.1%}"
             rows.append((data, model_and_masks, bound or "deterministic", f"{one.accuracy:.1%}", *shares, *median))
     return markdown(headers, rows)
