@@ -1,8 +1,9 @@
-"""Atomic writes, and files with a single writer."""
+"""Atomic writes, files with a single writer, and the hash of a file."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -75,3 +76,8 @@ def sole_writer(folder: Path, names: Sequence[str]) -> Iterator[None]:
             for part in folder.glob(f".{name}.*.part"):
                 part.unlink()
         yield
+
+
+def file_hash(path: str | Path) -> str:
+    """The SHA-256 of a file, in hexadecimal."""
+    return hashlib.sha256(Path(path).expanduser().read_bytes()).hexdigest()

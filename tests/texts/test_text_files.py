@@ -10,7 +10,7 @@ import pytest
 
 from sparsecert.datasets.text_files import TextFile, read_texts
 from sparsecert.errors import InputError
-from sparsecert.inputs.texts import Texts, held_out
+from sparsecert.inputs.texts import Texts, held_out_texts
 from sparsecert.inputs.words import Vocabulary, WordReader
 
 ROWS = [("a fine film", "1"), ('it\'s "good", so', "0"), ("Größe", "1")]
@@ -73,13 +73,13 @@ def test_lines_that_are_no_objects_are_refused(tmp_path: Path) -> None:
 
 
 def test_held_out_by_share_or_by_number() -> None:
-    assert held_out(40, 0.25, 0).sum() == held_out(40, 10, 0).sum() == 10
-    assert np.array_equal(held_out(40, 10, 3), held_out(40, 0.25, 3))
-    assert not np.array_equal(held_out(40, 10, 3), held_out(40, 10, 4))
-    assert held_out(40, 0, 0).sum() == 0
+    assert held_out_texts(40, 0.25, 0).sum() == held_out_texts(40, 10, 0).sum() == 10
+    assert np.array_equal(held_out_texts(40, 10, 3), held_out_texts(40, 0.25, 3))
+    assert not np.array_equal(held_out_texts(40, 10, 3), held_out_texts(40, 10, 4))
+    assert held_out_texts(40, 0, 0).sum() == 0
     for count in (-1, 40, 1e9):
         with pytest.raises(InputError, match="leaves texts to train on"):
-            held_out(40, count, 0)
+            held_out_texts(40, count, 0)
 
 
 def test_texts_of_the_training_file_are_the_held_out_ones(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_texts_of_the_training_file_are_the_held_out_ones(tmp_path: Path) -> Non
     assert (every.split, every.chosen.tolist(), every.shape) == ("all", [0, 1, 2], (2, 3))
     own = Texts.read(path, {**metadata, "text": {**about, "sha256": every.fingerprint()}}, reader)
     assert own.split == "held-out"
-    assert own.chosen.tolist() == np.flatnonzero(held_out(3, 1, 0)).tolist() == own.spaced_indices(None).tolist()
+    assert own.chosen.tolist() == np.flatnonzero(held_out_texts(3, 1, 0)).tolist() == own.spaced_indices(None).tolist()
     assert own.random_indices(1, 0).tolist() == own.chosen.tolist()
     assert own.labels is not None
     assert own.labels.tolist() == [1, 0, 1]

@@ -14,7 +14,7 @@ from sparsecert import modelfile, records
 from sparsecert.cli import cli
 from sparsecert.encodings import DropWords
 from sparsecert.errors import InputError
-from sparsecert.inputs.texts import Texts, held_out
+from sparsecert.inputs.texts import Texts, held_out_texts
 from sparsecert.inputs.words import padded
 from sparsecert.schemes import FixedMasks, Partition, Scheme, Share
 from sparsecert.smoothed import Smoothed
@@ -45,7 +45,7 @@ def test_training_learns_and_depends_on_the_seed_alone(scheme: Scheme, tmp_path:
 
 def test_the_vocabulary_is_of_the_texts_trained_on(tmp_path: Path) -> None:
     path = tmp_path / "t.tsv"
-    outside = held_out(40, 10, 0)
+    outside = held_out_texts(40, 10, 0)
     lines = [f"{text} {'secret' if hidden else 'known'}\t{label}"
              for (text, label), hidden in zip(sentences(40), outside, strict=True)]  # fmt: skip
     path.write_text("\n".join(["sentence\tlabel", *lines]))

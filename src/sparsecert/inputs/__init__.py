@@ -1,4 +1,4 @@
-"""Inputs to certify: images or rows of a table; each kind defines its units and its batches.
+"""Inputs to certify: images, rows of a table or texts; each kind defines its units and its batches.
 
 Votes, runs, records, reports and the service take any `Inputs`. A new kind of input needs one class with these members
 and an encoding that represents NULL.
@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from sparsecert.counts import UNKNOWN, Int64
+from sparsecert.counts import UNKNOWN, Bool, Int64
 from sparsecert.errors import InputError
 from sparsecert.inputs.units import Units
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Inputs", "Units", "draw", "labels_at", "space", "to_tensor"]
+__all__ = ["FileInputs", "Inputs", "Units", "draw", "held_out", "labels_at", "number_labels", "space", "to_tensor"]
 
 
 class Inputs(Protocol):
@@ -63,6 +63,45 @@ class Inputs(Protocol):
 
     def header_fields(self) -> dict[str, Any]:
         """More fields for a records header: plain JSON values."""
+
+
+class FileInputs:
+    """What rows and texts of a file have in common: `chosen` are those to certify, and the file is the fingerprint."""
+
+    classes: tuple[str, ...]
+    chosen: Int64
+    sha256: str
+
+    @property
+    def units(self) -> Units:
+        raise NotImplementedError
+
+    def spaced_indices(self, limit: int | None) -> Int64:
+        return self.chosen[space(len(self.chosen), limit)]
+
+    def random_indices(self, limit: int, seed: int) -> Int64:
+        return self.chosen[draw(len(self.chosen), limit, seed)]
+
+    def fingerprint(self) -> str:
+        return self.sha256
+
+    def header_fields(self) -> dict[str, Any]:
+        return {"class_names": list(self.classes), "unit": self.units.name}
+
+
+def number_labels(labels: Sequence[str], classes: Sequence[str], source: str) -> Int64:
+    """int64[b]: the number of each class; refuses others, which the `source` has."""
+    known = {label: number for number, label in enumerate(classes)}
+    if strange := sorted({*labels} - {*known}):
+        raise InputError(f"the {source} has classes unknown to the model: {', '.join(strange):.200}")
+    return np.array([known[label] for label in labels], dtype=np.int64)
+
+
+def held_out(count: int, number: int, seed: int) -> Bool:
+    """bool[count]: so many of the inputs, drawn at random, to be held out of training."""
+    found = np.zeros(count, dtype=np.bool_)
+    found[np.random.default_rng(seed).permutation(count)[:number]] = True
+    return found
 
 
 def labels_at(data: Inputs, indices: Sequence[int]) -> list[int]:

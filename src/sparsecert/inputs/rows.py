@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sparsecert.counts import Float64, Int64
 from sparsecert.errors import InputError
-from sparsecert.inputs import draw, space
+from sparsecert.files import file_hash
+from sparsecert.inputs import FileInputs, number_labels
 from sparsecert.inputs.units import Units
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class Rows(FileInputs):
     """The rows of a file as the model's trees see them: Float64[n, columns], NaN for missing values.
 
     `chosen` are the rows to certify: the held-out ones of the training file, all of any other. An input's index is that
@@ -46,9 +45,9 @@ class Rows:
         frame, classes, labels = read_frame(path, text=columns.text), tuple(metadata["class_names"]), None
         if table["target"] in frame.columns:
             frame, named = split_target(frame, table["target"])
-            labels = _numbered(named, classes)
+            labels = number_labels(named.tolist(), classes, "table")
         values = columns.encode(frame)
-        fingerprint = hashlib.sha256(Path(path).expanduser().read_bytes()).hexdigest()
+        fingerprint = file_hash(path)
         same = fingerprint == table["sha256"]
         outside = held_out(len(frame), table["held_out"], table["seed"]) if same else np.ones(len(frame), dtype=bool)
         return cls(
@@ -75,23 +74,3 @@ class Rows:
 
     def batch(self, indices: Sequence[int] | Int64) -> Float64:
         return self.values[np.asarray(indices, dtype=np.int64)]
-
-    def spaced_indices(self, limit: int | None) -> Int64:
-        return self.chosen[space(len(self.chosen), limit)]
-
-    def random_indices(self, limit: int, seed: int) -> Int64:
-        return self.chosen[draw(len(self.chosen), limit, seed)]
-
-    def fingerprint(self) -> str:
-        return self.sha256
-
-    def header_fields(self) -> dict[str, Any]:
-        return {"class_names": list(self.classes), "unit": self.units.name}
-
-
-def _numbered(labels: npt.NDArray[Any], classes: Sequence[str]) -> Int64:
-    known = {label: number for number, label in enumerate(classes)}
-    strange = sorted(set(labels.tolist()) - set(known))
-    if strange:
-        raise InputError(f"the table has classes unknown to the model: {', '.join(strange):.200}")
-    return np.array([known[label] for label in labels.tolist()], dtype=np.int64)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,13 +13,14 @@ import numpy as np
 from sparsecert.counts import Bool, Int64
 from sparsecert.datasets.text_files import read_texts
 from sparsecert.errors import InputError
-from sparsecert.inputs import draw, space
+from sparsecert.files import file_hash
+from sparsecert.inputs import FileInputs, held_out, number_labels
 from sparsecert.inputs.units import Units
 from sparsecert.inputs.words import WordReader, padded
 
 
 @dataclass(frozen=True, eq=False)
-class Texts:
+class Texts(FileInputs):
     """The texts of a file as `reader` numbers their words.
 
     `chosen` are the texts to certify: the held-out ones of the training file, all of any other. An input's index is
@@ -43,12 +43,11 @@ class Texts:
         reader = WordReader.from_metadata(metadata) if reader is None else reader
         about, classes = metadata["text"], tuple(metadata["class_names"])
         file = read_texts(path, about["columns"], about["target"])
-        labels = None if file.labels is None else number_labels(file.labels, classes)
+        labels = None if file.labels is None else number_labels(file.labels, classes, "file")
         sha256 = file_hash(path)
         same = sha256 == about["sha256"] and about["held_out"] > 0
-        outside = (
-            held_out(len(file.texts), about["held_out"], about["seed"]) if same else np.ones(len(file.texts), bool)
-        )
+        count = len(file.texts)
+        outside = held_out_texts(count, about["held_out"], about["seed"]) if same else np.ones(count, dtype=np.bool_)
         split = "held-out" if same else "all"
         return cls(Path(path).name, split, file.texts, labels, classes, np.flatnonzero(outside), sha256, reader)
 
@@ -72,40 +71,12 @@ class Texts:
     def batch(self, indices: Sequence[int] | Int64) -> Int64:
         return padded([self.numbers[index] for index in indices])
 
-    def spaced_indices(self, limit: int | None) -> Int64:
-        return self.chosen[space(len(self.chosen), limit)]
 
-    def random_indices(self, limit: int, seed: int) -> Int64:
-        return self.chosen[draw(len(self.chosen), limit, seed)]
-
-    def fingerprint(self) -> str:
-        return self.sha256
-
-    def header_fields(self) -> dict[str, Any]:
-        return {"class_names": list(self.classes), "unit": self.units.name}
-
-
-def file_hash(path: str | Path) -> str:
-    """SHA-256 of a file."""
-    return hashlib.sha256(Path(path).expanduser().read_bytes()).hexdigest()
-
-
-def held_out(texts: int, count: float, seed: int) -> Bool:
+def held_out_texts(texts: int, count: float, seed: int) -> Bool:
     """bool[texts]: random texts that are held out of training: a share of them, or so many where that is 1 or more."""
     number = round(texts * count) if count < 1 else round(count)
     if count < 0 or not 0 <= number < texts:
         raise InputError(
             f"held-out must be a share or a number that leaves texts to train on, got {count} of {texts:,}"
         )
-    found = np.zeros(texts, dtype=np.bool_)
-    found[np.random.default_rng(seed).permutation(texts)[:number]] = True
-    return found
-
-
-def number_labels(labels: Sequence[str], classes: Sequence[str]) -> Int64:
-    """int64[b]: the number of each class."""
-    known = {label: number for number, label in enumerate(classes)}
-    strange = sorted({*labels} - {*known})
-    if strange:
-        raise InputError(f"the file has classes unknown to the model: {', '.join(strange):.200}")
-    return np.array([known[label] for label in labels], dtype=np.int64)
+    return held_out(texts, number, seed)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sparsecert import inputs
 from sparsecert.counts import Bool, Float64
 from sparsecert.errors import InputError
 
@@ -194,9 +195,7 @@ def held_out(rows: int, share: float, seed: int) -> Bool:
         raise InputError(
             f"held-out must be a share between 0 and 1 that leaves training rows, got {share} of {rows:,} rows"
         )
-    found = np.zeros(rows, dtype=np.bool_)
-    found[np.random.default_rng(seed).permutation(rows)[: round(rows * share)]] = True
-    return found
+    return inputs.held_out(rows, round(rows * share), seed)
 
 
 def import_pandas() -> Any:

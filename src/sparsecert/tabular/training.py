@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from sklearn.base import clone
 from sparsecert import modelfile, schemes
 from sparsecert.encodings import NotANumber
 from sparsecert.errors import InputError
+from sparsecert.files import file_hash
 from sparsecert.procedures.exact import require_fixed_masks
 from sparsecert.smoothed import Smoothed
 from sparsecert.tabular.classifier import AblatedClassifier
@@ -78,7 +78,7 @@ def train_table(
         "held_out": share,
         **how,
         "seed": seed,
-        "table": hashlib.sha256(Path(path).expanduser().read_bytes()).hexdigest(),
+        "table": file_hash(path),
     }
     file = Path(out) / modelfile.MODEL_NAME
     modelfile.write(file, tensors, header)

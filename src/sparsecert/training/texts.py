@@ -15,7 +15,9 @@ from sparsecert.counts import Int64
 from sparsecert.datasets.text_files import read_texts
 from sparsecert.encodings import WordEncoding
 from sparsecert.errors import InputError, check_int
-from sparsecert.inputs.texts import file_hash, held_out, number_labels
+from sparsecert.files import file_hash
+from sparsecert.inputs import number_labels
+from sparsecert.inputs.texts import held_out_texts
 from sparsecert.inputs.words import PADDING, WORD, Vocabulary, WordReader, padded
 from sparsecert.procedures.procedure import bound_of_trained
 from sparsecert.progress import OnProgress, ignore
@@ -89,7 +91,7 @@ def train_texts(
     file = read_texts(path, columns, target)
     if file.labels is None:
         raise InputError(f"{path} has no column {target}, the class of each text; name it with --target")
-    inside = np.flatnonzero(~held_out(len(file.texts), share, seed))
+    inside = np.flatnonzero(~held_out_texts(len(file.texts), share, seed))
     texts, labels = [file.texts[row] for row in inside], [file.labels[row] for row in inside]
     classes = sorted({*labels})
     if len(classes) < 2:
@@ -104,7 +106,7 @@ def train_texts(
         raise InputError(f"texts differ in length, and {scheme} is for inputs of one; use share or partition")
     model = models.build(recipe.model, len(vocabulary), len(classes), seed).to(device)
     numbers = [reader.numbers(text, f"text {row + 1} of {path}") for row, text in zip(inside, texts, strict=True)]
-    batches = TextBatches(numbers, number_labels(labels, classes), scheme, encoding, recipe, seed)
+    batches = TextBatches(numbers, number_labels(labels, classes, "file"), scheme, encoding, recipe, seed)
     fit(model, batches, torch.device(device), on_progress)
     metadata = {
         "class_names": classes,
