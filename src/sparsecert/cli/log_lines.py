@@ -15,6 +15,8 @@ EVERY = 30.0  # seconds from line to line
 SOON = 5.0  # until the first line, which says how long it will take
 clock = time.monotonic
 
+PERIODS = ("a second", 1), ("a minute", 60), ("an hour", 3_600)
+
 
 class LogLines:
     """Prints how far a task is: as it starts, once it is known how long it will take, and every half minute.
@@ -78,9 +80,9 @@ class LogLines:
 
     def _rate(self, done: float, taken: float) -> str:
         """How much is done in a second, a minute or an hour: the first in which it is one at least."""
-        rates = [(done / taken * seconds, name) for name, seconds in (("second", 1), ("minute", 60), ("hour", 3600))]
+        rates = [(done / taken * seconds, name) for name, seconds in PERIODS]
         rate, name = next((rate for rate in rates if rate[0] >= 1), rates[-1])
-        return f"{rate:,.0f} {self._noun} a {name}" if rate >= 10 else f"{rate:.2g} {self._noun} a {name}"
+        return f"{rate:,.0f} {self._noun} {name}" if rate >= 10 else f"{rate:.2g} {self._noun} {name}"
 
 
 def duration(seconds: float) -> str:
