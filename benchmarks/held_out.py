@@ -26,7 +26,10 @@ from benchmarks.speed import synchronise
 from sparsecert import datasets
 from sparsecert.datasets import Dataset
 from sparsecert.devices import native_precision
+from sparsecert.encodings import Encoding
 from sparsecert.procedures import Exact, Fixed, Procedure
+from sparsecert.reports.comparison import format_median
+from sparsecert.reports.medians import median_certified_robustness
 from sparsecert.schemes import FixedMasks, Scheme, SchemeSpec, Uniform
 from sparsecert.smoothed import Smoothed
 from sparsecert.training import TrainingRun, default_encoding, held_out
@@ -74,12 +77,13 @@ def main() -> None:
     print(f"{'change':50} {'seconds':>8} {'training':>9} {'by':>10} {'accuracy':>9} {'median':>7} {header}", flush=True)
     for change in options.change or [""]:
         recipe = replace(changed(RECIPES[options.recipe], change), keep=options.keep)
-        smoothed, seconds, accuracy = trained(recipe, scheme, options.encoding, fit, device)
+        encoding = default_encoding(fit, recipe, options.encoding)
+        smoothed, seconds, accuracy = trained(recipe, scheme, encoding, fit, device)
         for procedure in procedures:
             radii = correct_radii(smoothed, held, procedure)
             certified = " ".join(f"{np.mean(radii >= rho):7.2%}" for rho in options.rhos)
             by = getattr(procedure, "rule", None) or getattr(procedure, "bound", "")
-            right = f"{np.mean(radii >= 0):9.2%} {np.median(radii):7g}"
+            right = f"{np.mean(radii >= 0):9.2%} {median(radii):>7}"
             print(f"{change or 'none':50} {seconds:8.1f} {accuracy:9.2%} {by:>10} {right} {certified}", flush=True)
 
 
@@ -102,14 +106,13 @@ def value(text: str) -> Any:
 def trained(
     recipe: Recipe,
     scheme: Scheme,
-    encoding_name: str,
+    encoding: Encoding,
     fit: Dataset,
     device: torch.device,
     init: Path | None = None,
     on_epoch: Callable[[TrainingRun], None] = lambda run: None,
 ) -> tuple[Smoothed, float, float]:
     """What the recipe makes of the images, the seconds that took, and the training accuracy of the last epoch."""
-    encoding = default_encoding(fit, recipe, encoding_name)
     began, accuracy = time.perf_counter(), 0.0
     run = TrainingRun(fit, recipe, scheme, encoding, SEED, device, init=init)
     with closing(run):
@@ -136,6 +139,11 @@ def correct_radii(smoothed: Smoothed, held: Dataset, procedure: Procedure) -> np
         right = ~answers.abstained & (answers.labels == held.labels[chosen.start : chosen.stop])
         found.append(np.where(right, answers.radii, -1))
     return np.concatenate(found)
+
+
+def median(radii: np.ndarray[Any, np.dtype[np.int64]]) -> str:
+    """The median certified radius, where -1 stands for none."""
+    return format_median(median_certified_robustness([int(radius) if radius >= 0 else None for radius in radii]))
 
 
 if __name__ == "__main__":

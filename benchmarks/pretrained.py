@@ -26,12 +26,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from benchmarks.held_out import ALPHA, SEED, correct_radii, trained
+from benchmarks.held_out import ALPHA, SEED, correct_radii, median, trained
 from benchmarks.speed import synchronise
 from sparsecert import datasets, models
 from sparsecert.datasets import Dataset
 from sparsecert.devices import native_precision
-from sparsecert.encodings import NullChannels
+from sparsecert.encodings import Encoding, MeanFill, NullChannels
 from sparsecert.models.restoring import restoring
 from sparsecert.procedures import Exact, Fixed, Procedure
 from sparsecert.runs import load_batch
@@ -139,7 +139,8 @@ def train_plain(setting: Setting, minutes: float, path: Path) -> None:
     recipe = replace(
         setting.recipe, keep=whole.keep, masks="minibatch", copies=1, consistency=0.0, vote=None, weight_decay=0.0005
     )
-    smoothed, length, taken = in_time("plain network", replace(setting, scheme=whole), recipe, minutes, "mean-fill")
+    setting, encoding = replace(setting, scheme=whole), MeanFill(setting.fit.mean)  # values as they are
+    smoothed, length, taken = in_time("plain network", setting, recipe, minutes, encoding)
     assert isinstance(smoothed.model, nn.Module)
     path.parent.mkdir(parents=True, exist_ok=True)
     save_file({name: tensor.contiguous() for name, tensor in smoothed.model.state_dict().items()}, path)
@@ -187,12 +188,12 @@ def frozen(setting: Setting, plain: nn.Module, minutes: float) -> Row:
 
 def on_copies(way: str, setting: Setting, recipe: Recipe, minutes: float, init: Path | None = None) -> Row:
     """A network trained on ablated copies, from the weights in `init` or random ones."""
-    smoothed, length, taken = in_time(way, setting, recipe, minutes, "null-channels", init)
+    smoothed, length, taken = in_time(way, setting, recipe, minutes, NullChannels(), init)
     return judge(way, setting, smoothed, length, taken)
 
 
 def in_time(
-    way: str, setting: Setting, recipe: Recipe, minutes: float, encoding: str, init: Path | None = None
+    way: str, setting: Setting, recipe: Recipe, minutes: float, encoding: Encoding, init: Path | None = None
 ) -> tuple[Smoothed, str, float]:
     """What the recipe makes of the images in so many minutes, the epochs, and the minutes it really took.
 
@@ -201,7 +202,7 @@ def in_time(
     recipe = replace(recipe, batch=min(recipe.batch, len(setting.fit)))
     count = len(setting.fit) // recipe.batch * recipe.batch
     tried = min(count, TRIED * recipe.batch)
-    train = partial(trained, scheme=setting.scheme, encoding_name=encoding, device=setting.device, init=init)
+    train = partial(trained, scheme=setting.scheme, encoding=encoding, device=setting.device, init=init)
     log: list[float] = []
     train(
         recipe.shortened(3),
@@ -223,7 +224,7 @@ def judge(way: str, setting: Setting, smoothed: Smoothed, length: str, taken: fl
     """The row of a way: what it certifies."""
     say(f"{way}: {length} in {taken:.2f} minutes, certifying {len(setting.judged)} images")
     radii = correct_radii(smoothed, setting.judged, setting.procedure)
-    say(f"{way}: {np.mean(radii >= 0):.2%} right, median radius {np.median(radii):g}")
+    say(f"{way}: {np.mean(radii >= 0):.2%} right, median radius {median(radii)}")
     return way, length, taken, radii
 
 
@@ -232,7 +233,7 @@ def print_table(rows: Sequence[Row], rhos: Sequence[int]) -> None:
     print(f"\n{'way':40} {'training':>14} {'minutes':>8} {'accuracy':>9} {'median':>7} {header}")
     for way, length, taken, radii in rows:
         certified = " ".join(f"{np.mean(radii >= rho):7.2%}" for rho in rhos)
-        right = f"{np.mean(radii >= 0):9.2%} {np.median(radii):7g}"
+        right = f"{np.mean(radii >= 0):9.2%} {median(radii):>7}"
         print(f"{way:40} {length:>14} {taken:8.2f} {right} {certified}", flush=True)
 
 
