@@ -429,9 +429,13 @@ def test_a_row_of_a_table_has_a_form(browser: Browser, tmp_path: Path) -> None:
 
 def test_on_a_phone_the_verdict_is_in_view_while_one_paints(browser: Browser, mnist: str) -> None:
     page, wrong = _page(browser, mnist, viewport={"width": 390, "height": 664}, has_touch=True)
+    board = page.locator("#board")
+    drawn, below = board.bounding_box(), page.locator("#answer").bounding_box()
+    assert drawn is not None
+    assert below is not None
+    assert drawn["y"] + drawn["height"] <= below["y"]  # nothing covers the board while one draws
     page.locator("#certify").click()
     _certified(page)
-    board = page.locator("#board")
     board.evaluate("(board) => board.scrollIntoView()")
     for x in (20, 60, 100):
         board.tap(position={"x": x, "y": 300})
