@@ -1,4 +1,4 @@
-"""A load test of the service; needs the extra `serve` and httpx.
+"""A load test of the service; needs the extra `serve`.
 
 Starts `sparsecert serve` in another process and sends requests from more and more concurrent clients, each waiting for
 its last answer: predictions of n copies, or certificates where the masks are a fixed set. Prints requests a second, the
@@ -10,7 +10,6 @@ small requests show whether its memory grows. Deterministic answers are compared
 from __future__ import annotations
 
 import argparse
-import asyncio
 import importlib.metadata
 import importlib.util
 import json
@@ -24,11 +23,13 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import Executor, ProcessPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from http.client import HTTPConnection, HTTPException
 from typing import Any
-
-import httpx
+from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 IMAGES, WARM = 100, 8  # an eighth as many requests warm each level up: a GPU prepares for every size of batch
 SOAK_ROUNDS, SOAK_REQUESTS, SOAK_CLIENTS, SOAK_COPIES = 5, 400, 8, 20
@@ -55,11 +56,9 @@ class Level:
 
     def add(self, other: Level) -> None:
         self.seconds += other.seconds
-        self.refused, self.lost, self.wrong = (
-            self.refused + other.refused,
-            self.lost + other.lost,
-            self.wrong + other.wrong,
-        )
+        self.refused += other.refused
+        self.lost += other.lost
+        self.wrong += other.wrong
 
 
 def main() -> None:
@@ -135,7 +134,7 @@ def measured(load: Load, options: argparse.Namespace) -> None:
     import numpy as np
 
     requests, total = options.requests, Level()
-    copies = httpx.get(f"{load.address}/v1/model").json()["masks"] or options.n
+    copies = json.loads(fetched(load, "/v1/model"))["masks"] or options.n
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(options.processes, context, initializer=begin, initargs=(load,)) as pool:
         print("clients  requests/s  copies/s  p50 ms  p99 ms  refused  lost  requests a pass  memory MiB", flush=True)
@@ -167,7 +166,9 @@ def measured(load: Load, options: argparse.Namespace) -> None:
 def level(pool: Executor, options: argparse.Namespace, clients: int, requests: int, copies: int) -> Level:
     """So many requests, by so many clients."""
     found, processes = Level(), min(options.processes, clients)
-    shares = [(len(range(one, clients, processes)), range(one, requests, processes), copies) for one in range(processes)]
+    shares = [
+        (len(range(one, clients, processes)), range(one, requests, processes), copies) for one in range(processes)
+    ]
     for share in pool.map(ask_all, *zip(*shares, strict=True)):
         found.add(share)
     return found
@@ -181,49 +182,57 @@ def begin(load: Load) -> None:
 
 
 def ask_all(clients: int, requests: range, copies: int) -> Level:
-    """In a process of clients: its share of the requests, by its share of the clients."""
-    return asyncio.run(asked(ASKED[0], clients, requests, copies))
-
-
-async def asked(load: Load, clients: int, requests: range, copies: int) -> Level:
-    found, waiting = Level(), iter(requests)
-
-    async def one(client: httpx.AsyncClient) -> None:
-        for number in waiting:
-            image = number % len(load.bodies)
-            more = f', "n": {copies}, "seed": {number}' if load.answers is None else ""
-            began = time.perf_counter()
-            answer = await answered(client, load.path, load.bodies[image] + more + "}", found)
-            found.seconds.append(time.perf_counter() - began)
-            if answer is None or sum(answer["votes"]) + answer["invalid"] != copies:
-                found.lost += 1
-            elif load.answers is None:
-                found.lost += answer["seed"] != number
-            else:
-                found.wrong += (answer["label"], answer["radius"]) != load.answers[image]
-
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
-    async with httpx.AsyncClient(base_url=load.address, timeout=600, limits=limits) as client:
-        await asyncio.gather(*(one(client) for _ in range(clients)))
+    """In a process of clients: its share of the requests, by its share of the clients, a thread each."""
+    found, waiting = Level(), iter(requests)  # to take the next of a range is atomic
+    with ThreadPoolExecutor(clients) as threads:
+        for share in threads.map(ask, [ASKED[0]] * clients, [waiting] * clients, [copies] * clients):
+            found.add(share)
     return found
 
 
-async def answered(client: httpx.AsyncClient, path: str, body: str, found: Level) -> dict[str, Any] | None:
+def ask(load: Load, waiting: Iterator[int], copies: int) -> Level:
+    """One client, with a connection of its own; plain, as the clients must be faster than the service."""
+    found, client = Level(), HTTPConnection(urlsplit(load.address).netloc, timeout=600)
+    for number in waiting:
+        image = number % len(load.bodies)
+        more = f', "n": {copies}, "seed": {number}' if load.answers is None else ""
+        began = time.perf_counter()
+        answer = answered(client, load.path, f"{load.bodies[image]}{more}}}".encode(), found)
+        found.seconds.append(time.perf_counter() - began)
+        if answer is None or sum(answer["votes"]) + answer["invalid"] != copies:
+            found.lost += 1
+        elif load.answers is None:
+            found.lost += answer["seed"] != number
+        else:
+            found.wrong += (answer["label"], answer["radius"]) != load.answers[image]
+    client.close()
+    return found
+
+
+def answered(client: HTTPConnection, path: str, body: bytes, found: Level) -> dict[str, Any] | None:
     """The answer, asked for again where the service was full; None where there is none."""
     while True:
         try:
-            answer = await client.post(path, content=body, headers={"content-type": "application/json"})
-        except httpx.HTTPError:
+            client.request("POST", path, body, {"Content-Type": "application/json"})
+            answer = client.getresponse()
+            text = answer.read()
+        except (OSError, HTTPException):
+            client.close()
             return None
-        if answer.status_code != 429:
-            return answer.json() if answer.status_code == 200 else None
+        if answer.status != 429:
+            return json.loads(text) if answer.status == 200 else None
         found.refused += 1
-        await asyncio.sleep(float(answer.headers["retry-after"]))
+        time.sleep(float(answer.headers["retry-after"]))
+
+
+def fetched(load: Load, path: str) -> bytes:
+    with urlopen(load.address + path) as answer:
+        return answer.read()  # type: ignore[no-any-return]
 
 
 def numbers(load: Load) -> dict[str, float]:
     """The service's own counts that have no labels."""
-    text = httpx.get(f"{load.address}/metrics").text
+    text = fetched(load, "/metrics").decode()
     return {name: float(value) for name, value in re.findall(r"^(\w+) (\S+)$", text, flags=re.MULTILINE)}
 
 

@@ -122,8 +122,8 @@ def _listen(host: str, port: int) -> socket.socket:
         raise InputError(
             f"cannot listen on {host}:{port} ({error.strerror}); choose another --host or --port"
         ) from error
-    # Its connections inherit this; asyncio only does it for sockets that it made. Otherwise the body of an answer, which
-    # is sent after the headers, waits up to 40 ms for the client to acknowledge these.
+    # Connections inherit this; asyncio sets it only on sockets that it made. Without it the body of an answer, which is
+    # sent after the headers, waits up to 40 ms for the client to acknowledge these.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
 

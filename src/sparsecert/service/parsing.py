@@ -81,7 +81,7 @@ def from_values(values: Any, shape: tuple[int, ...]) -> torch.Tensor:
     if len(shape) > 1 and not (numbers.min() >= 0 and numbers.max() <= 1):
         found = f"{numbers.min():g} to {numbers.max():g}"
         raise InputError(f"image values must be between 0 and 1, got {found}; divide 8-bit values by 255")
-    return torch.from_numpy(numbers).float().view(1, *shape)
+    return torch.from_numpy(numbers.astype(np.float32).reshape(1, *shape))
 
 
 def _flatten(values: Any, shape: tuple[int, ...], at: tuple[int, ...] = ()) -> list[Any]:
