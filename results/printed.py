@@ -171,14 +171,21 @@ def workers() -> str:
     return markdown(headers, [("without Ray", alone, "", ""), *some])
 
 
-def service() -> str:
-    """Clients that ask the service at the same time."""
-    levels = found(r"^ +" + r" +".join([r"([\d.,]+)"] * 9) + "$", printed("service-cpu"))
+def service(device: str = "cpu") -> str:
+    """Clients that ask the service at the same time; the file may hold a run for each of several models."""
+    if not (RESULTS / f"service-{device}.txt").exists():
+        return "Not measured yet."
+    rows = []
+    for run in re.split(r"^(?=.*requests at once$)", printed(f"service-{device}"), flags=re.MULTILINE)[1:]:
+        ((model,),) = found(r", (\S+), at most \d+ requests at once$", run)
+        ((kind,),) = found(r"^(\w+)(?:, n = \d+)?, [\d,]+ requests a level", run)
+        for clients, rate, _, *others in found(r"^ +" + r" +".join([r"([\d.,]+)"] * 9) + "$", run):
+            rows.append((f"`{model}`, {kind}", clients, rate, *others))
     headers = (
-        *("clients", "requests a second", "p50, ms", "p99, ms", "refused for a moment", "lost"),
+        *("model, request", "clients", "requests a second", "p50, ms", "p99, ms", "refused for a moment", "lost"),
         *("requests a pass", "memory, MiB"),
     )
-    return markdown(headers, ((clients, rate, *others) for clients, rate, _, *others in levels))
+    return markdown(headers, rows)
 
 
 def foolbox() -> str:
@@ -303,6 +310,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "held-out": held_out,
     # docs/service.md, docs/attacks.md, docs/tables.md, docs/imagenet.md
     "service": service,
+    "service-h200": lambda: service("h200"),
     "foolbox": foolbox,
     "tables-certified": lambda: of_tables("| data set | features"),
     "tables-attacked": lambda: of_tables("| data set | k | defender"),

@@ -125,6 +125,19 @@ class Certifications:
     def __iter__(self) -> Iterator[Certificate | ExactCertificate]:
         return iter(self.certificates)
 
+    def take(self, rows: Int64) -> Certifications:
+        """The certifications of these inputs; `origin` and `truth` stay those of all."""
+        return replace(
+            self,
+            certificates=tuple(self.certificates[row] for row in rows),
+            estimation=self.estimation.take(rows),
+            samples=self.samples[rows],
+            selection=None if self.selection is None else self.selection.take(rows),
+            answers=tuple(self.answers[row] for row in rows) if self.answers else (),
+            ranks=None if self.ranks is None else self.ranks[rows],
+            units=None if self.units is None else self.units[rows],
+        )
+
     @property
     def labels(self) -> Int64:
         """int64[b]: the certified class, -1 where nothing is certified."""

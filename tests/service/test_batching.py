@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from typing import Any
 
 import httpx
@@ -13,8 +14,18 @@ import torch
 from sparsecert import Sequential
 from sparsecert.procedures import Exact, Fixed
 from sparsecert.results import Predictions
+from sparsecert.schemes import ENUMERATION
 from sparsecert.service import Service
-from sparsecert.service.batching import Batcher, Begin, Job, QueuedCopies, ShuttingDown, VoteTask, allocate_rows
+from sparsecert.service.batching import (
+    Batcher,
+    Begin,
+    Job,
+    QueuedCopies,
+    ShuttingDown,
+    VoteTask,
+    allocate_rows,
+    draw_masks,
+)
 from sparsecert.service.metrics import Metrics
 from tests.service.made import asked, image, metric, small, smoothed
 
@@ -99,6 +110,64 @@ def test_a_fixed_set_of_masks_votes_as_it_does_alone() -> None:
         if number % 2 == 0:
             assert given["radius"] == c.radii[0]
     service.close()
+
+
+@pytest.mark.parametrize(("rows", "jobs"), [(37, 2), (9, 5)])
+def test_requests_for_fixed_masks_that_ask_the_same_become_one_job(rows: int, jobs: int) -> None:
+    """With 4 masks, 9 rows take 2 inputs: 7 certificates by plurality are 4 jobs, one by another rule is a fifth."""
+    service, g, free = small(exact=True, rows=rows), smoothed(exact=True), threading.Event()
+    batcher, submitted = service.handlers.batcher, []
+
+    def busy(voter: Any, queue: Any) -> Any:
+        free.wait(60)
+        yield from ()
+
+    def submit(*arguments: Any) -> Any:
+        submitted.append(submit_one(*arguments))
+        return submitted[-1]
+
+    submit_one = batcher.submit
+    submit_one(busy)
+    batcher.submit = submit  # type: ignore[method-assign]
+    rules = ["plurality"] * 4 + ["pairwise"] + ["plurality"] * 3
+
+    async def all_at_once(client: httpx.AsyncClient) -> list[Any]:
+        bodies = [{"values": image(number)[0].tolist(), "rule": rule} for number, rule in enumerate(rules)]
+        tasks = [asyncio.ensure_future(client.post("/v1/certify", json=body)) for body in bodies]
+        while metric(service.handlers.metrics, "sparsecert_requests_in_flight") < len(tasks) or len(submitted) < jobs:
+            await asyncio.sleep(0.01)
+        tasks[1].cancel()  # leaves, which is no matter to the others
+        await asyncio.sleep(0.01)
+        free.set()
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    answers = asked(service, all_at_once)
+    service.close()
+    assert len(submitted) == jobs
+    assert metric(service.handlers.metrics, "sparsecert_copies_total") == 4 * len(rules)
+    if rows == 37:  # all in one pass
+        assert metric(service.handlers.metrics, "sparsecert_pass_requests_total") == len(rules)
+    assert isinstance(answers.pop(1), asyncio.CancelledError)
+    for number, answer in zip([0, *range(2, 8)], answers, strict=True):
+        c, given = g.certify(image(number), Exact(rules[number])), answer.json()
+        assert (given["label"], given["radius"], given["votes"]) == (c.labels[0], c.radii[0], c.counts[0].tolist())
+
+
+def test_masks_drawn_together_are_those_drawn_task_by_task() -> None:
+    random, fixed = smoothed().scheme, smoothed(exact=True).scheme
+    votes = torch.zeros(4).long().numpy()
+    settings = [(random, 3, 7), (random, 1, 7), (random, 1, 8), (fixed, 0, 0), (fixed, 0, 0), (random, 1, 8)]
+    shares = []
+    for number, (scheme, example, seed) in enumerate(settings):
+        first = ENUMERATION if scheme is fixed else 5 * number
+        task = VoteTask(image(), scheme, example, seed, range(first, first + 4), votes, counted=number % 3)
+        shares.append((task, 1 + number % 2))
+    alone = [
+        task.scheme.masks(task.seed, [task.example], list(task.draws)[task.counted : task.counted + rows])[0]
+        for task, rows in shares
+    ]
+    which = torch.repeat_interleave(torch.arange(len(shares)), torch.tensor([rows for _, rows in shares]))
+    assert torch.equal(draw_masks(shares, which), torch.cat(alone))
 
 
 @pytest.mark.parametrize("bound", ["two-sided", "pairwise"])

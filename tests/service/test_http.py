@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 from prometheus_client.parser import text_string_to_metric_families
+from pydantic_core import from_json
 
 from sparsecert import InputError, NullChannels, Smoothed, Uniform
 from sparsecert.encodings import PROTECTED, Grouped
@@ -94,6 +95,8 @@ REFUSED = [
     ({"values": [[[0.0] * 3 + [True]] * 4]}, "must be a number, got True"),
     ({"values": [[[0.0] * 3 + [10**400]] * 4]}, "must be finite"),
     ({"values": [[[[]] * 4] * 4]}, "must be a number, got a list"),
+    ({"values": [[[0.0] * 4] * 2 + [[0.0] * 2 + [True, None]] + [["x"] * 4]]}, "values[0][2][2] must be a number"),
+    ({"values": [[[0.0] * 4, 0.5, [0.0] * 4, [0.0] * 4]]}, "values[0][1] must be a list of 4"),
     ({"values": "x"}, "values: Input should be a valid list"),
     ({"image": "&"}, "base64"),
     ({"image": ""}, "empty"),
@@ -113,6 +116,16 @@ REFUSED = [
 ]  # fmt: skip
 
 
+def test_numbers_in_json_are_read_as_python_reads_them() -> None:
+    """Random bits as doubles, written by repr and to 30 digits, which fall between two doubles."""
+    bits = np.random.default_rng(0).integers(0, 1 << 64, 20_000, dtype=np.uint64)
+    doubles = bits.view(np.float64)
+    values = [*doubles[np.isfinite(doubles)].tolist(), 0.1, 5e-324, 1e308, 2**63, -(10**30)]
+    texts = [repr(value) for value in values] + [f"{value:.30e}" for value in values[:2_000]]
+    text = f"[{', '.join(texts)}]"
+    assert from_json(text) == json.loads(text)
+
+
 @pytest.mark.parametrize(("body", "sentence"), REFUSED, ids=[str(index) for index in range(len(REFUSED))])
 def test_what_cannot_be_used_is_refused_by_a_sentence(service: Service, body: dict[str, Any], sentence: str) -> None:
     given = body if {"values", "image"} & set(body) or not body else {"values": _values(), **body}
@@ -128,6 +141,8 @@ def test_what_cannot_be_used_is_refused_by_a_sentence(service: Service, body: di
         ("/v1/predict", {"content-type": "application/x-www-form-urlencoded"}, b"{}", 422, "Content-Type: application"),
         ("/v1/predict", {"content-type": "application/json"}, b"[]", 422, 'such as {"values": [...], "n": 1000}'),
         ("/v1/predict", {"content-type": "application/json"}, b"", 422, "the body must be JSON"),
+        ("/v1/predict", {"content-type": "application/json"}, b'{"n": 1', 422, "the body is not JSON"),
+        ("/v1/predict", {"content-type": "application/json"}, '{"n": 1}'.encode("utf-16"), 422, "the body is not JSON"),
         ("/v1/predict", {"content-encoding": "gzip"}, b"", 415, "without Content-Encoding"),
         ("/v1/predict/image", {"content-type": "multipart/form-data; boundary=b"}, b"--b", 422, "not as a form"),
         ("/v1/model", {}, b"", 405, "only takes GET"),

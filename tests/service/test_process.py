@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import sys
 import threading
 import time
@@ -16,6 +17,7 @@ from click.testing import CliRunner
 
 from sparsecert import InputError, Smoothed
 from sparsecert.cli import cli
+from sparsecert.cli.serve import _listen
 from tests.helpers import Digits
 from tests.service.running import running
 
@@ -72,6 +74,13 @@ def test_a_mistake_ends_in_one_line(arguments: list[str], sentence: str) -> None
     failure = CliRunner().invoke(cli, ["serve", *arguments, "--device", "cpu"]).exception
     assert isinstance(failure, InputError)
     assert sentence in str(failure)
+
+
+def test_the_body_of_an_answer_does_not_wait_until_its_headers_are_acknowledged() -> None:
+    with _listen("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
+        accepted, _ = listening.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 @pytest.mark.parametrize("library", ["fastapi", "uvicorn", "prometheus_client"])

@@ -45,22 +45,11 @@ def _joined(parts: list[T], order: Int64, units: Int64, scheme: Scheme) -> T:
     """One result of all parts, whose inputs come in this order; `scheme` is the open one."""
     if isinstance(parts[0], Predictions):
         return _joined_predictions(parts, order, units)
-    found = concatenate(parts)
-    origin, samples, ranks = found.origin, found.samples[order], found.ranks
+    found = concatenate(parts).take(order)
+    origin = found.origin
     if origin is not None:
         origin = replace(origin, scheme=scheme, examples=tuple(np.array(origin.examples)[order].tolist()))
-    return replace(
-        found,
-        certificates=tuple(found.certificates[row] for row in order),
-        estimation=found.estimation.take(order),
-        samples=samples,
-        selection=None if found.selection is None else found.selection.take(order),
-        answers=tuple(found.answers[row] for row in order) if found.answers else (),
-        ranks=None if ranks is None else ranks[order],
-        scheme=None if found.scheme is None else scheme,
-        origin=origin,
-        units=units,
-    )
+    return replace(found, scheme=None if found.scheme is None else scheme, origin=origin, units=units)
 
 
 def _joined_predictions(parts: list[Predictions], order: Int64, units: Int64) -> Predictions:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -13,6 +13,8 @@ import torch
 from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from fastapi.routing import APIRoute
+from pydantic_core import from_json
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
@@ -77,6 +79,25 @@ IMAGE_BODY: dict[str, Any] = {
 MAX_DETAIL = 300
 
 
+class FastJsonRequest(Request):
+    """Parses a body of JSON by pydantic's parser, several times as fast as Python's; it must be UTF-8."""
+
+    async def json(self) -> Any:
+        return from_json(await self.body())
+
+
+class FastJsonRoute(APIRoute):
+    """A route whose requests are of this class."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def handle_fast(request: Request) -> Response:
+            return await handle(FastJsonRequest(request.scope, request.receive))
+
+        return handle_fast
+
+
 @dataclass(frozen=True)
 class Service:
     """An ASGI application and the device thread behind it."""
@@ -135,6 +156,7 @@ def _application(handlers: Handlers, name: str, sha256: str | None) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
     )
+    app.router.route_class = FastJsonRoute
     _add_exception_handlers(app)
     _add_info_routes(app, handlers, name, sha256)
     _add_model_routes(app, handlers)

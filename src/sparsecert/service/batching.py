@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from itertools import accumulate, groupby
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -41,6 +42,7 @@ class ShuttingDown(RuntimeError):
 class VoteTask:
     """Copies of one input to classify: through the scheme's masks (seed, example, draw), for every draw of `draws`.
 
+    `row` is the input's among those of its job.
     `votes` counts the classes; its last entry counts non-finite scores. For a fixed set of masks, `ranks` keeps each
     copy's ranking of the classes. By pairs, `pairs`, int64[1, classes, classes], counts how often each class is ranked
     above each other one, or `above`, int64[1, classes], how often `chosen` is; both on the device.
@@ -52,6 +54,7 @@ class VoteTask:
     seed: int
     draws: range
     votes: Int64
+    row: int = 0
     ranks: Int16 | None = None
     pairs: torch.Tensor | None = None
     above: torch.Tensor | None = None
@@ -136,8 +139,8 @@ class QueuedCopies(Copies):
         """The tasks, and their votes: int64[b, classes + 1]."""
         votes: Int64 = np.zeros((len(self), self.voter.classes + 1), dtype=np.int64)
         tasks = [
-            VoteTask(image, self.voter.scheme, int(example), seed, draws, own)
-            for image, example, own in zip(self.inputs, examples, votes, strict=True)
+            VoteTask(image, self.voter.scheme, int(example), seed, draws, own, row)
+            for row, (image, example, own) in enumerate(zip(self.inputs, examples, votes, strict=True))
         ]
         self.queue.extend(tasks)
         return tasks, votes
@@ -148,7 +151,7 @@ Begin = Callable[[Voter, list[VoteTask]], Steps[T]]  # the steps of a request, w
 
 @dataclass(eq=False)
 class Job(Generic[T]):
-    """The work of one request; `done` receives its result or its exception."""
+    """The work of one request, or of several as a batch; `done` receives its result or its exception."""
 
     begin: Begin[T]
     on_pass: OnPass | None
@@ -232,7 +235,7 @@ class Batcher:
                 if not job.pending and not job.cancelled:
                     job.step(self._base)
             jobs = deque(job for job in jobs if not (job.cancelled or job.done.done()))
-            self._metrics.jobs.set(len(jobs))
+            self._metrics.jobs.set(count_requests((job, task) for job in jobs for task in job.pending))
             if jobs:
                 jobs.rotate(-self._run_pass(list(jobs)))  # round-robin: those just served go last
 
@@ -254,7 +257,8 @@ class Batcher:
             self._fail(jobs, error)
             return 0
         served = len({id(job) for job, *_ in shares})
-        self._metrics.count_pass(served, sum(rows for *_, rows in shares))
+        requests = count_requests((job, task) for job, task, _ in shares)
+        self._metrics.count_pass(requests, sum(rows for *_, rows in shares))
         for (job, task, _), result in zip(shares, results, strict=True):
             if not task.remaining:
                 job.pending.remove(task)
@@ -269,15 +273,19 @@ class Batcher:
     def _classify(self, shares: list[tuple[VoteTask, int]]) -> list[PassResult]:
         """Classifies the next copies of each task, as many as its share."""
         base, device = self._base, self._base.device
-        inputs = torch.stack([task.image.to(device) for task, _ in shares])
+        images = [task.image for task, _ in shares]
+        if len({image.device for image in images}) > 1:  # some procedures move theirs themselves
+            images = [image.to(device) for image in images]
+        inputs = to_device(torch.stack(images), device)
         which = torch.repeat_interleave(torch.arange(len(shares)), torch.tensor([rows for _, rows in shares]))
-        masks = torch.cat([self._masks(task, rows) for task, rows in shares])
+        which = to_device(which, device)
+        masks = draw_masks(shares, which)
         count = len(which)
         padding = pad_batch(count, max(self.rows, count), device) - count  # a GPU tunes anew for every batch size
         if padding > 0:
             masks = torch.cat((masks, masks[-1:].expand(padding, -1)))
             which = torch.cat((which, which[-1:].expand(padding)))
-        scores = base.scores(inputs, to_device(which, device), masks)[:count]
+        scores = base.scores(inputs, which, masks)[:count]
         found = base.classify(scores)
         valid, labels = found < base.classes, found.cpu()
         ranks = rank(scores).cpu() if any(task.ranks is not None for task, _ in shares) else None
@@ -292,10 +300,29 @@ class Batcher:
             at += rows
         return results
 
-    def _masks(self, task: VoteTask, rows: int) -> torch.Tensor:
-        device, first = self._base.device, task.draws.start + task.counted
-        draws = torch.arange(first, first + rows, device=device)
-        return task.scheme.masks_at(task.seed, torch.full_like(draws, task.example), draws)
+
+def count_requests(tasks: Iterable[tuple[Job[Any], VoteTask]]) -> int:
+    """The number of inputs, which are one per request."""
+    return len({(id(job), task.row) for job, task in tasks})
+
+
+def draw_masks(shares: list[tuple[VoteTask, int]], which: torch.Tensor) -> torch.Tensor:
+    """The masks of the next copies of each task, on the device of `which`, which says the share of each row.
+
+    Neighbours with one scheme and one seed draw theirs together.
+    """
+    ends = accumulate(rows for _, rows in shares)
+    numbers = [
+        (task.example, task.draws.start + task.counted - (end - rows))
+        for (task, rows), end in zip(shares, ends, strict=True)
+    ]
+    examples, offsets = to_device(torch.tensor(numbers), which.device)[which].unbind(1)
+    draws, masks, at = offsets + torch.arange(len(which), device=which.device), [], 0
+    for (scheme, seed), alike in groupby(shares, key=lambda share: (share[0].scheme, share[0].seed)):
+        part = slice(at, at + sum(rows for _, rows in alike))
+        masks.append(scheme.masks_at(seed, examples[part], draws[part]))
+        at = part.stop
+    return torch.cat(masks)
 
 
 def allocate_rows(rows: int, pending: list[tuple[Job[Any], VoteTask]]) -> list[tuple[Job[Any], VoteTask, int]]:

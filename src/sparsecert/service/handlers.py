@@ -8,6 +8,7 @@ import secrets
 from collections.abc import AsyncIterator, Callable
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 
 from sparsecert.errors import InputError
@@ -19,6 +20,7 @@ from sparsecert.procedures.procedure import SampledProcedure, refuse_other_masks
 from sparsecert.results import Certifications, Predictions
 from sparsecert.schemes import FixedMasks
 from sparsecert.service.batching import Batcher, Begin, Job, QueuedCopies, VoteTask
+from sparsecert.service.gathering import Gathering
 from sparsecert.service.guarantees import certificate_guarantee
 from sparsecert.service.limits import Limits
 from sparsecert.service.metrics import Metrics
@@ -52,6 +54,7 @@ class Handlers:
         base = smoothed.voter(torch.zeros(1, *parser.shape, dtype=dtype))
         self.classes = base.classes
         self.batcher = Batcher(base, metrics, rows)
+        self._gathering = Gathering(self.batcher, max(1, self.batcher.rows // (self.masks or 1)))
 
     @property
     def masks(self) -> int | None:
@@ -97,19 +100,35 @@ class Handlers:
         asked = Fixed(n=settings.n, bound=settings.bound) if self.masks is None else Exact(settings.rule)
         procedure = procedure_for(self.smoothed, asked)
         seed = self._seed(settings)
-        job = self.batcher.submit(self._steps(procedure, procedure.predict, x, settings, seed))
-        found = await asyncio.wrap_future(job.done)
-        (label,) = found.answers
+        found, row = await self._found(procedure, procedure.predict, x, settings, seed)
+        label = found.answers[row]
         self.metrics.count_answer("predict", label is None)
         return PredictResponse(
-            **self._common_fields(label, settings, seed, procedure), samples=found.n, invalid=int(found.invalid[0]),
-            votes=found.counts[0].tolist(),
+            **self._common_fields(label, settings, seed, procedure), samples=found.n, invalid=int(found.invalid[row]),
+            votes=found.counts[row].tolist(),
         )  # fmt: skip
 
     async def certify(self, x: torch.Tensor, settings: CertifySettings) -> CertifyResponse:
         procedure, seed = self._procedure(settings), self._seed(settings)
-        job = self.batcher.submit(self._steps(procedure, procedure.certify, x, settings, seed))
-        return self._certified(await asyncio.wrap_future(job.done), settings, seed)
+        found, row = await self._found(procedure, procedure.certify, x, settings, seed)
+        return self._certified(found if len(found) == 1 else found.take(np.array([row])), settings, seed)
+
+    async def _found(
+        self,
+        procedure: Procedure,
+        verb: Callable[..., Steps[T]],
+        x: torch.Tensor,
+        settings: Settings,
+        seed: int | None,
+    ) -> tuple[T, int]:
+        """The result for the input and its row there; with fixed masks, requests that ask the same are batched."""
+        if self.masks is None:
+            job = self.batcher.submit(self._steps(procedure, verb, x, settings, seed))
+            return await asyncio.wrap_future(job.done), 0
+        x = self.smoothed.check(x)  # before others share its fate
+        return await self._gathering.result(
+            (procedure, verb.__name__), x, lambda inputs: self._steps(procedure, verb, inputs, settings, seed)
+        )
 
     def _procedure(self, settings: CertifySettings) -> Procedure:
         """The procedure the settings ask for; refuses more samples than the limit."""
@@ -139,7 +158,9 @@ class Handlers:
             alpha = settings.alpha if self.masks is None else None
             procedure.check(self.smoothed.scheme, alpha, seed or 0)
             inputs = self.smoothed.check(x)
-            return by_units(verb, QueuedCopies(voter, inputs, [settings.example], seed or 0, queue=queue), alpha)
+            return by_units(
+                verb, QueuedCopies(voter, inputs, [settings.example] * len(x), seed or 0, queue=queue), alpha
+            )
 
         return steps
 

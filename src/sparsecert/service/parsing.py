@@ -7,12 +7,15 @@ import binascii
 import io
 import math
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
 import torch
 
+from sparsecert.counts import Float64
 from sparsecert.errors import InputError
 
 FORMATS = ("PNG", "JPEG")
@@ -74,29 +77,39 @@ def from_values(values: Any, shape: tuple[int, ...]) -> torch.Tensor:
 
     An image's values must be in [0, 1]; a row's may be any finite numbers.
     """
-    flat: list[float] = []
-    _flatten(values, shape, flat, ())
-    numbers = np.array(flat, dtype=np.float64)
+    numbers = _numbers(_flatten(values, shape), shape)
     if len(shape) > 1 and not (numbers.min() >= 0 and numbers.max() <= 1):
         found = f"{numbers.min():g} to {numbers.max():g}"
         raise InputError(f"image values must be between 0 and 1, got {found}; divide 8-bit values by 255")
-    return torch.from_numpy(numbers).float().view(1, *shape)
+    return torch.from_numpy(numbers.astype(np.float32).reshape(1, *shape))
 
 
-def _flatten(values: Any, shape: tuple[int, ...], flat: list[float], at: tuple[int, ...]) -> None:
-    """Appends the numbers in order; an error names the index of the first bad value."""
-    place = f"values{''.join(f'[{index}]' for index in at)}"
-    if not shape:
-        flat.append(_number(values, place))
-        return
+def _flatten(values: Any, shape: tuple[int, ...], at: tuple[int, ...] = ()) -> list[Any]:
+    """The innermost values in order; an error names the first list that is missing or of another length."""
     if not isinstance(values, list):
         raise InputError(
-            f"{place} must be a list of {shape[0]} (the model takes {_sizes(shape)}), got {short_repr(values)}"
+            f"{_place(at)} must be a list of {shape[0]} (the model takes {_sizes(shape)}), got {short_repr(values)}"
         )
     if len(values) != shape[0]:
-        raise InputError(f"{place} must have {shape[0]} entries, got {len(values)}")
-    for index, value in enumerate(values):
-        _flatten(value, shape[1:], flat, (*at, index))
+        raise InputError(f"{_place(at)} must have {shape[0]} entries, got {len(values)}")
+    if len(shape) == 1:
+        return values
+    parts = (_flatten(part, shape[1:], (*at, index)) for index, part in enumerate(values))
+    return list(chain.from_iterable(parts))
+
+
+def _numbers(flat: list[Any], shape: tuple[int, ...]) -> Float64:
+    """All values at once; one by one only where an error has to name the first bad one."""
+    if {*map(type, flat)} <= {int, float}:  # not bool
+        with suppress(OverflowError):  # of a large integer
+            numbers: Float64 = np.array(flat, dtype=np.float64)
+            if (np.abs(numbers) <= LARGEST).all():
+                return numbers
+    return np.array([_number(value, _place(at)) for value, at in zip(flat, np.ndindex(shape), strict=True)])
+
+
+def _place(at: tuple[int, ...]) -> str:
+    return f"values{''.join(f'[{index}]' for index in at)}"
 
 
 def _number(value: Any, place: str) -> float:
