@@ -5,11 +5,15 @@ its last answer: predictions of n copies, or certificates where the masks are a 
 median and 99th percentile latency, how many were rejected (429, and retried) or lost, how many requests shared a
 forward pass, and the memory of the service. The last level has more clients than the service accepts. Finally, many
 small requests show whether its memory grows. Deterministic answers are compared with those of `certify` here.
+
+With --without-http the clients are tasks of this process that call the service's handlers: what is left is the batching
+of requests into forward passes. Deterministic models only.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import importlib.metadata
 import importlib.util
 import json
@@ -71,7 +75,11 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=max(1, (os.cpu_count() or 1) // 2), help="of the clients")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--precision", default="fp32")
+    parser.add_argument("--without-http", action="store_true", help="call the handlers in this process")
     options = parser.parse_args()
+    if options.without_http:
+        without_http(options)
+        return
     command = [sys.executable, "-m", "sparsecert", "serve", options.model, "--port", "0"]
     command += ["--concurrency", str(options.concurrency), "--device", options.device, "--precision", options.precision]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
@@ -86,6 +94,48 @@ def main() -> None:
     finally:
         process.send_signal(signal.SIGTERM)
         print(f"asked to end, the service ended with exit code {process.wait(60)}")
+
+
+def without_http(options: argparse.Namespace) -> None:
+    """Certificates by the service's handlers, in this process."""
+    import torch
+
+    from sparsecert import Smoothed
+    from sparsecert.service import serve
+    from sparsecert.service.schemas import CertifySettings
+
+    bodies, answers = questions(options)
+    if answers is None:
+        raise SystemExit("--without-http needs a deterministic model")
+    inputs = [torch.tensor([json.loads(f"{body}}}")["values"]]) for body in bodies]
+    smoothed = Smoothed.load(options.model, device=options.device, precision=options.precision)
+    service, settings, total = serve(smoothed, name=options.model), CertifySettings(), Level()
+
+    async def client(waiting: Iterator[int], found: Level) -> None:
+        for number in waiting:
+            began = time.perf_counter()
+            answer = await service.handlers.certify(inputs[number % IMAGES], settings)
+            found.seconds.append(time.perf_counter() - began)
+            found.wrong += (answer.label, answer.radius) != answers[number % IMAGES]
+
+    async def clients(count: int, requests: int) -> Level:
+        found, waiting = Level(), iter(range(requests))
+        await asyncio.gather(*(client(waiting, found) for _ in range(count)))
+        return found
+
+    print(setting(options, service=False))
+    print(f"certify without HTTP, {options.requests} requests a level", flush=True)
+    print("clients  requests/s  p50 ms  p99 ms", flush=True)
+    for count in map(int, options.clients.split(",")):
+        asyncio.run(clients(count, max(count, options.requests // WARM)))
+        began = time.perf_counter()
+        found = asyncio.run(clients(count, options.requests))
+        took = time.perf_counter() - began
+        total.add(found)
+        p50, p99 = percentiles(found)
+        print(f"{count:7}  {options.requests / took:10.1f}  {p50:6.1f}  {p99:6.1f}", flush=True)
+    print(f"{total.wrong} of {len(total.seconds):,} answers differ from those of certify")
+    service.close()
 
 
 def questions(options: argparse.Namespace) -> tuple[list[str], list[tuple[int, int]] | None]:
@@ -105,17 +155,22 @@ def questions(options: argparse.Namespace) -> tuple[list[str], list[tuple[int, i
     return bodies, [*zip(found.labels.tolist(), found.radii.tolist(), strict=True)]
 
 
-def setting(options: argparse.Namespace) -> str:
-    """The machine, the service and the clients."""
+def setting(options: argparse.Namespace, service: bool = True) -> str:
+    """The machine, and where there is one the service, with its clients."""
     import torch
 
     device = torch.cuda.get_device_name() if options.device.startswith("cuda") else options.device
-    parser = "httptools" if importlib.util.find_spec("httptools") else "h11"
-    return (
+    machine = f"{platform.machine()}, {os.cpu_count()} cores, torch {torch.__version__}, {device}, "
+    machine += f"{options.precision}, {options.model}"
         f"{platform.machine()}, {os.cpu_count()} cores, torch {torch.__version__}, {device}, {options.precision}, "
-        f"{options.model}, at most {options.concurrency} requests at once\n"
-        f"Python {platform.python_version()}, uvicorn {importlib.metadata.version('uvicorn')} with {parser}, "
-        f"clients in {options.processes} other processes"
+    )
+    if not service:
+        return f"{machine}\nPython {platform.python_version()}"
+    faster = [name for name in ("httptools", "uvloop") if importlib.util.find_spec(name)]
+    return (
+        f"{machine}, at most {options.concurrency} requests at once\n"
+        f"Python {platform.python_version()}, uvicorn {importlib.metadata.version('uvicorn')} with "
+        f"{' and '.join(faster) or 'h11'}, clients in {options.processes} other processes"
     )
 
 
@@ -131,8 +186,6 @@ def address_of(process: subprocess.Popen[str]) -> str:
 
 
 def measured(load: Load, options: argparse.Namespace) -> None:
-    import numpy as np
-
     requests, total = options.requests, Level()
     copies = json.loads(fetched(load, "/v1/model"))["masks"] or options.n
     context = multiprocessing.get_context("spawn")
@@ -144,7 +197,7 @@ def measured(load: Load, options: argparse.Namespace) -> None:
             found = level(pool, options, clients, requests, copies)
             took, after = time.perf_counter() - began, numbers(load)
             total.add(found)
-            p50, p99 = (1_000 * float(np.quantile(found.seconds, share)) for share in (0.5, 0.99))
+            p50, p99 = percentiles(found)
             passes, together = (
                 after[name] - before[name]
                 for name in ("sparsecert_forward_passes_total", "sparsecert_pass_requests_total")
@@ -161,6 +214,14 @@ def measured(load: Load, options: argparse.Namespace) -> None:
         for _ in range(SOAK_ROUNDS):
             found = level(pool, options, SOAK_CLIENTS, SOAK_REQUESTS, few)
             print(f"lost {found.lost}, memory {memory(numbers(load)):.0f} MiB", flush=True)
+
+
+def percentiles(found: Level) -> tuple[float, float]:
+    """The median and the 99th percentile of the latency, in milliseconds."""
+    import numpy as np
+
+    p50, p99 = 1_000 * np.quantile(found.seconds, (0.5, 0.99))
+    return float(p50), float(p99)
 
 
 def level(pool: Executor, options: argparse.Namespace, clients: int, requests: int, copies: int) -> Level:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import logging
 import os
@@ -140,6 +141,8 @@ def _run(uvicorn: Any, app: Any, listening: socket.socket) -> None:
 
     for ending in (signal.SIGINT, signal.SIGTERM):
         signal.signal(ending, signal.SIG_IGN)  # uvicorn handles them, and raises them again at the end
+    gc.collect()
+    gc.freeze()  # what is there now stays; else every full collection goes through it, and all requests wait
     config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
     Server(config).run(sockets=[listening])
 
