@@ -162,8 +162,6 @@ def setting(options: argparse.Namespace, service: bool = True) -> str:
     device = torch.cuda.get_device_name() if options.device.startswith("cuda") else options.device
     machine = f"{platform.machine()}, {os.cpu_count()} cores, torch {torch.__version__}, {device}, "
     machine += f"{options.precision}, {options.model}"
-        f"{platform.machine()}, {os.cpu_count()} cores, torch {torch.__version__}, {device}, {options.precision}, "
-    )
     if not service:
         return f"{machine}\nPython {platform.python_version()}"
     faster = [name for name in ("httptools", "uvloop") if importlib.util.find_spec(name)]

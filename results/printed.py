@@ -175,17 +175,33 @@ def service(device: str = "cpu") -> str:
     """Clients that ask the service at the same time; the file may hold a run for each of several models."""
     if not (RESULTS / f"service-{device}.txt").exists():
         return "Not measured yet."
-    rows = []
-    for run in re.split(r"^(?=.*requests at once$)", printed(f"service-{device}"), flags=re.MULTILINE)[1:]:
+    rows, text = [], printed(f"service-{device}")
+    for run in re.split(r"^(?=.*requests at once$)", text, flags=re.MULTILINE)[1:]:
         ((model,),) = found(r", (\S+), at most \d+ requests at once$", run)
         ((kind,),) = found(r"^(\w+)(?:, n = \d+)?, [\d,]+ requests a level", run)
         for clients, rate, _, *others in found(r"^ +" + r" +".join([r"([\d.,]+)"] * 9) + "$", run):
             rows.append((f"`{model}`, {kind}", clients, rate, *others))
+    for model, levels in found(
+        r", (\S+)\nPython [\d.]+\n(certify without HTTP.*(?:\n.*)*)", printed(f"service-{device}")
+    ):
+        for level in found(r"^ +" + r" +".join([r"([\d.]+)"] * 4) + "$", levels):
+            rows.append((f"`{model}`, certify without HTTP", *level, *"----"))
     headers = (
         *("model, request", "clients", "requests a second", "p50, ms", "p99, ms", "refused for a moment", "lost"),
         *("requests a pass", "memory, MiB"),
     )
     return markdown(headers, rows)
+
+
+def pretrained() -> str:
+    """Three ways from a network of whole images to a certified classifier."""
+    rows = []
+    for run in re.split(r"^(?=\$ )", printed("pretrained-h200"), flags=re.MULTILINE)[1:]:
+        ((data, model, scheme),) = found(r"^NVIDIA H200, torch \S+, (\w+), (\S+), (\w+\(.*\)), \w+$", run)
+        ((plain,),) = found(r"plain network: (\S+%) of whole images right$", run)
+        for way in found(r"^(\S.*?) {2,}(\S+ \w+) +([\d.]+) +(\S+%) +(\d+|N/A) ", run):
+            rows.append((data, f"`{model}`, {plain}", f"`{scheme}`", *way))
+    return markdown(("data", "network, whole images", "masks", "way", "trained", "minutes", "accuracy", "median"), rows)
 
 
 def foolbox() -> str:
@@ -311,6 +327,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     # docs/service.md, docs/attacks.md, docs/tables.md, docs/imagenet.md
     "service": service,
     "service-h200": lambda: service("h200"),
+    # docs/your-model.md
+    "pretrained": pretrained,
     "foolbox": foolbox,
     "tables-certified": lambda: of_tables("| data set | features"),
     "tables-attacked": lambda: of_tables("| data set | k | defender"),
