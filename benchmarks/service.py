@@ -109,7 +109,7 @@ def without_http(options: argparse.Namespace) -> None:
         raise SystemExit("--without-http needs a deterministic model")
     inputs = [torch.tensor([json.loads(f"{body}}}")["values"]]) for body in bodies]
     smoothed = Smoothed.load(options.model, device=options.device, precision=options.precision)
-    service, settings, total = serve(smoothed, name=options.model), CertifySettings(), Level()
+    service, settings, total = serve(smoothed), CertifySettings.model_validate({}), Level()
 
     async def client(waiting: Iterator[int], found: Level) -> None:
         for number in waiting:
