@@ -18,7 +18,7 @@ from sparsecert import modelfile
 from sparsecert.errors import InputError
 from sparsecert.models.resnet import resnet18_cifar
 from sparsecert.training import ProcessGroup, join_process_group
-from sparsecert.training.sync_batch_norm import SyncBatchNorm, synchronise_batch_norm
+from sparsecert.training.batch_norm import SyncBatchNorm, synchronise_batch_norm
 from tests.helpers import same_weights, wait_until
 
 pytestmark = pytest.mark.check
@@ -190,7 +190,7 @@ def test_batch_norm_over_two_processes_is_batch_norm_over_the_whole_batch(tmp_pa
         """
 import json, sys, torch, torch.distributed as dist
 from torch import nn
-from sparsecert.training.sync_batch_norm import synchronise_batch_norm
+from sparsecert.training.batch_norm import synchronise_batch_norm
 dist.init_process_group("gloo")
 torch.manual_seed(0)
 x, weights = torch.randn(7, 3, 4, 5).double().float() * 2 + 30, torch.randn(7, 3, 4, 5)

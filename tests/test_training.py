@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import os
@@ -28,6 +29,7 @@ from sparsecert.schemes import TRAINING, Lattice, RandomValues, Spread, Uniform
 from sparsecert.smoothed import Smoothed
 from sparsecert.training import Stop, TrainingRun, default_encoding, train, train_many
 from sparsecert.training.augment import random_shifts, shift_and_flip
+from sparsecert.training.batch_norm import split_batch_norm
 from sparsecert.training.cuda_graph import step_each
 from sparsecert.training.objective import CompiledObjective, Objective, divergence, objective, vote_loss
 from sparsecert.training.recipe import VoteObjective
@@ -270,6 +272,7 @@ def test_bf16_training_learns_and_keeps_its_weights_in_fp32(few: Dataset, tmp_pa
         ({"batch": 0}, "batch must be at least 1"),
         ({"masks": "none"}, "masks must be one of minibatch, sample"),
         ({"augment": "mixup"}, "augment must be one of"),
+        ({"norm_rows": 1}, "norm_rows must be at least 2"),
     ],
 )
 def test_recipes_refuse(changes: dict[str, Any], message: str) -> None:
@@ -393,6 +396,36 @@ def _with_batch_norm(channels: int, classes: int) -> torch.nn.Module:
     return torch.nn.Sequential(
         convolution, torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(8 * 64, classes)
     )
+
+
+def test_split_batch_norm_normalises_each_part_by_itself() -> None:
+    """Outputs and gradients are those of a batch norm for each part, running statistics those of the first."""
+    torch.manual_seed(0)
+    x, weights = torch.randn(2, 7, 3, 4, 5)
+    alone = [torch.nn.Sequential(torch.nn.BatchNorm2d(3)) for _ in range(3)]
+    split = split_batch_norm(copy.deepcopy(alone[0]), 3)
+    inputs = [x.clone().requires_grad_() for _ in range(2)]
+    parts = [norm(part) for norm, part in zip(alone, inputs[0].split(3), strict=True)]
+    for given, outputs in zip(inputs, (torch.cat(parts), split(inputs[1])), strict=True):
+        assert torch.allclose(outputs, torch.cat(parts), atol=1e-6)
+        (outputs * weights).sum().backward()
+        assert torch.allclose(given.grad, inputs[0].grad, atol=1e-6)
+    for together, *each in zip(split.parameters(), *(norm.parameters() for norm in alone), strict=True):
+        assert torch.allclose(together.grad, sum(one.grad for one in each), atol=1e-5)
+    for name, tensor in split.state_dict().items():
+        assert torch.allclose(tensor, alone[0].state_dict()[name]), name
+    assert torch.equal(split.eval()(x), alone[0].eval()(x))
+
+
+def test_batch_norm_over_whole_batches_is_that_without_norm_rows(
+    few: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(MODELS._things, "with-batch-norm", _with_batch_norm)
+    recipe = replace(QUICK, model="with-batch-norm", epochs=1, batch=50)
+    plain, whole, parts = (train(few, replace(recipe, norm_rows=rows), tmp_path / str(rows)) for rows in (None, 50, 10))
+    assert same_weights(plain, whole)
+    assert not same_weights(plain, parts)
+    assert Smoothed.load(parts, model=_with_batch_norm(2, 10)).predict(torch.rand(2, 1, 8, 8), n=20).n == 20
 
 
 def test_a_run_stopped_at_any_step_resumes_to_the_same_weights(

@@ -27,6 +27,7 @@ LATER = (
     "optimizer",
     "vote",
     "independent",
+    "norm_rows",
 )  # settings that recipes in the first model files lack
 OF_THE_DATA = "model", "keep", "augment", "normalise"
 ALONE = {"masks": "all", "augment": "none", "normalise": False, "consistency": 0.0, "vote": None}  # with `independent`
@@ -67,7 +68,8 @@ class Recipe:
     copy; the set decides how much is retained. vote: how the last epochs are trained for the vote; each part of the run
     has a cycle of the learning rate of its own. independent: every mask's network learns from the values of its own
     units alone, so that certificates cover perturbed training values too (`training.independent`); refuses whatever
-    mixes them.
+    mixes them. norm_rows: batch norm takes its statistics over so many copies of a minibatch, as where several GPUs
+    share one by `nn.DataParallel`; None: over all.
     """
 
     name: str
@@ -92,6 +94,7 @@ class Recipe:
     optimizer: str = "sgd"
     vote: VoteObjective | None = None
     independent: bool = False
+    norm_rows: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch", "keep", "copies"):
@@ -113,6 +116,8 @@ class Recipe:
                 )
             if self.copies == 1 and self.masks != "all":
                 raise InputError("vote needs several copies of each input; set copies, or masks to all")
+        if self.norm_rows is not None and self.norm_rows < 2:
+            raise InputError(f"norm_rows must be at least 2, got {self.norm_rows}")
         if self.consistency < 0 or (self.consistency and self.copies == 1):
             raise InputError(f"consistency {self.consistency} must be 0, or positive with at least 2 copies")
         for name, value in ALONE.items():

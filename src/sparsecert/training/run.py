@@ -24,6 +24,7 @@ from sparsecert.modelfile import MODEL_NAME
 from sparsecert.procedures.exact import require_fixed_masks
 from sparsecert.schemes import TRAINING, Scheme
 from sparsecert.smoothed import Smoothed
+from sparsecert.training.batch_norm import split_batch_norm, synchronise_batch_norm
 from sparsecert.training.batches import Batches
 from sparsecert.training.distributed import ProcessGroup
 from sparsecert.training.independent import check_independent
@@ -33,7 +34,6 @@ from sparsecert.training.optimizers import complete_state, load_state_tensors, o
 from sparsecert.training.prefetch import Prefetcher
 from sparsecert.training.recipes import Recipe
 from sparsecert.training.schedule import Run
-from sparsecert.training.sync_batch_norm import synchronise_batch_norm
 from sparsecert.votes.precision import PRECISIONS
 from sparsecert.votes.probe import probe
 
@@ -82,7 +82,11 @@ class TrainingRun(Run):
         if cuda:
             self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         if self.processes.size > 1:
+            if self.recipe.norm_rows is not None:
+                raise InputError("norm_rows is for one process; leave it out, and batch norm spans all processes")
             self.model = synchronise_batch_norm(self.model)
+        elif self.recipe.norm_rows is not None:
+            self.model = split_batch_norm(self.model, self.recipe.norm_rows)
         self.optimizer = optimizer_of(self.recipe, self.model, self.device)
         devices.check_precision(self.recipe.precision, PRECISIONS[self.recipe.precision], self.device)
         self.copies = self.recipe.copies

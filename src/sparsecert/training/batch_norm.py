@@ -1,4 +1,4 @@
-"""Batch norm with the statistics of the whole batch, of which each process holds a shard."""
+"""Batch norm over the batches of all processes, or over parts of one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.nn.functional import batch_norm
 
 
 def synchronise_batch_norm(model: nn.Module) -> nn.Module:
@@ -45,6 +46,40 @@ class SyncBatchNorm(nn.BatchNorm2d):
             if self.num_batches_tracked is not None:
                 self.num_batches_tracked.add_(1)
         return y  # type: ignore[no-any-return]
+
+
+def split_batch_norm(model: nn.Module, rows: int) -> nn.Module:
+    """The same model, with its parameters and buffers, whose batch norms span `rows` rows each."""
+    for name, part in model.named_children():
+        if type(part) is nn.BatchNorm2d:
+            setattr(model, name, SplitBatchNorm.of(part, rows))
+        else:
+            split_batch_norm(part, rows)
+    return model
+
+
+class SplitBatchNorm(nn.BatchNorm2d):
+    """Normalises every `rows` rows of a training batch by themselves, as `nn.DataParallel` does on several GPUs.
+
+    There each GPU normalises its part of the batch, and the first one's running statistics are kept.
+    """
+
+    rows: int
+
+    @classmethod
+    def of(cls, norm: nn.BatchNorm2d, rows: int) -> SplitBatchNorm:
+        """Shares the parameters and buffers of `norm`."""
+        split = cls(norm.num_features, norm.eps, norm.momentum, norm.affine, norm.track_running_stats)
+        split._parameters, split._buffers = norm._parameters, norm._buffers
+        split.training, split.rows = norm.training, rows
+        return split
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if not self.training:
+            return super().forward(x)
+        first, *others = torch.split(x, self.rows)
+        normal = [batch_norm(part, None, None, self.weight, self.bias, training=True, eps=self.eps) for part in others]
+        return torch.cat([super().forward(first), *normal])
 
 
 class _SyncNormalise(torch.autograd.Function):
