@@ -54,6 +54,7 @@ def main() -> None:
     parser.add_argument(
         "--n", type=int, default=1_000, help="random masks that vote, after a tenth as many that select"
     )
+    parser.add_argument("--seed", type=int, default=SEED, help="of training")
     parser.add_argument("--limit", type=int, help="train and judge on so many images alone")
     parser.add_argument("--rhos", type=int, nargs="+", default=[3, 4, 5, 6, 7, 8, 9, 10])
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
@@ -71,14 +72,14 @@ def main() -> None:
         procedures = [Exact(rule) for rule in options.rules]
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
     votes = "all masks vote" if options.scheme else f"{options.n // 10} + {options.n} votes, alpha {ALPHA}"
-    print(f"{name}, {options.data}, {options.recipe}, {options.encoding}, {scheme}, seed {SEED}")
+    print(f"{name}, {options.data}, {options.recipe}, {options.encoding}, {scheme}, seed {options.seed}")
     print(f"{len(fit)} images to train on, {len(held)} to judge by, {votes}")
     header = " ".join(f"{f'rho {rho}':>7}" for rho in options.rhos)
     print(f"{'change':50} {'seconds':>8} {'training':>9} {'by':>10} {'accuracy':>9} {'median':>7} {header}", flush=True)
     for change in options.change or [""]:
         recipe = replace(changed(RECIPES[options.recipe], change), keep=options.keep)
         encoding = default_encoding(fit, recipe, options.encoding)
-        smoothed, seconds, accuracy = trained(recipe, scheme, encoding, fit, device)
+        smoothed, seconds, accuracy = trained(recipe, scheme, encoding, fit, device, seed=options.seed)
         for procedure in procedures:
             radii = correct_radii(smoothed, held, procedure)
             certified = " ".join(f"{np.mean(radii >= rho):7.2%}" for rho in options.rhos)
@@ -88,8 +89,9 @@ def main() -> None:
 
 
 def changed(recipe: Recipe, change: str) -> Recipe:
-    """The recipe with the settings that a change names."""
+    """The recipe with the settings that a change names; rates fall at the same shares of other epochs."""
     given = {name: value(text) for name, text in (setting.split("=", 1) for setting in change.split(",") if setting)}
+    recipe = recipe.shortened(given.pop("epochs", None))
     settings: dict[str, Any] = {"rates": ((1, given.pop("rate")),)} if "rate" in given else {}
     if vote := {name[5:]: given.pop(name) for name in list(given) if name.startswith("vote.")}:
         settings["vote"] = replace(recipe.vote, **vote) if recipe.vote else VoteObjective(**vote)
@@ -110,11 +112,12 @@ def trained(
     fit: Dataset,
     device: torch.device,
     init: Path | None = None,
+    seed: int = SEED,
     on_epoch: Callable[[TrainingRun], None] = lambda run: None,
 ) -> tuple[Smoothed, float, float]:
     """What the recipe makes of the images, the seconds that took, and the training accuracy of the last epoch."""
     began, accuracy = time.perf_counter(), 0.0
-    run = TrainingRun(fit, recipe, scheme, encoding, SEED, device, init=init)
+    run = TrainingRun(fit, recipe, scheme, encoding, seed, device, init=init)
     with closing(run):
         run.model.train()
         take_step = step_function([run])
