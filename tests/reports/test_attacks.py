@@ -44,6 +44,7 @@ from sparsecert.reports import (
 from sparsecert.reports.attack_curves import _attack_figure, _gap_figure
 from sparsecert.reports.attack_tables import rho_table
 from sparsecert.reports.drawing import STYLES
+from sparsecert.reports.gap import Gap, Pair
 from sparsecert.reports.summary import certificates_of
 from sparsecert.schemes import FixedMasks
 from sparsecert.schemes import from_config as scheme_from_config
@@ -123,6 +124,18 @@ def test_certificates_against_an_attack_that_breaks_none() -> None:
     text = attack_report([summarise(records)], [summarise_attack(made(FOUND))], [gap], "terminal")
     assert "attacks that succeed within the certified radius: 0 of 4" in text.splitlines()
     assert "NOT SOUND" not in text
+
+
+@pytest.mark.parametrize(
+    ("exact", "attacked", "fault"),
+    [(True, "cpu in bf16", "NOT COMPARABLE"), (True, "cuda in bf16", "NOT SOUND"), (False, "cpu in bf16", "NOT SOUND")],
+)
+def test_exact_certificates_of_another_device_are_not_called_unsound(exact: bool, attacked: str, fault: str) -> None:
+    """There scores are rounded differently, and a vote more or less moves a radius."""
+    pair = Pair(example=7, true=1, label=1, proved=4, distance=4, answer=2)
+    found = alarm(Gap(Path("certify.jsonl"), Path("attack.jsonl"), (pair,), exact, ("cuda in bf16", attacked)))
+    assert found is not None
+    assert found.startswith(f"{fault}: attack.jsonl changes the answer to 1 of 1 certified images")
 
 
 def test_how_far_beyond_the_radius_the_nearest_misclassification_is() -> None:

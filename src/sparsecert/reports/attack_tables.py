@@ -173,8 +173,15 @@ def alarm(gap: Gap) -> str | None:
         "each certificate may fail with probability alpha; more failures than that mean that one of the two is wrong"
     )
     exact = "an exact certificate never fails: one of the two is wrong, or the model's scores depend on the batch"
+    certified, attacked = gap.computed
+    fault = "NOT SOUND"
+    if gap.exact and certified != attacked:
+        fault = "NOT COMPARABLE"
+        exact = (
+            f"these were made on {certified}, the attack on {attacked}: scores are rounded differently; certify there"
+        )
     return (
-        f"NOT SOUND: {gap.attack} changes the answer to {len(gap.broken)} of {gap.certified} certified images within "
+        f"{fault}: {gap.attack} changes the answer to {len(gap.broken)} of {gap.certified} certified images within "
         f"the radius that {gap.certificates} proves for them (images {named}); {exact if gap.exact else sampled}"
     )
 

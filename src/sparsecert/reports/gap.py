@@ -68,13 +68,15 @@ class Gap:
 
     At each rho, the accuracy under the worst perturbation of rho pixels lies between `certified_accuracy` and
     `accuracy_under_attack`, where abstentions count as successes of the attack, unless its goal was to misclassify.
-    `exact`: the certificates are deterministic, so a single broken one is an error.
+    `exact`: the certificates are deterministic, so a single broken one is an error. `computed` says where and in which
+    precision the certificates and the attack were: rounding may make two classifiers of one model.
     """
 
     certificates: Path
     attack: Path
     pairs: tuple[Pair, ...]
     exact: bool = False
+    computed: tuple[str, str] = ("", "")
 
     @property
     def certified_accuracy(self) -> tuple[float, ...]:
@@ -156,7 +158,12 @@ def compute_gap(records: Records, attack: AttackRecords, summary: Summary) -> Ga
             pairs.append(Pair(line.example, line.true, certificate.label, proved, against.distance, against.answer))
     if not pairs:
         raise InputError(f"{records.path} and {attack.path} have no image in common; attack images that are certified")
-    return Gap(records.path, attack.path, tuple(pairs), summary.exact)
+    return Gap(records.path, attack.path, tuple(pairs), summary.exact, (_computed(records), _computed(attack)))
+
+
+def _computed(records: Records | AttackRecords) -> str:
+    run = records.header.run
+    return f"{run.get('device', 'an unknown device')} in {run.get('precision', 'an unknown precision')}"
 
 
 def units_per_pixel(run: dict[str, Any], scheme: Scheme) -> int:
