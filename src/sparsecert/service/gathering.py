@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 @dataclass(eq=False)
-class Group(Generic[T]):
+class SharedJob(Generic[T]):
     """Inputs that become one job, and its result."""
 
     inputs: list[torch.Tensor] = field(default_factory=list)
@@ -33,7 +33,7 @@ class Gathering:
 
     def __init__(self, batcher: Batcher, most: int) -> None:
         self._batcher, self._most = batcher, most
-        self._open: dict[Hashable, Group[Any]] = {}
+        self._open: dict[Hashable, SharedJob[Any]] = {}
         self._lock = threading.Lock()
 
     async def result(
@@ -55,8 +55,8 @@ class Gathering:
         assert group.done is not None
         return await asyncio.shield(group.done), row  # one client that leaves does not cancel the others
 
-    def _submit(self, key: Hashable, begin: Callable[[torch.Tensor], Begin[T]]) -> Group[T]:
-        group: Group[T] = Group()
+    def _submit(self, key: Hashable, begin: Callable[[torch.Tensor], Begin[T]]) -> SharedJob[T]:
+        group: SharedJob[T] = SharedJob()
 
         def begin_all(voter: Any, queue: Any) -> Any:  # in the device thread
             with self._lock:
