@@ -173,8 +173,6 @@ def workers() -> str:
 
 def service(device: str = "cpu") -> str:
     """Clients that ask the service at the same time; the file may hold a run for each of several models."""
-    if not (RESULTS / f"service-{device}.txt").exists():
-        return "Not measured yet."
     rows, text = [], printed(f"service-{device}")
     for run in re.split(r"^(?=.*requests at once$)", text, flags=re.MULTILINE)[1:]:
         ((model,),) = found(r", (\S+), at most \d+ requests at once$", run)

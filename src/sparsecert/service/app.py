@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -185,6 +185,8 @@ def _add_info_routes(app: FastAPI, handlers: Handlers, name: str, sha256: str | 
 
 
 def _add_model_routes(app: FastAPI, handlers: Handlers) -> None:
+    of_image = partial(app.post, openapi_extra=IMAGE_BODY)
+
     async def certified(x: Any, settings: CertifySettings) -> Any:
         if not settings.stream:
             return _json(await handlers.certify(x, settings))
@@ -194,13 +196,7 @@ def _add_model_routes(app: FastAPI, handlers: Handlers) -> None:
     async def predict(asked: PredictRequest) -> Any:
         return _json(await handlers.predict(_parse_input(asked, handlers.parser), asked))
 
-    @app.post(
-        "/v1/predict/image",
-        summary="Classify an image",
-        response_model=PredictResponse,
-        responses=ERRORS,
-        openapi_extra=IMAGE_BODY,
-    )
+    @of_image("/v1/predict/image", summary="Classify an image", response_model=PredictResponse, responses=ERRORS)
     async def predict_image(request: Request, asked: Annotated[PredictSettings, Query()]) -> Any:
         return _json(await handlers.predict(await _parse_image(request, handlers.parser), asked))
 
@@ -208,13 +204,7 @@ def _add_model_routes(app: FastAPI, handlers: Handlers) -> None:
     async def certify(asked: CertifyRequest) -> Any:
         return await certified(_parse_input(asked, handlers.parser), asked)
 
-    @app.post(
-        "/v1/certify/image",
-        summary="Certify an image",
-        response_model=CertifyResponse,
-        responses=STREAMING,
-        openapi_extra=IMAGE_BODY,
-    )
+    @of_image("/v1/certify/image", summary="Certify an image", response_model=CertifyResponse, responses=STREAMING)
     async def certify_image(request: Request, asked: Annotated[CertifySettings, Query()]) -> Any:
         return await certified(await _parse_image(request, handlers.parser), asked)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Hashable
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -100,7 +101,8 @@ class Handlers:
         asked = Fixed(n=settings.n, bound=settings.bound) if self.masks is None else Exact(settings.rule)
         procedure = procedure_for(self.smoothed, asked)
         seed = self._seed(settings)
-        found, row = await self._found(procedure, procedure.predict, x, settings, seed)
+        begin = partial(self._begin, procedure, procedure.predict, settings, seed)
+        found, row = await self._found(x, (procedure, "predict"), begin)
         label = found.answers[row]
         self.metrics.count_answer("predict", label is None)
         return PredictResponse(
@@ -110,25 +112,18 @@ class Handlers:
 
     async def certify(self, x: torch.Tensor, settings: CertifySettings) -> CertifyResponse:
         procedure, seed = self._procedure(settings), self._seed(settings)
-        found, row = await self._found(procedure, procedure.certify, x, settings, seed)
+        begin = partial(self._begin, procedure, procedure.certify, settings, seed)
+        found, row = await self._found(x, (procedure, "certify"), begin)
         return self._certified(found if len(found) == 1 else found.take(np.array([row])), settings, seed)
 
     async def _found(
-        self,
-        procedure: Procedure,
-        verb: Callable[..., Steps[T]],
-        x: torch.Tensor,
-        settings: Settings,
-        seed: int | None,
+        self, x: torch.Tensor, asked: Hashable, begin: Callable[[torch.Tensor], Begin[T]]
     ) -> tuple[T, int]:
         """The result for the input and its row there; with fixed masks, requests that ask the same are batched."""
-        if self.masks is None:
-            job = self.batcher.submit(self._steps(procedure, verb, x, settings, seed))
-            return await asyncio.wrap_future(job.done), 0
         x = self.smoothed.check(x)  # before others share its fate
-        return await self._gathering.result(
-            (procedure, verb.__name__), x, lambda inputs: self._steps(procedure, verb, inputs, settings, seed)
-        )
+        if self.masks is not None:
+            return await self._gathering.result(asked, x, begin)
+        return await asyncio.wrap_future(self.batcher.submit(begin(x)).done), 0
 
     def _procedure(self, settings: CertifySettings) -> Procedure:
         """The procedure the settings ask for; refuses more samples than the limit."""
@@ -144,23 +139,15 @@ class Handlers:
         self._check_samples("n0 + n", settings.n0 + settings.n)
         return Fixed(settings.n0, settings.n, settings.bound)
 
-    def _steps(
-        self,
-        procedure: Procedure,
-        verb: Callable[..., Steps[T]],
-        x: torch.Tensor,
-        settings: Settings,
-        seed: int | None,
+    def _begin(
+        self, procedure: Procedure, verb: Callable[..., Steps[T]], settings: Settings, seed: int | None, x: torch.Tensor
     ) -> Begin[T]:
-        """The steps of a request, for the device thread."""
+        """The steps for inputs that `Smoothed.check` has passed, for the device thread."""
 
         def steps(voter: Voter, queue: list[VoteTask]) -> Steps[T]:
             alpha = settings.alpha if self.masks is None else None
             procedure.check(self.smoothed.scheme, alpha, seed or 0)
-            inputs = self.smoothed.check(x)
-            return by_units(
-                verb, QueuedCopies(voter, inputs, [settings.example] * len(x), seed or 0, queue=queue), alpha
-            )
+            return by_units(verb, QueuedCopies(voter, x, [settings.example] * len(x), seed or 0, queue=queue), alpha)
 
         return steps
 
@@ -169,11 +156,11 @@ class Handlers:
 
         The job is cancelled when the client disconnects.
         """
-        procedure, seed = self._procedure(settings), self._seed(settings)
+        procedure, seed, x = self._procedure(settings), self._seed(settings), self.smoothed.check(x)
         loop = asyncio.get_running_loop()
         scheme = self.smoothed.scheme.for_units(self.smoothed.encoding.count_units(x)[0])
         stream = ProgressStream(scheme, settings, procedure, self.classes, loop)
-        job = self.batcher.submit(self._steps(procedure, procedure.certify, x, settings, seed), stream.on_pass)
+        job = self.batcher.submit(self._begin(procedure, procedure.certify, settings, seed, x), stream.on_pass)
         done = asyncio.ensure_future(asyncio.wrap_future(job.done))
         await _wait_for_either(done, stream.changed)
         if done.done() and done.exception() is not None:
