@@ -45,6 +45,7 @@ from sparsecert.training.restorer import train_restorer
 TRIED = 20  # steps that are timed, after as many to warm up
 AT_ONCE = 250  # images that are read or classified together
 EVERY = 15.0  # seconds between progress lines
+WAYS = ["frozen", "adapted", "random"]
 RESTORED = 50_000  # images that a restorer is trained on, at most: they are held in memory
 
 
@@ -73,6 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--plain-minutes", type=float, help="for the plain network (default: --minutes)")
     parser.add_argument("--plain", type=Path, help="its weights: read from this file, or written to it if missing")
     parser.add_argument("--recipe", help="from random weights, and the architecture (default: the modern one)")
+    parser.add_argument("--ways", nargs="+", default=WAYS, choices=WAYS, help="some of the three alone")
     parser.add_argument("--fine-tune", nargs="+", default=["fine-tune"], metavar="RECIPE", help="one row for each")
     parser.add_argument("--model", help="another architecture than the recipe's")
     parser.add_argument("--scheme", help="a fixed set of masks, such as bands-4; random ones without")
@@ -83,17 +85,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     setting = setting_of(options)
     describe(setting, options)
+    rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
         path = options.plain or Path(folder) / "plain.safetensors"
-        if not path.exists():
-            train_plain(setting, options.plain_minutes or options.minutes, path)
-        plain = read_plain(setting, path)
-        say(f"plain network: {accuracy(plain, setting.judged, setting.device):.2%} of whole images right")
-        rows = [frozen(setting, plain, options.minutes)]
-        for name in options.fine_tune:
+        if options.ways != ["random"]:
+            if not path.exists():
+                train_plain(setting, options.plain_minutes or options.minutes, path)
+            plain = read_plain(setting, path)
+            say(f"plain network: {accuracy(plain, setting.judged, setting.device):.2%} of whole images right")
+        if "frozen" in options.ways:
+            rows.append(frozen(setting, plain, options.minutes))
+        for name in options.fine_tune if "adapted" in options.ways else ():
             recipe = of_the_data(RECIPES[name], setting.recipe)
             rows.append(on_copies(f"adapted, {name}", setting, recipe, options.minutes, path))
-    rows.append(on_copies(f"random weights, {setting.recipe.name}", setting, setting.recipe, options.minutes))
+    if "random" in options.ways:
+        rows.append(on_copies(f"random weights, {setting.recipe.name}", setting, setting.recipe, options.minutes))
     print_table(rows, options.rhos)
 
 

@@ -193,12 +193,15 @@ def service(device: str = "cpu") -> str:
 
 def pretrained() -> str:
     """Three ways from a network of whole images to a certified classifier."""
-    rows = []
+    rows, plain = [], ""
     for run in re.split(r"^(?=\$ )", printed("pretrained-h200"), flags=re.MULTILINE)[1:]:
-        ((data, model, scheme),) = found(r"^NVIDIA H200, torch \S+, (\w+), (\S+), (\w+\(.*\)), \w+$", run)
-        ((plain,),) = found(r"plain network: (\S+%) of whole images right$", run)
-        for way in found(r"^(\S.*?) {2,}(\S+ \w+) +([\d.]+) +(\S+%) +(\d+|N/A) ", run):
-            rows.append((data, f"`{model}`, {plain}", f"`{scheme}`", *way))
+        ((data, model, masks),) = found(r"^NVIDIA H200, torch \S+, (\w+), (\S+), (\w+\(.*\)), \w+$", run)
+        if "--ways random" not in run:  # which goes on where the run before it ended
+            ((plain,),) = found(r"plain network: (\S+%) of whole images right$", run)
+        trained = found(r"^\S+ (.+): (\S+ \w+) in ([\d.]+) minutes, certifying", run)
+        certified = found(r"^\S+ (.+): (\S+%) right, median radius (\S+)$", run)
+        for (way, *length), (_, *radius) in zip(trained, certified, strict=True):
+            rows.append((data, f"`{model}`, {plain}", f"`{masks}`", way, *length, *radius))
     return markdown(("data", "network, whole images", "masks", "way", "trained", "minutes", "accuracy", "median"), rows)
 
 

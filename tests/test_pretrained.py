@@ -64,6 +64,23 @@ def test_each_way_is_measured_from_the_same_plain_network(
             assert median == "N/A" or int(median) >= 0
 
 
+def test_one_way_can_be_measured_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(pretrained, "TRIED", 2)
+    digits, path = datasets.load("digits", "train"), tmp_path / "plain.safetensors"
+    np.savez(tmp_path / "some.npz", images=digits.batch(range(60))[:, 0], labels=digits.labels[:60])
+    given = ["--data", str(tmp_path / "some.npz"), "--plain", str(path), "--minutes", "0", "--device", "cpu"]
+    pretrained.main([*given, "--ways", "random"])
+    (row,) = capsys.readouterr().out.split("\nway ")[1].splitlines()[1:]
+    assert row.startswith("random weights")
+    assert not path.exists()  # nobody asked for a plain network
+    pretrained.main([*given, "--ways", "adapted"])
+    (row,) = capsys.readouterr().out.split("\nway ")[1].splitlines()[1:]
+    assert row.startswith("adapted")
+    assert path.exists()
+
+
 def test_the_plain_network_sees_values_as_they_are_in_bf16_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the network would not be the one of whole images that the ways are told it is."""
     digits, seen = datasets.load("digits", "train"), []
