@@ -4,8 +4,7 @@
 
 Random weights and the digits that ship, so no data are needed. Prints milliseconds for a training step of all
 autoencoders, and for images a batch: the search of the candidates, a query about one label, and the whole inference;
-for both memory formats of the convolutions, with and without cuDNN's own benchmark, and what a whole training, accuracy
-and attack take at that rate.
+and what a whole training, accuracy and attack take at that rate.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from sparsecert import datasets
 from sparsecert.plain import AnalysisBySynthesis, AutoencoderRecipe, AutoencoderRun, Autoencoders, plain_recipe
 from sparsecert.training.cuda_graph import step_function
 
-FORMATS = {"contiguous": torch.contiguous_format, "channels last": torch.channels_last}
 TEST_IMAGES, FEW = 10_000, 256
 
 
@@ -39,22 +37,17 @@ def main() -> None:
     device = torch.device(options.device)
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
     print(f"{name}, torch {torch.__version__}, {options.candidates:,} candidates, {options.steps} steps")
-    for label, memory_format in FORMATS.items():
-        seconds = training(options, device, memory_format)
-        recipe = plain_recipe("mnist", "abs")
-        steps = recipe.epochs * -(-60_000 // (10 * recipe.batch))
-        print(f"{label}: {1000 * seconds:.2f} ms a training step, {steps * seconds / 60:.1f} minutes for {steps:,}")
-    for label, memory_format in FORMATS.items():
-        for chosen in (False, True) if device.type == "cuda" else (False,):
-            torch.backends.cudnn.benchmark = chosen
-            search, few, query, whole = inference(options, device, memory_format)
-            times = {"search": search, f"query of {FEW}": few, "query": query, "whole": whole}
-            each = ", ".join(f"{kind} {1000 * seconds:.1f} ms" for kind, seconds in times.items())
-            tested, attacked = (count / options.images for count in (TEST_IMAGES, options.queries))
-            print(
-                f"{label}{', benchmarked' if chosen else ''}: {options.images:,} images: {each}; {TEST_IMAGES:,} test "
-                f"images {tested * whole:.0f} s, {options.queries:,} queries {attacked * query / 60:.1f} minutes"
-            )
+    seconds, recipe = training(options, device), plain_recipe("mnist", "abs")
+    steps = recipe.epochs * -(-60_000 // (10 * recipe.batch))
+    print(f"{1000 * seconds:.2f} ms a training step, {steps * seconds / 60:.1f} minutes for {steps:,}")
+    search, few, query, whole = inference(options, device)
+    times = {"search": search, f"query of {FEW}": few, "query": query, "whole": whole}
+    each = ", ".join(f"{kind} {1000 * seconds:.1f} ms" for kind, seconds in times.items())
+    tested, attacked = (count / options.images for count in (TEST_IMAGES, options.queries))
+    print(
+        f"{options.images:,} images: {each}; {TEST_IMAGES:,} test images {tested * whole:.0f} s, "
+        f"{options.queries:,} queries {attacked * query / 60:.1f} minutes"
+    )
 
 
 def timed(work: Callable[[], object], repeats: int, device: torch.device) -> float:
@@ -73,24 +66,20 @@ def _wait(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def training(options: argparse.Namespace, device: torch.device, memory_format: torch.memory_format) -> float:
+def training(options: argparse.Namespace, device: torch.device) -> float:
     """Seconds of a training step."""
     recipe, data = plain_recipe("mnist", "abs"), datasets.load("mnist-sample")
     assert isinstance(recipe, AutoencoderRecipe)
     run = AutoencoderRun(data, replace(recipe, batch=options.batch), 0, device, data)
-    run.model.to(memory_format=memory_format)  # type: ignore[call-overload]
     run.model.train()
     take_step = step_function([run])
     return timed(lambda: take_step([run]), 10 * options.repeats, device)
 
 
-def inference(
-    options: argparse.Namespace, device: torch.device, memory_format: torch.memory_format
-) -> tuple[float, ...]:
+def inference(options: argparse.Namespace, device: torch.device) -> tuple[float, ...]:
     """Seconds for a batch of images: the search of the candidates, a query about one label, of few too, the whole."""
     model = Autoencoders(candidates=options.candidates, steps=options.steps).eval()
     synthesis = AnalysisBySynthesis(model, device)
-    synthesis.decoders.memory_format = memory_format
     sample = datasets.load("mnist-sample")
     places = torch.arange(options.images) % len(sample)
     images = (torch.from_numpy(sample.images.batch(places.numpy())).float() / 255).to(device)

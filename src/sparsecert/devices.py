@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -55,6 +57,18 @@ def check_precision(name: str, dtype: torch.dtype | None, device: torch.device) 
         reason = str(error).splitlines()[0]
         raise InputError(f"{name} cannot be computed on this device ({device.type}): {reason}; use fp32") from error
     warnings.warn(f"{name} is emulated on this device ({device.type}): fp32 is faster", stacklevel=5)
+
+
+@contextmanager
+def tf32_products(device: torch.device) -> Iterator[None]:
+    """fp32 matrix products in TF32 on a GPU that has it, as convolutions are there by default."""
+    precision = torch.get_float32_matmul_precision()
+    if device.type == "cuda":
+        torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(precision)
 
 
 def device_named(name: str) -> str:

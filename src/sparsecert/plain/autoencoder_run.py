@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import ClassVar
 
 import torch
 
@@ -35,8 +34,6 @@ class AutoencoderRun(PlainRun):
     Two files are written, of the same weights: model.safetensors and binarized.safetensors, for inference on images
     as they are and thresholded at 0.5, each with its accuracy.
     """
-
-    memory_format: ClassVar[torch.memory_format] = torch.contiguous_format  # see benchmarks.synthesis
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -7,14 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from sparsecert.votes.batches import pad_batch
-
-LANES, FEW_ROWS, MOST_ROWS = 64, 8, 128
-
-
-def is_gpu(device: torch.device) -> bool:
-    """Whether each new shape costs the device a preparation."""
-    return device.type == "cuda"
+LANES, MOST_ROWS = 64, 128
 
 
 @dataclass(frozen=True)
@@ -31,25 +24,20 @@ class Lanes:
 
     @classmethod
     def of(cls, networks: torch.Tensor) -> Iterator[Lanes]:
-        """Batches of all items, where item i is for networks[i]; a network with many items has several lanes.
-
-        A GPU, which prepares anew for each shape, gets one number of lanes, and one of few numbers of rows.
-        """
+        """Batches of all items, where item i is for networks[i]; a network with many items has several lanes."""
         if not len(networks):
             return
         different = int(networks.max()) + 1
-        lanes = max(LANES, 2 * different)
-        for part in torch.split(networks.argsort(stable=True), (lanes - different) * MOST_ROWS):
-            yield cls._batch(part, networks[part], lanes)
+        full = max(LANES, 2 * different) - different  # lanes, besides one of each network that is not full
+        for part in torch.split(networks.argsort(stable=True), full * MOST_ROWS):
+            yield cls._batch(part, networks[part], rows=-(-len(part) // full))
 
     @classmethod
-    def _batch(cls, items: torch.Tensor, networks: torch.Tensor, lanes: int) -> Lanes:
-        """Items sorted by network, in the fewest rows for which `lanes` lanes suffice."""
-        counts, few_shapes = torch.bincount(networks), is_gpu(items.device)
-        rows = FEW_ROWS if few_shapes else 1
-        while int((lanes_of := -(-counts // rows)).sum()) > lanes:
-            rows = pad_batch(rows + 1, MOST_ROWS, items.device)
-        lanes = lanes if few_shapes else int(lanes_of.sum())
+    def _batch(cls, items: torch.Tensor, networks: torch.Tensor, rows: int) -> Lanes:
+        """Items sorted by network, in lanes of so many rows."""
+        counts = torch.bincount(networks)
+        lanes_of = -(-counts // rows)
+        lanes = int(lanes_of.sum())
         place = torch.arange(len(items), device=items.device) - (counts.cumsum(0) - counts)[networks]
         row, lane = place % rows, (lanes_of.cumsum(0) - lanes_of)[networks] + place // rows
         table = items[0].expand(rows, lanes).clone()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch.nn.functional import cross_entropy
@@ -35,8 +35,6 @@ class PlainRun(Run):
     The order of an epoch and the starts of PGD depend on seed and epoch alone. A captured step includes PGD.
     """
 
-    memory_format: ClassVar[torch.memory_format] = torch.channels_last  # of the weights on a GPU
-
     data: Dataset
     recipe: PlainRecipe
     seed: int
@@ -55,7 +53,7 @@ class PlainRun(Run):
         self.model = build(**self.architecture, seed=self.seed).to(self.device)
         cuda = self.device.type == "cuda"
         if cuda:
-            self.model = self.model.to(memory_format=self.memory_format)  # type: ignore[call-overload]
+            self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.rate = torch.zeros((), device=self.device)  # on the device, for captured steps
         self.eps = torch.zeros((), device=self.device)
         self.optimizer = torch.optim.Adam(

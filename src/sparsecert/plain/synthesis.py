@@ -9,8 +9,7 @@ import torch
 
 from sparsecert.errors import InputError
 from sparsecert.plain.autoencoders import BETA, SIDE, Autoencoders
-from sparsecert.plain.decoders import Decoders, Descents, value
-from sparsecert.plain.lanes import is_gpu
+from sparsecert.plain.decoders import Decoders, Descents, is_gpu, value
 from sparsecert.plain.networks import THRESHOLD
 
 BINARIZED_FACTORS = 1.0, 0.96, 1.001, 1.06, 0.98, 0.96, 1.03, 1.0, 1.0, 1.0

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from sparsecert.devices import tf32_products
 from sparsecert.training.schedule import Run
 
 StepFunction = Callable[[Sequence[Run]], None]
@@ -44,16 +45,13 @@ class GraphedSteps:
         self.captures = True  # until a capture fails
 
     def __call__(self, runs: Sequence[Run]) -> None:
-        precision, benchmark = torch.get_float32_matmul_precision(), torch.backends.cudnn.benchmark
-        torch.set_float32_matmul_precision("high")
-        torch.backends.cudnn.benchmark = True
+        benchmark, torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark, True
         try:
-            with torch.cuda.device(self.device):
+            with tf32_products(self.device), torch.cuda.device(self.device):
                 for run in runs:
                     run.prepare()
                 self._step(tuple((id(run), run.phase, run.batch) for run in runs), runs)
         finally:
-            torch.set_float32_matmul_precision(precision)
             torch.backends.cudnn.benchmark = benchmark
         for run in runs:
             run.step += 1
