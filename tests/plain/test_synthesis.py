@@ -275,16 +275,16 @@ def test_gradients_are_those_of_l_at_the_latents_found(autoencoders: Autoencoder
     torch.testing.assert_close(gradient.flatten(1), -2 * (rows - shown) / 784)
 
 
-@pytest.mark.parametrize(("clear", "few"), [(1.0, False), (0.0, False), (1.0, True)])
+@pytest.mark.parametrize(("clear", "at_once"), [(1.0, False), (0.0, False), (1.0, True)])
 def test_a_query_about_a_label_compares_it_with_its_rivals(
-    autoencoders: Autoencoders, images: torch.Tensor, clear: float, few: bool, monkeypatch: pytest.MonkeyPatch
+    autoencoders: Autoencoders, images: torch.Tensor, clear: float, at_once: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Against every label: where no lead is clear early, another class is answered only if the whole inference does.
 
-    And so where they are few for a GPU.
+    And so all at once, as on a GPU.
     """
     monkeypatch.setattr("sparsecert.plain.synthesis.CLEAR", clear)
-    monkeypatch.setattr("sparsecert.plain.synthesis.is_gpu", lambda _device: few)
+    monkeypatch.setattr("sparsecert.plain.synthesis.is_gpu", lambda _device: at_once)
     synthesis = AnalysisBySynthesis(autoencoders)
     whole, searched = synthesis(images), -synthesis.search(images.flatten(1))[0]
     agreed = 0

@@ -27,8 +27,8 @@ def is_gpu(device: torch.device) -> bool:
 class Decoders:
     """The decoders of `Autoencoders` in eval mode, batch norm folded into their convolutions.
 
-    cuDNN is slow at transposed convolutions of so few channels in so many groups. A GPU gets them as products of
-    matrices instead, row of pixels by row of pixels (see `RowLayer`): more arithmetic, in a fraction of the time.
+    cuDNN is slow at transposed convolutions of so few channels in so many groups: a GPU gets them as products of
+    matrices instead, row of pixels by row of pixels (see `RowLayer`).
     """
 
     def __init__(self, autoencoders: Autoencoders, device: torch.device) -> None:

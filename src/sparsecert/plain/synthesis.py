@@ -15,7 +15,6 @@ from sparsecert.plain.networks import THRESHOLD
 BINARIZED_FACTORS = 1.0, 0.96, 1.001, 1.06, 0.98, 0.96, 1.03, 1.0, 1.0, 1.0
 RIVALS = 3  # classes that a query about one label compares it with, at most
 CLEAR = 5e-4  # l, half of what a pixel can change: less of a lead after half of the steps is not clear
-FEW = 1024  # images, too few to fill a GPU
 DECODED_AT_ONCE, SEARCHED_AT_ONCE = 64, 512  # candidates; images, whose distances to all candidates are held at once
 
 
@@ -88,13 +87,13 @@ class AnalysisBySynthesis:
 
         l only falls with more candidates and steps. So where a rival beats a label that has taken all its steps, the
         whole inference does not answer the label either. Where the lead is clear after half of the steps, the other
-        half is saved: there, and where the label beats its rivals, the answer is an estimate. Few images on a GPU take
-        all steps of all rivals at once: launching kernels costs more than running them.
+        half is saved: there, and where the label beats its rivals, the answer is an estimate. On a GPU all rivals take
+        all steps at once: launching more kernels costs what smaller ones save.
         """
         order = (descents.least * self.factors).scatter(1, first[:, None], -torch.inf)
         order = order.scatter(1, against[:, None], torch.inf).argsort(dim=1)[:, : min(RIVALS, len(self.classes) - 1)]
         left, half = torch.arange(len(against), device=self.device), (self.steps + 1) // 2
-        if len(left) <= (FEW if is_gpu(self.device) else 0):
+        if is_gpu(self.device):
             kinds = torch.cat((against[:, None], order), dim=1)
             descents.advance(left.repeat_interleave(kinds.shape[1]), kinds.flatten(), 0, self.steps)
             return
