@@ -9,11 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner
 from torch import nn
 
 import sparsecert as sc
-from sparsecert import datasets, runs
+from sparsecert import datasets, models, runs
+from sparsecert.cli import cli
 from sparsecert.datasets import ArrayImages
+from sparsecert.votes.one_class import overrated
 from tests.helpers import untimed
 
 SCHEME, ENCODING = sc.Uniform(16, 4), sc.MeanFill(0.0)
@@ -66,6 +69,56 @@ def test_exact_votes_and_random_values_are_compared_too() -> None:
     with pytest.warns(UserWarning, match=ONE_CLASS):
         found = g.certify(_images(), n0=5, n=20)
     assert found.selected.tolist() == [0] * 24
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected", "found"),
+    [
+        ([0, 34, 3, 3], [10, 10, 10, 10], 1),
+        ([0, 40, 0, 0], [0, 40, 0, 0], None),  # inputs of one class
+        ([0, 40, 0, 0], [0, 24, 16, 0], 1),
+        ([0, 40, 0, 0], [0, 25, 15, 0], None),
+        ([0, 31, 9, 0], [10, 10, 10, 10], None),
+        ([0, 19, 0, 0], [5, 5, 5, 4], None),  # few inputs
+        ([0, 0, 0, 0], [0, 0, 0, 0], None),
+    ],
+)
+def test_a_class_is_overrated_if_it_gets_nearly_all_answers_and_is_due_far_fewer(
+    answers: list[int], expected: list[int], found: int | None
+) -> None:
+    assert overrated(np.array(answers), np.array(expected)) == found
+
+
+@pytest.mark.parametrize("verb", ["certify", "predict"])
+def test_the_command_line_compares_answers_with_true_classes(verb: str, tmp_path: Path) -> None:
+    """A network that answers one class to whole images too; and none where that class is right."""
+    net = models.build("digits-cnn", 2, 10)
+    with torch.no_grad():
+        for weight in net.parameters():
+            weight.zero_()
+        list(net.parameters())[-1][3] = 1.0
+    g = sc.Smoothed(net, sc.Uniform(64, 16), sc.NullChannels(), classes=10)
+    g.save(tmp_path / "three.safetensors")
+    digits, shown = datasets.load("digits"), []
+    chosen = digits.spaced_indices(30)
+    threes = np.flatnonzero(digits.labels == 3)
+    np.savez(
+        tmp_path / "threes.npz",
+        images=digits.batch(threes)[:, 0],
+        labels=digits.labels[threes],
+        classes=np.array(digits.classes),
+    )
+    for data in ("digits", str(tmp_path / "threes.npz")):
+        command = [verb, tmp_path / "three.safetensors", "--data", data, "--limit", 30, "--n", 50]
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            done = CliRunner().invoke(cli, [*map(str, command), "--out", str(tmp_path / f"{len(shown)}.jsonl")])
+        assert done.exit_code == 0, done.output
+        shown.append([str(one.message) for one in caught if "is the answer to" in str(one.message)])
+    assert [line.split(";")[0] for line in shown[0]] == [
+        f"class 3 is the answer to 30 of 30 inputs and the true class of {(digits.labels[chosen] == 3).sum()}"
+    ]
+    assert not shown[1]
 
 
 def test_inputs_of_one_class_and_few_inputs_are_no_reason() -> None:

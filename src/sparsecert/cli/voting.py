@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 import click
+import numpy as np
 
 from sparsecert import records
 from sparsecert.cli import options
@@ -24,6 +26,7 @@ from sparsecert.runs.groups import indices_of
 from sparsecert.runs.header import with_recorded_precision
 from sparsecert.schemes import AllSubsets, Scheme
 from sparsecert.smoothed import Smoothed
+from sparsecert.votes.one_class import overrated
 
 
 def record_votes(
@@ -122,4 +125,20 @@ def record(
             alpha=alpha, seed=seed, limit=limit, shard=shard, cluster=cluster, rankings=rankings,
             on_progress=on_progress,
         )  # fmt: skip
-    return records.read(out)
+    found = records.read(out)
+    if found.header.labelled:
+        _warn_of_one_class(found, data)
+    return found
+
+
+def _warn_of_one_class(found: Records, data: Inputs) -> None:
+    """Warns where one class gets nearly all answers and is right for few of them: the certificates are of no use."""
+    pairs = np.array([(line.label, line.true) for line in found.lines if line.label is not None], dtype=np.int64)
+    answers, true = (np.bincount(labels, minlength=len(data.classes)) for labels in pairs.reshape(-1, 2).T)
+    if (leader := overrated(answers, true)) is not None:
+        name = "" if data.classes[leader] == str(leader) else f" ({data.classes[leader]})"
+        warnings.warn(
+            f"class {leader}{name} is the answer to {answers[leader]:,} of {len(pairs):,} inputs and the true class of "
+            f"{true[leader]:,}; train the model longer, or on ablated copies, or its certificates are of no use",
+            stacklevel=2,
+        )

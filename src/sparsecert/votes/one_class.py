@@ -13,7 +13,18 @@ if TYPE_CHECKING:
     from sparsecert.votes.voter import Voter
 
 LEAST_INPUTS, MOST_INPUTS = 20, 1_000  # compared
-NEARLY_ALL, SEVERAL = 0.95, 0.8  # the share of one class: at least that of copies, at most that of whole inputs
+NEARLY_ALL, FEWER = 0.8, 0.6  # the share of one class: at least that of the answers, at most that of what is expected
+
+
+def overrated(answers: Int64, expected: Int64) -> int | None:
+    """The class that gets nearly all answers, where far fewer are expected; None if there is none, or few inputs.
+
+    Both are counts of each class, int64[classes].
+    """
+    leader, answered, wanted = int(answers.argmax()), int(answers.sum()), int(expected.sum())
+    if min(answered, wanted) < LEAST_INPUTS or answers[leader] < NEARLY_ALL * answered:
+        return None
+    return leader if expected[leader] <= FEWER * wanted else None
 
 
 class OneClass:
@@ -37,22 +48,21 @@ class OneClass:
             return
         self._seen += np.bincount(labels, minlength=len(self._seen))
         self._waiting.append(inputs)
-        leader, answered = int(self._seen.argmax()), int(self._seen.sum())
-        one_leads = self._seen[leader] >= NEARLY_ALL * answered
+        answered = int(self._seen.sum())
+        one_leads = self._seen.max() >= NEARLY_ALL * answered
         if one_leads and answered < LEAST_INPUTS:
             return
         if one_leads:
             self._add_whole(torch.cat(self._waiting))
         self._waiting.clear()
-        whole = int(self._whole.sum())
-        if one_leads and whole >= LEAST_INPUTS and self._whole.max() <= SEVERAL * whole:
+        if (leader := overrated(self._seen, self._whole)) is not None:
             self._done = True
             warnings.warn(
                 f"nearly all inputs get class {leader} from their ablated copies, while the model gives the same "
                 "inputs whole several classes; train it on ablated copies, or its certificates are of no use",
                 stacklevel=6,
             )
-        self._done |= whole >= MOST_INPUTS
+        self._done |= int(self._whole.sum()) >= MOST_INPUTS
 
     def _add_whole(self, inputs: torch.Tensor) -> None:
         """Adds what the model answers to these inputs, or to MOST_INPUTS evenly spaced ones of them."""
