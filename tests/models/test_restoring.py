@@ -8,9 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner
 from torch import nn
 
 import sparsecert as sc
+from sparsecert import models
+from sparsecert.cli import cli
 from sparsecert.models.restoring import Restorer, Restoring
 from tests.helpers import Digits
 
@@ -111,6 +114,47 @@ def test_it_is_saved_with_both_networks_and_loaded(tmp_path: Path, digits: Digit
     again = sc.Smoothed.load(tmp_path / "frozen.safetensors", model=fresh)
     first, second = (one.certify(images[:3], n0=20, n=50) for one in (g, again))
     assert np.array_equal(first.p_lower, second.p_lower)
+
+
+@pytest.mark.parametrize("name", ["digits-cnn", "whole_nets:small"])
+def test_the_command_line_trains_a_restorer_and_leaves_the_network_as_it_is(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, digits: Digits
+) -> None:
+    (tmp_path / "whole_nets.py").write_text(
+        "from torch import nn\ndef small(channels, classes):\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(64 * channels, classes))\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    whole, out = models.build_named(name, 1, 10, seed=5).eval(), tmp_path / "frozen"
+    torch.save(whole.state_dict(), tmp_path / "whole.pt")
+    common = ["train", "--data", "digits", "--restore", "--model", name, "--batch", "32", "--out", str(out)]
+    given = [*common, "--init", str(tmp_path / "whole.pt"), "--epochs", "1"]
+    done = CliRunner().invoke(cli, given)
+    assert done.exit_code == 0, done.output
+    written = (out / "model.safetensors").read_bytes()
+    own = name if ":" in name else None
+    assert (f"--model {name}" in done.stdout) == (own is not None)  # in the next command
+    g = sc.Smoothed.load(out, model=own)
+    images, shown = digits[0][:5], torch.ones(1, 64, dtype=torch.bool)
+    assert isinstance(g.model, Restoring)
+    with torch.no_grad():
+        assert torch.equal(g.model.eval()(g.encoding(images, shown)), whole(images))
+    fresh = models.build_named(name, 2, 10, restored=True)
+    assert isinstance(fresh, Restoring)
+    assert not torch.equal(g.model.restorer.last.weight, fresh.restorer.last.weight)  # type: ignore[union-attr]
+    assert g.metadata["data"] == "digits"
+    assert g.metadata["bound"] == "pairwise"
+
+    again = CliRunner().invoke(cli, given)
+    assert again.exit_code == 0
+    assert (out / "model.safetensors").read_bytes() == written
+    for changed, said in (
+        ([*given, "--seed", "1"], "belongs to another run"),
+        (common, "give its weights, --init"),
+        ([*given, "--half"], "--half is for training the classifier"),
+    ):
+        refused = CliRunner().invoke(cli, changed)
+        assert said in f"{refused.output} {refused.exception}"
 
 
 @pytest.mark.parametrize("height", [1, 5, 7, 8])

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from sparsecert.cli import options, train_table, train_text
+from sparsecert.cli import options, train_table, train_text, train_whole
 from sparsecert.cli.data_source import DataSource
 from sparsecert.cli.registered import NameOption, RegisteredCommand, name_option
 from sparsecert.errors import InputError
 from sparsecert.registry import CERTIFICATES, ENCODINGS, MODELS, RECIPES, RULES, SCHEMES
+
+if TYPE_CHECKING:
+    from sparsecert.encodings import Encoding
 
 
 @click.command(cls=RegisteredCommand, short_help="Train a base classifier on ablated images, rows or texts.")
@@ -54,6 +57,8 @@ from sparsecert.registry import CERTIFICATES, ENCODINGS, MODELS, RECIPES, RULES,
     click.option("--init", type=click.Path(), metavar="FILE",
                  help="Weights to start from: a model file, or a state dict (.safetensors, .pt, .pth) of the same "
                       "network for whole images."),
+    click.option("--restore", is_flag=True,
+                 help="Keep the network of --init as it is, and train a second one that fills what is NULL for it."),
     name_option("--encoding", "encoding_name", registry=ENCODINGS, with_options=True,
                  help="How NULL is encoded (default: the scheme's, mostly null-channels)."),
     click.option("--mask-per", type=click.Choice(["minibatch", "sample"]),
@@ -96,6 +101,7 @@ def train(
     recipe_name: str | None,
     model_name: str | None,
     init: str | None,
+    restore: bool,
     encoding_name: str | None,
     encoding_settings: dict[str, Any],
     mask_per: str | None,
@@ -147,6 +153,7 @@ def train(
       sparsecert train --data mnist --scheme random-values --kappa 0.1 --out k01
       sparsecert train --data mnist --model my_nets:small --out runs/small
       sparsecert train --data mnist --recipe fine-tune --init net.pt --out net
+      sparsecert train --data mnist --restore --init net.pt --out runs/frozen
       sparsecert train --data mnist --plain robust --out runs/mnist-robust
       torchrun --nproc-per-node 8 -m sparsecert train --data imagenet --out runs/8
       sparsecert train table.csv --target y --keep 5
@@ -169,7 +176,9 @@ def train(
     if data_name is None or out is None:
         raise InputError("give --data and --out, or a table file and its --target")
     if plain_kind is not None:
-        _train_plain(plain_kind, data_name, out, epochs, batch, precision, checkpoint_seconds, data_dir, seed, device)
+        train_whole.train_plain(
+            plain_kind, data_name, out, epochs, batch, precision, checkpoint_seconds, data_dir, seed, device
+        )
         return
     high, wide = _block(unit)
     from dataclasses import replace
@@ -177,7 +186,7 @@ def train(
     from sparsecert import modelfile, training
     from sparsecert.cli.progress import training_bar
     from sparsecert.devices import device_named
-    from sparsecert.encodings import Encoding, Grouped, blocks_of
+    from sparsecert.encodings import Grouped, blocks_of
     from sparsecert.procedures.procedure import refuse_other_masks
     from sparsecert.progress import ignore
     from sparsecert.schemes import SchemeSpec
@@ -209,6 +218,13 @@ def train(
     encoding.check_scheme(scheme)
     own = {name: value for name, value in (("bound", bound), ("rule", rule)) if value is not None}
     refuse_other_masks(scheme, {name: f"--{name}" for name in own})
+    next_command = f"sparsecert certify {shlex.quote(out)} {source.words('test')}"
+    next_command += f" --model {recipe.model}" if ":" in recipe.model else ""
+    next_command += f" --out {shlex.quote(f'{out}/certify.jsonl')}"
+    if restore:
+        train_whole.train_frozen(data, recipe.model, init, out, scheme, encoding, own, epochs, batch, seed, device)
+        click.echo(f"next: {next_command}")
+        return
     with training.join_process_group(device_named(device)) as (processes, own_device), training_bar() as on_progress:
         model = training.train(
             data,
@@ -229,17 +245,12 @@ def train(
     if processes.is_main:
         modelfile.add_metadata(model, **own)  # of a model that was finished before
         click.echo(f"wrote {model}")
-        records = shlex.quote(f"{out}/certify.jsonl")
-        named = f" --model {recipe.model}" if ":" in recipe.model else ""
-        click.echo(f"next: sparsecert certify {shlex.quote(out)} {source.words('test')}{named} --out {records}")
+        click.echo(f"next: {next_command}")
     if processes.size > 1:
         training.exit_process()
 
 
 TABULAR = "target", "radius", "protected", "together", "dropped", "share", "copies", "estimator"
-NOT_PLAIN = (
-    "unit", "recipe_name", "model_name", "init", "mask_per", "half", "bound", "rule", "workers", "skip_bad", "resize",
-)  # fmt: skip
 
 
 def _block(text: str | None) -> tuple[int, int]:
@@ -250,55 +261,3 @@ def _block(text: str | None) -> tuple[int, int]:
     if found is None:
         raise InputError(f"--unit must be RxC pixels, for example 2x2, got {text!r}")
     return int(found[1]), int(found[2])
-
-
-def _train_plain(
-    kind: str,
-    data_name: str,
-    out: str,
-    epochs: int | None,
-    batch: int | None,
-    precision: str | None,
-    checkpoint_seconds: float,
-    data_dir: str | None,
-    seed: int,
-    device: str,
-) -> None:
-    """Trains a plain network and reports its accuracy."""
-    context = click.get_current_context()
-    names = [param.name or "" for param in context.command.get_params(context)]
-    ablation = [name for name in names if name.startswith(("scheme_", "encoding_"))]
-    options.refuse_given(
-        [*NOT_PLAIN, *ablation], "is for training on ablated inputs; leave it out, or leave out --plain"
-    )
-    from dataclasses import replace
-
-    from sparsecert import plain
-    from sparsecert.cli.progress import training_bar
-    from sparsecert.devices import device_named
-
-    recipe = plain.plain_recipe(data_name, kind)
-    if precision is not None and not recipe.adversarial:
-        raise InputError(f"--precision is for the attack steps of --plain robust; leave it out with --plain {kind}")
-    changed: dict[str, Any] = {"epochs": epochs, "batch": batch, "precision": precision}
-    recipe = replace(recipe, **{name: value for name, value in changed.items() if value is not None})
-    data, test = (DataSource(data_name, split, data_dir).load_images() for split in ("train", "test"))
-    with training_bar() as on_progress:
-        path = plain.train_plain(
-            data,
-            test,
-            recipe,
-            out,
-            seed=seed,
-            device=device_named(device),
-            checkpoint_seconds=checkpoint_seconds,
-            on_progress=on_progress,
-        )
-    found = plain.load(path)[1]["test"]
-    click.echo(f"accuracy on {found['images']:,} test images: {found['accuracy']:.2%}")
-    if (binarized := path.with_name(plain.BINARIZED_NAME)).exists():
-        click.echo(f"on the same images binarized: {plain.load(binarized)[1]['test']['accuracy']:.2%}")
-    if "attacked" in found:
-        share, images = found["accuracy_under_attack"], f"{found['attacked']:,} of them"
-        click.echo(f"under L-infinity PGD ({recipe.ascent_steps} steps, eps {recipe.eps}), on {images}: {share:.2%}")
-    click.echo(f"wrote {path}")

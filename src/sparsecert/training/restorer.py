@@ -2,18 +2,82 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
 import torch
 from torch import nn
 
+from sparsecert import models
+from sparsecert.datasets import Dataset
 from sparsecert.encodings import Encoding, Grouped, NullChannels
 from sparsecert.errors import InputError, check_int
+from sparsecert.modelfile import MODEL_NAME
 from sparsecert.models.restoring import Restorer, Restoring
+from sparsecert.procedures.procedure import bound_of_trained
 from sparsecert.progress import OnProgress, ignore
+from sparsecert.runs.groups import load_batch
 from sparsecert.schemes import TRAINING, Scheme
+from sparsecert.smoothed import Smoothed
 from sparsecert.training.batches import generator
+from sparsecert.training.initial import initialise
+from sparsecert.training.run import is_finished
 from sparsecert.votes.eval_mode import in_eval_mode
 
-MOST_STEPS = 1 << 32
+STEPS, BATCH = 2_000, 128
+MOST_STEPS, MOST_BYTES = 1 << 32, 2 << 30  # MOST_BYTES: of images held in memory
+
+
+def train_frozen(
+    data: Dataset,
+    model: str,
+    init: str | Path,
+    out: str | Path,
+    *,
+    scheme: Scheme,
+    encoding: Encoding,
+    own: Mapping[str, str] | None = None,
+    steps: int = STEPS,
+    batch: int = BATCH,
+    seed: int = 0,
+    device: str | torch.device = "cpu",
+    on_progress: OnProgress = ignore,
+) -> Path:
+    """Trains a restorer for a network of whole images, and writes both as one model, OUT/model.safetensors.
+
+    `model` names the network, and the file `init` has its weights, which stay as they are. The restorer is trained on
+    evenly spaced images of `data`, as many as fit into 2 GiB. `own` is as in `training.train`. A finished run is left
+    as it is; a stopped one begins anew, and a folder with another run is refused.
+    """
+    path, (channels, classes) = Path(out) / MODEL_NAME, (data.shape[0], len(data.classes))
+    joined = models.build_named(model, encoding.channels(channels), classes, seed, scheme, restored=True)
+    assert isinstance(joined, Restoring)
+    settings = {
+        "restorer": {"model": model, "steps": steps, "batch": batch},
+        "scheme": scheme.config(),
+        "encoding": encoding.config(),
+        "seed": seed,
+        "init": initialise(joined.net, joined.net, encoding, init),
+        "data": {"name": data.name, "split": data.split, "fingerprint": data.fingerprint()},
+    }
+    if is_finished(path, settings, half=False):
+        return path
+    joined = joined.to(device)
+    images = load_batch(data, data.spaced_indices(max(1, MOST_BYTES // (4 * math.prod(data.shape)))).tolist())
+    train_restorer(
+        images, scheme, encoding, joined.net, restorer=joined.restorer, steps=steps, batch=batch, seed=seed,
+        device=device, on_progress=on_progress,
+    )  # fmt: skip
+    metadata = {
+        "data": data.name,
+        "shape": list(data.shape),
+        "class_names": list(data.classes),
+        "training": {"settings": settings},
+        **(bound_of_trained(scheme) if own is None else own),
+    }
+    Smoothed(joined, scheme, encoding, classes=classes, metadata=metadata).save(path)
+    return path
 
 
 def train_restorer(
@@ -23,8 +87,8 @@ def train_restorer(
     net: nn.Module | None = None,
     *,
     restorer: nn.Module | None = None,
-    steps: int = 2_000,
-    batch: int = 128,
+    steps: int = STEPS,
+    batch: int = BATCH,
     rate: float = 0.002,
     seed: int = 0,
     device: str | torch.device = "cpu",
