@@ -72,13 +72,15 @@ class Attack(ABC):
         seed: int = 0,
         final: Defender | None = None,
         goal: str = ANY,
+        on_found: Callable[[list[int]], None] | None = None,
     ) -> Outcome:
         """Attacks each image, given its true label; the outcome is on the CPU.
 
         `budget`: the most pixels that may be changed. `final`: the real target where the defender is a cheaper
         surrogate of it, such as `SurrogateDefender`; whatever is returned fooled it twice in a row. A random defender
         is its own `final`: in a long search it may have been fooled once by chance. `goal`: "any", or "misclassify",
-        for which making the defender abstain is no success; a `SurrogateDefender` must have the same goal.
+        for which making the defender abstain is no success; a `SurrogateDefender` must have the same goal. `on_found`
+        gets the changed pixels of all that was found so far, whenever something better is.
 
         If the defender raises an error, the images are attacked one by one, and those it fails on have `failed` set. If
         it fails on all of them, the error is raised.
@@ -93,7 +95,8 @@ class Attack(ABC):
         final = defender if final is None and defender.is_random else final
 
         def attack(rows: slice) -> Outcome:
-            return self._attack(Judge(defender, images[rows], labels[rows].long(), bounds, budget, final, goal), seed)
+            judge = Judge(defender, images[rows], labels[rows].long(), bounds, budget, final, goal, on_found)
+            return self._attack(judge, seed)
 
         try:
             return attack(slice(None))

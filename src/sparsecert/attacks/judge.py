@@ -65,6 +65,8 @@ class Judge:
 
     `final`, where given, decides about the originals and about what was found: of each image the nearest candidate that
     fools it is the result.
+
+    `on_found` gets the distances of all that was found so far whenever something nearer is.
     """
 
     def __init__(
@@ -76,9 +78,10 @@ class Judge:
         budget: int | None,
         final: Defender | None = None,
         goal: str = ANY,
+        on_found: Callable[[list[int]], None] | None = None,
     ) -> None:
         self.defender, self.images, self.labels = defender, images, labels
-        self.bounds, self.budget, self.final, self.goal = bounds, budget, final, goal
+        self.bounds, self.budget, self.final, self.goal, self.on_found = bounds, budget, final, goal, on_found
         self.candidates: list[list[Perturbation]] = [[] for _ in images]  # of each image, nearest last
         self.wrong: set[int] = set()  # images that are misclassified as they are
         self.classes = 0  # known from the first query
@@ -263,6 +266,8 @@ class Judge:
                     self.candidates[image].clear()
                 self.candidates[image].append(Perturbation.of(attempts[place], self.images[image], int(answers[place])))
                 self._below[image] = distances[place]
+        if self.on_found is not None and good.any():
+            self.on_found([found[-1].distance for found in self.candidates if found])
 
 
 class BackwardSearch:

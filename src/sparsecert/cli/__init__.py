@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import click
 
 from sparsecert import __version__
-from sparsecert.cli.interrupted import exit_code, sigterm_interrupts
+from sparsecert.cli.interrupted import exit_code, last_words, sigterm_interrupts
 from sparsecert.errors import InputError
 
 
@@ -66,7 +66,7 @@ def run_command(command: click.Command, name: str, args: Sequence[str] | None = 
         click.echo(f"Error: {' '.join(message.split())}", err=True)
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt) as stopped:
-        click.echo("stopped; finished work is kept. Rerun the same command to resume.", err=True)
+        click.echo(last_words(stopped), err=True)
         sys.exit(exit_code(stopped))
     sys.exit(code if isinstance(code, int) else 0)
 

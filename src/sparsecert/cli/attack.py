@@ -125,11 +125,11 @@ def attack(
         n=samples, alpha=alpha, error=error, full=full, bound=bound, rule=rule,
     ).with_recorded_precision(out)  # fmt: skip
     found, inputs = FoundSoFar(data.units.name), len(indices_of(data, which))
-    with inputs_bar(f"attacking on {target.device}", inputs, None, _nouns(data.units.name), found) as on_progress:
+    with inputs_bar(f"attacking on {target.device}", inputs, None, _nouns(data.units.name), found, out) as on_progress:
         attack_dataset(
             target, chosen, data, out,
             budget=budget, goal=goal, seed=seed, limit=which, group=group,
-            on_progress=on_progress, on_records=found.add,
+            on_progress=on_progress, on_found=found.in_group, on_records=found.add,
         )  # fmt: skip
     click.echo(attack_report([], [summarise_attack(records.read_attack(out))], [], "terminal"))
     click.echo(f"wrote {out}")

@@ -15,6 +15,7 @@ import click
 
 from sparsecert.cli import options
 from sparsecert.cli.data_source import DataSource
+from sparsecert.cli.interrupted import saying_kept
 from sparsecert.cli.log_lines import EVERY, duration
 from sparsecert.cli.registered import NameOption, name_option
 from sparsecert.errors import InputError
@@ -121,8 +122,9 @@ def choose(
     began = time.monotonic()
     for place, candidate in enumerate(candidates, start=1):
         label = f"{candidate.name} ({place} of {len(candidates)})"
-        candidate.train(label, seed, device)
-        found = _certify(candidate, label, held, network, limit, n, alpha, seed, device)
+        with saying_kept(lambda: f"{len(choices)} of {len(candidates)} are done in {out}" if choices else ""):
+            candidate.train(label, seed, device, alike=len(candidates) - place + 1)
+            found = _certify(candidate, label, held, network, limit, n, alpha, seed, device)
         choices.append(choose_bound(candidate.name, found, radius))
         _say_left(time.monotonic() - began, place, len(candidates))
     click.echo(table_text(choices_table(choices, radius), "terminal"))
@@ -145,7 +147,7 @@ class Candidate:
     model: Path
     records: Path
 
-    def train(self, label: str, seed: int, device: str) -> None:
+    def train(self, label: str, seed: int, device: str, alike: int) -> None:
         """Nothing is left to do for a model that is given."""
 
 
@@ -158,7 +160,7 @@ class Masks(Candidate):
     recipe: Recipe
     epochs: int
 
-    def train(self, label: str, seed: int, device: str) -> None:
+    def train(self, label: str, seed: int, device: str, alike: int) -> None:
         from sparsecert import training
         from sparsecert.cli.progress import training_bar
         from sparsecert.devices import device_named
@@ -167,7 +169,7 @@ class Masks(Candidate):
         channels, height, width = self.images.shape
         scheme = self.spec.of(height, width, channels)
         encoding = ENCODINGS[scheme.encoding].for_training(self.images, self.recipe, scheme)
-        with training_bar(f"training {label}") as on_progress:
+        with training_bar(f"training {label}", self.model, alike=alike) as on_progress:
             training.train(
                 self.images, self.recipe, self.model, scheme=scheme, encoding=encoding, seed=seed,
                 device=device_named(device), on_progress=on_progress,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import threading
 import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -12,7 +14,8 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 EVERY = 30.0  # seconds from line to line
-SOON = 5.0  # until the first line, which says how long it will take
+SOON = 5.0  # until the line that says how long it will take
+LOOK = 1.0  # between looks whether a line is due while nothing is reported
 clock = time.monotonic
 
 PERIODS = ("a second", 1), ("a minute", 60), ("an hour", 3_600)
@@ -21,66 +24,96 @@ PERIODS = ("a second", 1), ("a minute", 60), ("an hour", 3_600)
 class LogLines:
     """Prints how far a task is: as it starts, once it is known how long it will take, and every half minute.
 
-    Stands in for `rich.progress.Progress` with one task; `texts` are formatted with the task as rich does it. A task
-    of less than half a minute prints its first line and its last. What was done before that does not count in the rate.
+    Stands in for `rich.progress.Progress` with one task; `text` is formatted with the task as rich does it. A task of
+    less than half a minute prints its first line and its last. What was done before that does not count in the rate.
+    `alike`: tasks of the same length, this one and those to follow.
     """
 
-    def __init__(self, *texts: str, noun: str) -> None:
-        self._texts, self._noun = texts, noun
+    def __init__(self, text: str, *, noun: str, alike: int = 1) -> None:
+        self._text, self._noun, self._alike = text, noun, alike
         self._started: float | None = None
+        self._printing, self._stopped = threading.RLock(), threading.Event()
 
     def add_task(self, description: str, *, total: float | None, per: float = 1, **fields: Any) -> TaskID:
         """The task; `per` of what it completes make one of what the rate counts."""
         self.task = SimpleNamespace(description=description, completed=0.0, total=total, fields=fields)
-        self._per = per
+        self._per, self._added = per, clock()
+        self._next = self._added + EVERY
+        threading.Thread(target=self._look, daemon=True).start()
         return cast("TaskID", 0)
+
+    def _look(self) -> None:
+        while not self._stopped.wait(LOOK):
+            self.print_if_due()
 
     def start(self) -> None:
         """The first update starts the clock."""
 
     def stop(self) -> None:
         """Says how far it came, if that has not been said."""
+        self._stopped.set()
         if self._started is not None and self._how_far() != self._said:
-            self._print()
+            self._print(self._how_far())
 
     def update(self, task: TaskID, *, completed: float, total: float | None = None, **fields: Any) -> None:
         """Takes what is done; prints a line if it is time for one."""
-        self.task.completed, self.task.total = completed, total or self.task.total
-        self.task.fields |= fields
-        now = clock()
-        if self._started is None:
-            self._started, self._before, self._next = now, completed, now + SOON
-            self._print()
-        if now < self._next:
-            return
-        left = self._left(now)
-        taken = now - self._started
-        if left is not None and max(left, taken) >= EVERY:
-            self._print(self._rate((completed - self._before) / self._per, taken), f"about {duration(left)} left")
-        elif taken >= EVERY:
-            self._print(f"{duration(taken)} so far")
-        else:
-            return
-        self._next = now + EVERY
+        with self._printing:
+            now = clock()
+            if self._started is None or completed != self.task.completed:
+                self._advanced = now
+            self.task.completed, self.task.total = completed, total or self.task.total
+            self.task.fields |= fields
+            if self._started is None:
+                self._started, self._before, self._next = now, completed, now + SOON
+                self._print(self._how_far())
+            self.print_if_due()
+
+    def print_if_due(self) -> None:
+        """Prints a line if it is time for one, whether or not anything was done since the last."""
+        with self._printing:
+            now = clock()
+            if now < self._next or self._stopped.is_set():
+                return
+            if self._started is None:
+                self._print(f"no {self._noun} done yet", f"{duration(now - self._added)} so far")
+            elif (left := self._left(now)) is not None and max(left, now - self._started) >= EVERY:
+                self._print(self._how_far(), self._rate(), self._in_words(left))
+            elif now - self._started >= EVERY:
+                self._print(self._how_far(), f"{duration(now - self._started)} so far")
+            else:
+                return
+            self._next = now + EVERY
+
+    def _seconds_each(self) -> float | None:
+        """The seconds for each that was completed, up to the last; None where it is not known."""
+        done = self.task.completed - self._before
+        return (self._advanced - self._started) / done if done and self._started is not None else None
 
     def _left(self, now: float) -> float | None:
-        """The seconds that are left at the rate so far; None where it is not known."""
-        done = self.task.completed - self._before
-        if not done or self.task.total is None or self._started is None:
+        """The seconds that are left at the rate so far; None where it is not known, or the time is up."""
+        each = self._seconds_each()
+        if each is None or self.task.total is None:
             return None
-        left: float = (self.task.total - self.task.completed) * (now - self._started) / done
-        return left
+        left: float = (self.task.total - self.task.completed) * each - (now - self._advanced)
+        return left if left >= 0 else None
 
-    def _print(self, *more: str) -> None:
-        self._said = self._how_far()
-        click.echo(f"{self.task.description}: {', '.join((self._said, *more))}", err=True)
+    def _in_words(self, left: float) -> str:
+        if self._alike == 1:
+            return f"about {duration(left)} left"
+        following = (self._alike - 1) * self.task.total * (self._seconds_each() or 0.0)
+        return f"about {duration(left)} left, {duration(left + following)} with those to follow"
+
+    def _print(self, how_far: str, *more: str) -> None:
+        self._said = how_far
+        click.echo(f"{self.task.description}: {', '.join((how_far, *more))}", err=True)
 
     def _how_far(self) -> str:
-        return " ".join(text.format(task=self.task) for text in self._texts)
+        return self._text.format(task=self.task)
 
-    def _rate(self, done: float, taken: float) -> str:
+    def _rate(self) -> str:
         """How much is done in a second, a minute or an hour: the first in which it is one at least."""
-        rates = [(done / taken * seconds, name) for name, seconds in PERIODS]
+        each = self._per * (self._seconds_each() or math.inf)
+        rates = [(seconds / each, name) for name, seconds in PERIODS]
         rate, name = next((rate for rate in rates if rate[0] >= 1), rates[-1])
         return f"{rate:,.0f} {self._noun} {name}" if rate >= 10 else f"{rate:.2g} {self._noun} {name}"
 

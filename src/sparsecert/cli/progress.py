@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from sparsecert.cli.interrupted import interrupt
+from sparsecert.cli.interrupted import ending_steps, records_kept, saying_kept, steps_kept
 from sparsecert.cli.log_lines import LogLines
+from sparsecert.progress import ignore
 
 if TYPE_CHECKING:
-    from types import FrameType
+    from pathlib import Path
 
     from rich.progress import Progress
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from sparsecert.records import AttackRecord
 
 
-def _bar(*middle: str, noun: str) -> Progress | LogLines:
+def _bar(middle: str, noun: str, line: str | None = None, alike: int = 1) -> Progress | LogLines:
+    """A bar with the text `middle`; elsewhere than on a terminal, lines with the text `line`, which may be longer."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -33,12 +34,12 @@ def _bar(*middle: str, noun: str) -> Progress | LogLines:
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        return LogLines(*middle, noun=noun)
+        return LogLines(line or middle, noun=noun, alike=alike)
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         TaskProgressColumn(),
-        *(TextColumn(text) for text in middle),
+        TextColumn(middle),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
@@ -67,20 +68,29 @@ def evaluations(done: int, copies: int) -> str:
 
 
 class FoundSoFar:
-    """The note of an attack: the median of what it found in this run; evaluations, until something is recorded."""
+    """The note of an attack: the median of what it recorded in this run; before, what it has found so far.
+
+    Inputs that are misclassified as they are do not count.
+    """
 
     def __init__(self, units: str) -> None:
         self.units, self.recorded, self.distances = units, 0, list[int]()
+        self.so_far = list[int]()
+
+    def in_group(self, distances: Sequence[int]) -> None:
+        """Takes what was found so far in the group that is attacked."""
+        self.so_far = [distance for distance in distances if distance]
 
     def add(self, records: Sequence[AttackRecord]) -> None:
-        """Takes records as they are made; inputs that are misclassified as they are do not count."""
+        """Takes records as they are made."""
         self.recorded += len(records)
         self.distances += [record.distance for record in records if record.distance]
 
     def __call__(self, done: int, copies: int) -> str:
-        if not self.recorded:
-            return evaluations(done, copies)
-        return f", median {median(self.distances):g} {self.units}" if self.distances else ", none fooled"
+        if self.recorded:
+            return f", median {median(self.distances):g} {self.units}" if self.distances else ", none fooled"
+        found = f", {len(self.so_far)} fooled so far by a median of {median(self.so_far):g} {self.units}"
+        return evaluations(done, copies) + (found if self.so_far else "")
 
 
 @contextmanager
@@ -90,13 +100,15 @@ def inputs_bar(
     copies: int | None,
     noun: str = "inputs",
     note: Callable[[int, int], str] = mean_samples,
+    out: str | Path | None = None,
 ) -> Iterator[OnProgress]:
     """A bar over `inputs`; yields its callback (inputs done, copies done).
 
     With `copies` per input known, it advances with every batch. With None (sequential sampling, attacks) it advances
-    with every input and shows a `note` on the inputs and copies computed in this run.
+    with every input and shows a `note` on the inputs and copies computed in this run. If it is stopped, the command
+    says how many records are in the file `out`.
     """
-    bar = _bar(f"{{task.fields[done]}} of {{task.fields[inputs]}} {noun}{{task.fields[note]}}", noun=noun)
+    bar = _bar(f"{{task.fields[done]}} of {{task.fields[inputs]}} {noun}{{task.fields[note]}}", noun)
     task = bar.add_task(verb, total=inputs * (copies or 1), per=copies or 1, done=0, inputs=inputs, note="")
     done = computed = taken = completed = 0
 
@@ -108,53 +120,52 @@ def inputs_bar(
         completed = done if copies is None else max(completed + more_copies, done * copies)
         bar.update(task, completed=completed, done=done, note=note(computed, taken) if copies is None else "")
 
-    with _stopping(bar):
+    with saying_kept(lambda: records_kept(out, inputs, noun)), _stopping(bar):
         yield on_progress
 
 
 @contextmanager
-def training_bar(name: str = "training") -> Iterator[OnProgress]:
+def training_bar(
+    name: str = "training", out: str | Path | None = None, *, alike: int = 1, follows: bool = False
+) -> Iterator[OnProgress]:
     """A bar over training steps with the epoch's loss and accuracy.
 
-    Ctrl-C or SIGTERM stops between two steps; a second one stops at once.
+    Ctrl-C or SIGTERM stops between two steps (`ending_steps`), and the command says which checkpoint is in the folder
+    `out`. `alike`: runs of the same length, this one and those to follow. A process that `follows` another has no bar.
     """
     from sparsecert.training import Stop
 
+    if follows:
+        with ending_steps(Stop(), follows=True):
+            yield ignore
+        return
     bar = _bar(
-        "epoch {task.fields[epoch]}",
-        "loss {task.fields[loss]:.4f}",
+        "epoch {task.fields[epoch]}/{task.fields[epochs]} loss {task.fields[loss]:.4f} "
         "accuracy {task.fields[accuracy]:.2%}",
-        noun="steps",
+        "steps",
+        "epoch {task.fields[epoch]} of {task.fields[epochs]}, {task.completed:,} of {task.total:,} steps, "
+        "loss {task.fields[loss]:.4f}, accuracy {task.fields[accuracy]:.2%}",
+        alike,
     )
-    task = bar.add_task(name, total=None, epoch=0, loss=float("nan"), accuracy=0.0)
-    pressed: list[int] = []
+    task = bar.add_task(name, total=None, epoch=0, epochs=0, loss=float("nan"), accuracy=0.0)
+    total: int | None = None
+    with saying_kept(lambda: steps_kept(out, total)), ending_steps(Stop()) as ended:
 
-    def press(number: int, frame: FrameType | None) -> None:
-        pressed.append(number)
-        if len(pressed) > 1:
-            interrupt(number, frame)
+        def on_progress(done: int, steps: int, **metrics: Any) -> None:
+            nonlocal total
+            total = steps
+            bar.start()
+            bar.update(task, completed=done, total=steps, **metrics)
+            ended()
 
-    def on_progress(done: int, steps: int, **metrics: Any) -> None:
-        bar.start()
-        bar.update(task, completed=done, total=steps, **metrics)
-        if pressed:
-            raise Stop
-
-    before = {number: signal.signal(number, press) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
         with _stopping(bar):
             yield on_progress
-    except Stop:
-        interrupt(pressed[0], None)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager
 def files_bar(verb: str) -> Iterator[OnProgress]:
     """A bar over files; yields its callback (files done, total)."""
-    bar = _bar("{task.fields[done]:,} of {task.fields[files]:,} files", noun="files")
+    bar = _bar("{task.fields[done]:,} of {task.fields[files]:,} files", "files")
     task = bar.add_task(verb, total=None, done=0, files=0)
 
     def on_progress(done: int, files: int) -> None:
@@ -170,7 +181,7 @@ def download_bar(name: str) -> Iterator[OnProgress]:
     """A bar over bytes; yields its callback (bytes done, total)."""
     from rich.filesize import decimal
 
-    bar = _bar("{task.fields[size]}", noun="MB")
+    bar = _bar("{task.fields[size]}", "MB")
     task = bar.add_task(name, total=None, per=1e6, size="")
 
     def on_progress(done: int, total: int) -> None:

@@ -188,7 +188,6 @@ def train(
     from sparsecert.devices import device_named
     from sparsecert.encodings import Grouped, blocks_of
     from sparsecert.procedures.procedure import refuse_other_masks
-    from sparsecert.progress import ignore
     from sparsecert.schemes import SchemeSpec
     from sparsecert.training.recipes import recipe_for
 
@@ -225,7 +224,10 @@ def train(
         train_whole.train_frozen(data, recipe.model, init, out, scheme, encoding, own, epochs, batch, seed, device)
         click.echo(f"next: {next_command}")
         return
-    with training.join_process_group(device_named(device)) as (processes, own_device), training_bar() as on_progress:
+    with (
+        training.join_process_group(device_named(device)) as (processes, own_device),
+        training_bar(out=out, follows=not processes.is_main) as on_progress,
+    ):
         model = training.train(
             data,
             recipe,
@@ -240,7 +242,7 @@ def train(
             workers=workers,
             init=init,
             own=own or None,
-            on_progress=on_progress if processes.is_main else ignore,
+            on_progress=on_progress,
         )
     if processes.is_main:
         modelfile.add_metadata(model, **own)  # of a model that was finished before

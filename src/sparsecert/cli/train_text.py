@@ -72,7 +72,7 @@ def train(
     recipe = replace(TextRecipe(), **{name: value for name, value in asked.items() if value is not None})
     recipe = recipe if epochs is None else recipe.shortened(epochs)
     folder = out or str(Path("runs") / f"{Path(path).stem}-{spec}")
-    with training_bar() as on_progress:
+    with training_bar(out=folder) as on_progress:
         model = train_texts(
             path, columns, target, scheme, folder, recipe,
             unit=unit or "word", share=share or 0.0, own=own or None, seed=seed, device=device_named(device),

@@ -46,7 +46,7 @@ def train_frozen(
 
     batch = batch or restorer.BATCH
     steps = restorer.STEPS if epochs is None else epochs * -(-len(data) // batch)
-    with training_bar("training the restorer") as on_progress:
+    with training_bar("training the restorer", out) as on_progress:
         path = restorer.train_frozen(
             data,
             model,
@@ -95,7 +95,7 @@ def train_plain(
     changed: dict[str, Any] = {"epochs": epochs, "batch": batch, "precision": precision}
     recipe = replace(recipe, **{name: value for name, value in changed.items() if value is not None})
     data, test = (DataSource(data_name, split, data_dir).load_images() for split in ("train", "test"))
-    with training_bar() as on_progress:
+    with training_bar(out=out) as on_progress:
         path = plain.train_plain(
             data,
             test,

@@ -119,7 +119,7 @@ def record(
         run, copies = certify_dataset, procedure.most_votes(smoothed.scheme)
     if isinstance(procedure, Sequential):
         copies = None  # not known before
-    with inputs_bar(label, len(indices_of(data, limit, shard)), copies) as on_progress:
+    with inputs_bar(label, len(indices_of(data, limit, shard)), copies, out=out) as on_progress:
         run(
             smoothed, model, data, out, procedure,
             alpha=alpha, seed=seed, limit=limit, shard=shard, cluster=cluster, rankings=rankings,

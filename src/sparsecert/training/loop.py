@@ -56,7 +56,7 @@ def train(
     images of a folder (default: one per CPU, at most 16). `init` is a file of weights to start from: a model file, or
     the state dict of the recipe's network for whole inputs (`training.initial`). `own` is the bound or rule that the
     file names for the model's certificates (default: `bound_of_trained`; {}: none). `on_progress(steps_done,
-    steps, epoch=, loss=, accuracy=)` gets the epoch's mean loss and accuracy on ablated inputs.
+    steps, epoch=, epochs=, loss=, accuracy=)` gets the epoch's mean loss and accuracy on ablated inputs.
     """
     key_of(seed)
     encoding = encoding or default_encoding(data, recipe)
@@ -151,7 +151,9 @@ def _steps(runs: list[Run]) -> Iterator[tuple[int, int, dict[str, float]]]:
             metrics = [run.end_epoch() if ended else run.metrics() for run in behind]
             losses, accuracies = zip(*metrics, strict=True)
             epoch = (first.step - 1) // first.epoch_steps + 1
-            yield first.step, first.steps, {"epoch": epoch, "loss": fmean(losses), "accuracy": fmean(accuracies)}
+            epochs = first.recipe.epochs
+            found = {"epoch": epoch, "epochs": epochs, "loss": fmean(losses), "accuracy": fmean(accuracies)}
+            yield first.step, first.steps, found
             reported = time.monotonic()
 
 

@@ -211,7 +211,8 @@ def fit(model: torch.nn.Module, batches: TextBatches, device: torch.device, on_p
                     schedule.step()
                     done += 1
                     correct = (scores.detach().argmax(1) == labels[which]).float().mean().item()
-                    on_progress(done, steps, epoch=epoch + 1, loss=found.item(), accuracy=correct)
+                    metrics = {"loss": found.item(), "accuracy": correct}
+                    on_progress(done, steps, epoch=epoch + 1, epochs=steps // len(batches), **metrics)
     model.eval()
 
 
