@@ -379,7 +379,7 @@ def test_progress_reports_the_truth(few: Dataset, tmp_path: Path) -> None:
     train(few, QUICK, tmp_path, on_progress=lambda done, steps, **metrics: reported.append((done, steps, metrics)))
     done, steps, metrics = reported[-1]
     assert done == steps == 2 * -(-150 // QUICK.batch)
-    assert metrics["epoch"] == 2
+    assert metrics["epoch"] == metrics["epochs"] == 2
     assert reported == sorted(reported, key=lambda line: line[0])
     assert 0 <= metrics["accuracy"] <= 1
     assert np.isfinite(metrics["loss"])

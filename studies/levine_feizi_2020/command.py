@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from sparsecert.cli import options
+from sparsecert.cli.interrupted import saying_kept
 from sparsecert.cli.report import FORMAT_NAMES
 from sparsecert.devices import device_named
 from sparsecert.errors import InputError
@@ -130,7 +131,8 @@ def command(
     alarms: list[str] = []
     for target, name in plan:
         own = recipe if "recipe" in TARGETS[target].options else None
-        made = TARGETS[target].make(replace(study, data=name, recipe=own), request)
+        with saying_kept(lambda: f"finished models and records are in {out}"):
+            made = TARGETS[target].make(replace(study, data=name, recipe=own), request)
         for table in made.tables:
             click.echo(table_text(table, form))
         for path in made.figures:

@@ -51,9 +51,10 @@ def test_a_stopped_attack_goes_on_where_it_was(run: Path, tmp_path: Path) -> Non
     os.kill(process.pid, signal.SIGINT)
     _, said = process.communicate()
     assert process.returncode == 130
-    assert said.splitlines()[-1].startswith("stopped; finished work is kept")
     assert "Traceback" not in said
     kept = [line.example for line in read_attack(out).lines]
+    words = f"stopped; {len(kept)} of 20 images are in {out}; rerun the same command to resume"
+    assert said.splitlines()[-1] == words
     assert 2 <= len(kept) < 20
     assert exit_code("attack", run, *settings, "--out", out) == 0
     whole = [line.example for line in read_attack(out).lines]

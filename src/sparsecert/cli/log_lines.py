@@ -95,13 +95,13 @@ class LogLines:
         if each is None or self.task.total is None:
             return None
         left: float = (self.task.total - self.task.completed) * each - (now - self._advanced)
-        return left if left >= 0 else None
+        return left if left > 0 else None
 
     def _in_words(self, left: float) -> str:
         if self._alike == 1:
             return f"about {duration(left)} left"
         following = (self._alike - 1) * self.task.total * (self._seconds_each() or 0.0)
-        return f"about {duration(left)} left, {duration(left + following)} with those to follow"
+        return f"about {duration(left)} left, {duration(left + following)} with the {self._alike - 1} to follow"
 
     def _print(self, how_far: str, *more: str) -> None:
         self._said = how_far

@@ -89,8 +89,10 @@ class FoundSoFar:
     def __call__(self, done: int, copies: int) -> str:
         if self.recorded:
             return f", median {median(self.distances):g} {self.units}" if self.distances else ", none fooled"
-        found = f", {len(self.so_far)} fooled so far by a median of {median(self.so_far):g} {self.units}"
-        return evaluations(done, copies) + (found if self.so_far else "")
+        asked = evaluations(done, copies)
+        if not self.so_far:
+            return asked
+        return f"{asked}, {len(self.so_far)} fooled so far by a median of {median(self.so_far):g} {self.units}"
 
 
 @contextmanager
