@@ -151,6 +151,16 @@ def test_lines_come_while_nothing_is_reported(clock: Clock, capsys: pytest.Captu
     ]
 
 
+def test_work_that_counts_nothing_says_its_time(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = log_lines.LogLines()
+    lines.add_task("fitting trees", total=None)
+    for _ in range(65):
+        clock.now += 1
+        lines.print_if_due()
+    lines.stop()
+    assert capsys.readouterr().err.splitlines() == ["fitting trees: 30 s so far", "fitting trees: 1 min so far"]
+
+
 def test_the_first_of_several_trainings_tells_the_time_of_all(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
     with training_bar("training k32 (1 of 6)", alike=6) as on_step:
         for done in range(0, 60, 10):  # 1 s for a step
@@ -158,6 +168,12 @@ def test_the_first_of_several_trainings_tells_the_time_of_all(clock: Clock, caps
             clock.now += 10
     said = capsys.readouterr().err.splitlines()[1]
     assert said.endswith("about 5 min left, 30 min with the 5 to follow")
+    with training_bar("training k32 (1 of 6)", alike=6) as on_step:
+        for done in (0, 5):
+            on_step(done, 10, epoch=1, epochs=3, loss=0.5, accuracy=0.75)
+            clock.now += 5
+    said = capsys.readouterr().err.splitlines()[1]
+    assert said.endswith("about 5 s left, 55 s with the 5 to follow")  # short by itself
 
 
 @pytest.mark.parametrize(

@@ -26,10 +26,10 @@ class LogLines:
 
     Stands in for `rich.progress.Progress` with one task; `text` is formatted with the task as rich does it. A task of
     less than half a minute prints its first line and its last. What was done before that does not count in the rate.
-    `alike`: tasks of the same length, this one and those to follow.
+    `alike`: tasks of the same length, this one and those to follow. Without a noun nothing is counted but the time.
     """
 
-    def __init__(self, text: str, *, noun: str, alike: int = 1) -> None:
+    def __init__(self, text: str = "", *, noun: str = "", alike: int = 1) -> None:
         self._text, self._noun, self._alike = text, noun, alike
         self._started: float | None = None
         self._printing, self._stopped = threading.RLock(), threading.Event()
@@ -51,9 +51,10 @@ class LogLines:
 
     def stop(self) -> None:
         """Says how far it came, if that has not been said."""
-        self._stopped.set()
-        if self._started is not None and self._how_far() != self._said:
-            self._print(self._how_far())
+        with self._printing:
+            self._stopped.set()
+            if self._started is not None and self._how_far() != self._said:
+                self._print(self._how_far())
 
     def update(self, task: TaskID, *, completed: float, total: float | None = None, **fields: Any) -> None:
         """Takes what is done; prints a line if it is time for one."""
@@ -74,9 +75,11 @@ class LogLines:
             now = clock()
             if now < self._next or self._stopped.is_set():
                 return
+            left = self._left(now)
             if self._started is None:
-                self._print(f"no {self._noun} done yet", f"{duration(now - self._added)} so far")
-            elif (left := self._left(now)) is not None and max(left, now - self._started) >= EVERY:
+                yet = [f"no {self._noun} done yet"] if self._noun else []
+                self._print(*yet, f"{duration(now - self._added)} so far")
+            elif left is not None and max(left + self._following(), now - self._started) >= EVERY:
                 self._print(self._how_far(), self._rate(), self._in_words(left))
             elif now - self._started >= EVERY:
                 self._print(self._how_far(), f"{duration(now - self._started)} so far")
@@ -86,8 +89,14 @@ class LogLines:
 
     def _seconds_each(self) -> float | None:
         """The seconds for each that was completed, up to the last; None where it is not known."""
-        done = self.task.completed - self._before
-        return (self._advanced - self._started) / done if done and self._started is not None else None
+        if self._started is None or self.task.completed == self._before:
+            return None
+        each: float = (self._advanced - self._started) / (self.task.completed - self._before)
+        return each
+
+    def _following(self) -> float:
+        """The seconds of the tasks to follow."""
+        return (self._alike - 1) * (self.task.total or 0.0) * (self._seconds_each() or 0.0)
 
     def _left(self, now: float) -> float | None:
         """The seconds that are left at the rate so far; None where it is not known, or the time is up."""
@@ -100,8 +109,8 @@ class LogLines:
     def _in_words(self, left: float) -> str:
         if self._alike == 1:
             return f"about {duration(left)} left"
-        following = (self._alike - 1) * self.task.total * (self._seconds_each() or 0.0)
-        return f"about {duration(left)} left, {duration(left + following)} with the {self._alike - 1} to follow"
+        in_all = duration(left + self._following())
+        return f"about {duration(left)} left, {in_all} with the {self._alike - 1} to follow"
 
     def _print(self, how_far: str, *more: str) -> None:
         self._said = how_far

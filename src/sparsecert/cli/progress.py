@@ -165,6 +165,15 @@ def training_bar(
 
 
 @contextmanager
+def waiting(verb: str) -> Iterator[None]:
+    """Says each half minute how long work takes that cannot say how far it is; nothing of it is kept if it is stopped."""
+    lines = LogLines()
+    lines.add_task(verb, total=None)
+    with saying_kept(lambda: ""), _stopping(lines):
+        yield
+
+
+@contextmanager
 def files_bar(verb: str) -> Iterator[OnProgress]:
     """A bar over files; yields its callback (files done, total)."""
     bar = _bar("{task.fields[done]:,} of {task.fields[files]:,} files", "files")

@@ -41,6 +41,7 @@ def train(
     refuse_others((*TRAINS, *own), "is for images; leave it out for a table")
     if target is None or scheme_settings.get("keep", 0) is None:
         raise InputError("a table needs --target, the column to predict, and --keep, the features a mask retains")
+    from sparsecert.cli.progress import waiting
     from sparsecert.schemes import SchemeSpec
     from sparsecert.tabular.training import train_table
 
@@ -49,11 +50,12 @@ def train(
         raise InputError("--contiguous is for units in an order, such as words; leave it out for a table")
     kind = f"k{spec.settings['keep']}" if scheme_name == "uniform" else str(spec)
     folder = out or str(Path("runs") / f"{Path(table).stem}-{kind}")
-    model = train_table(
-        table, target, _classifier(spec.settings, _trees(estimator), copies, seed), folder,
-        protected=protected, together=[[name.strip() for name in group.split(",")] for group in together],
-        dropped=dropped, share=0.25 if share is None else share, seed=seed, on_columns=_print_columns,
-    )  # fmt: skip
+    with waiting("fitting trees"):
+        model = train_table(
+            table, target, _classifier(spec.settings, _trees(estimator), copies, seed), folder,
+            protected=protected, together=[[name.strip() for name in group.split(",")] for group in together],
+            dropped=dropped, share=0.25 if share is None else share, seed=seed, on_columns=_print_columns,
+        )  # fmt: skip
     click.echo(f"wrote {model}")
     click.echo(f"next: sparsecert certify {shlex.quote(folder)} --data {shlex.quote(table)}")
 
