@@ -166,7 +166,7 @@ def training_bar(
 
 @contextmanager
 def waiting(verb: str) -> Iterator[None]:
-    """Says each half minute how long work takes that cannot say how far it is; nothing of it is kept if it is stopped."""
+    """Says each half minute how long work takes that cannot say how far it is; if it is stopped, nothing is kept."""
     lines = LogLines()
     lines.add_task(verb, total=None)
     with saying_kept(lambda: ""), _stopping(lines):
