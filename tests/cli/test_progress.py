@@ -127,6 +127,12 @@ def test_training_files_and_downloads_say_theirs(clock: Clock, capsys: pytest.Ca
     ]
 
 
+def test_training_without_epochs_says_its_steps(capsys: pytest.CaptureFixture[str]) -> None:
+    with training_bar("training the restorer") as on_step:
+        on_step(1, 2_000, loss=0.25)
+    assert capsys.readouterr().err == "training the restorer: 1 of 2,000 steps, loss 0.2500\n"
+
+
 def test_lines_come_while_nothing_is_reported(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
     lines = log_lines.LogLines("{task.completed} of {task.total} steps", noun="steps")
     task = lines.add_task("training", total=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sparsecert.cli.interrupted import ending_steps, records_kept, saying_kept, steps_kept
 from sparsecert.cli.log_lines import LogLines
@@ -130,7 +130,7 @@ def inputs_bar(
 def training_bar(
     name: str = "training", out: str | Path | None = None, *, alike: int = 1, follows: bool = False
 ) -> Iterator[OnProgress]:
-    """A bar over training steps with the epoch's loss and accuracy.
+    """A bar over training steps with the epoch, its loss and accuracy, as far as they are given.
 
     Ctrl-C or SIGTERM stops between two steps (`ending_steps`), and the command says which checkpoint is in the folder
     `out`. `alike`: runs of the same length, this one and those to follow. A process that `follows` another has no bar.
@@ -141,23 +141,21 @@ def training_bar(
         with ending_steps(Stop(), follows=True):
             yield ignore
         return
-    bar = _bar(
-        "epoch {task.fields[epoch]}/{task.fields[epochs]} loss {task.fields[loss]:.4f} "
-        "accuracy {task.fields[accuracy]:.2%}",
-        "steps",
-        "epoch {task.fields[epoch]} of {task.fields[epochs]}, {task.completed:,} of {task.total:,} steps, "
-        "loss {task.fields[loss]:.4f}, accuracy {task.fields[accuracy]:.2%}",
-        alike,
-    )
-    task = bar.add_task(name, total=None, epoch=0, epochs=0, loss=float("nan"), accuracy=0.0)
+    bar = _bar("{task.fields[short]}", "steps", "{task.fields[whole]}", alike)
+    task = bar.add_task(name, total=None, short="", whole="")
     total: int | None = None
     with saying_kept(lambda: steps_kept(out, total)), ending_steps(Stop()) as ended:
 
-        def on_progress(done: int, steps: int, **metrics: Any) -> None:
+        def on_progress(
+            done: int, steps: int, loss: float, epoch: int = 0, epochs: int = 0, accuracy: float | None = None
+        ) -> None:
             nonlocal total
             total = steps
+            found = [f"loss {loss:.4f}", *([] if accuracy is None else [f"accuracy {accuracy:.2%}"])]
+            short = [*([f"epoch {epoch}/{epochs}"] if epochs else []), *found]
+            whole = [*([f"epoch {epoch} of {epochs}"] if epochs else []), f"{done:,} of {steps:,} steps", *found]
             bar.start()
-            bar.update(task, completed=done, total=steps, **metrics)
+            bar.update(task, completed=done, total=steps, short=" ".join(short), whole=", ".join(whole))
             ended()
 
         with _stopping(bar):
