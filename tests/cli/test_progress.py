@@ -249,8 +249,8 @@ def test_training_stops_between_two_steps_by_either(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no alarm")
-@pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM, signal.SIGALRM])
-def test_a_second_signal_and_the_end_of_the_grace_stop_within_a_step(second: signal.Signals, heeded: None) -> None:
+@pytest.mark.parametrize("second", ["SIGINT", "SIGTERM", "SIGALRM"])
+def test_a_second_signal_and_the_end_of_the_grace_stop_within_a_step(second: str, heeded: None) -> None:
     before = signal.getsignal(signal.SIGALRM)
     steps: list[int] = []
 
@@ -259,7 +259,7 @@ def test_a_second_signal_and_the_end_of_the_grace_stop_within_a_step(second: sig
             on_progress(1, 10, epoch=1, epochs=1, loss=0.5, accuracy=0.5)
             signal.raise_signal(signal.SIGTERM)
             steps.append(signal.alarm(0))  # what is left of the grace
-            signal.raise_signal(second)
+            signal.raise_signal(signal.Signals[second])
             steps.append(2)
 
     with pytest.raises(Terminated):
@@ -281,6 +281,14 @@ def test_a_process_that_follows_another_waits_for_it(heeded: None, capsys: pytes
         left = signal.alarm(0) if hasattr(signal, "alarm") else 0
     assert left == 0
     assert not capsys.readouterr().err
+
+    def lose_connection() -> None:
+        with training_bar(follows=True):
+            signal.raise_signal(signal.SIGTERM)
+            raise RuntimeError("connection closed by peer")
+
+    with pytest.raises(Terminated):
+        lose_connection()
 
 
 def test_a_stopped_training_says_which_checkpoint_there_is(few: Dataset, tmp_path: Path, heeded: None) -> None:

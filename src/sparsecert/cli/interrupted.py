@@ -110,8 +110,10 @@ def ending_steps(stop: Exception, *, follows: bool = False) -> Iterator[Callable
     before = {number: signal.signal(number, press) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield ended
-    except type(stop):
-        interrupt(sent[0], None)
+    except Exception as error:
+        if error is stop or (follows and sent):  # the connection to a process that has stopped is lost
+            interrupt(sent[0], None)
+        raise
     finally:
         _cancel_alarm()
         for number, handler in before.items():
