@@ -8,7 +8,6 @@ import math
 import os
 import signal
 import subprocess
-import time
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -515,15 +514,18 @@ def test_a_run_stopped_between_two_steps_is_checkpointed(few: Dataset, tmp_path:
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_and_the_end_of_a_job_keep_what_was_trained(tmp_path: Path, sent: signal.Signals) -> None:
-    starting = command("train", "--data", "digits", "--epochs", 3000, "--device", "cpu", "--out", tmp_path / "run")
+    file = tmp_path / "run" / "checkpoint.safetensors"
+    settings = "--epochs", 3000, "--checkpoint-seconds", 1, "--device", "cpu"
+    starting = command("train", "--data", "digits", *settings, "--out", tmp_path / "run")
     process = subprocess.Popen(starting, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    wait_until((tmp_path / "run" / ".lock").exists)
-    time.sleep(1)
+    wait_until(file.exists)
     process.send_signal(sent)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 128 + sent
-    assert "Rerun the same command to resume" in errors
-    assert modelfile.read_header(tmp_path / "run" / "checkpoint.safetensors")["step"] > 0
+    step, steps = modelfile.read_header(file)["step"], 3000 * 21
+    assert f"{step:,} of {steps:,} steps, loss" in errors  # the last that was done
+    words = f"stopped; {step:,} of {steps:,} steps are in {file}; rerun the same command to resume"
+    assert errors.splitlines()[-1] == words
 
 
 @pytest.mark.parametrize(
