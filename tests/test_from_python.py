@@ -65,6 +65,47 @@ def test_saved_records_are_those_of_a_run(trained: Path, g: sc.Smoothed, tmp_pat
         c.save(tmp_path / "saved.jsonl", data.labels[indices])
 
 
+@pytest.mark.parametrize("whole", [False, True], ids=["a name", "a Dataset"])
+@pytest.mark.parametrize("saved", [False, True], ids=["no file", "a model file"])
+def test_saved_records_make_a_page(trained: Path, g: sc.Smoothed, tmp_path: Path, whole: bool, saved: bool) -> None:
+    data = datasets.load("digits")
+    places = [3, 50, 4]
+    c = g.certify(runs.load_batch(data, places), n0=20, n=100, examples=places)
+    out, page = tmp_path / "c.jsonl", tmp_path / "c.html"
+    c.save(out, data.labels[places], data=data if whole else "digits", model=trained if saved else None)
+    done = sparsecert("report", out, "--html", page)
+    assert done.returncode == 0, done.stderr
+    assert ("data:image/png" in page.read_text(), "No images of inputs are shown" in page.read_text()) == (
+        whole,
+        not whole,
+    )
+    assert ("fingerprint" in records.read(out).header.run["data"]) == whole
+
+
+def test_a_saved_data_set_is_that_of_the_inputs(g: sc.Smoothed, tmp_path: Path) -> None:
+    data = datasets.load("digits")
+    places = [3, 50, 4]
+    inputs = runs.load_batch(data, places)
+    with pytest.raises(sc.InputError, match="labels must be those that digits has at the numbers of the inputs"):
+        g.certify(inputs, n0=5, n=20).save(tmp_path / "c.jsonl", data.labels[places], data=data)
+    beyond = g.certify(inputs, n0=5, n=20, examples=[3, 50, 500])
+    with pytest.raises(sc.InputError, match="digits has 500, and none of number 500"):
+        beyond.save(tmp_path / "c.jsonl", data.labels[places], data=data)
+
+
+def test_the_labels_of_a_loader_need_not_be_given_again(g: sc.Smoothed, digits: Digits, tmp_path: Path) -> None:
+    images, labels = digits
+    c = g.certify([(images, labels)], n0=5, n=20)
+    assert c.summary() == c.summary(labels)
+    c.save(tmp_path / "c.jsonl")
+    assert [line.true for line in records.read(tmp_path / "c.jsonl").lines] == labels.tolist()
+    with pytest.raises(sc.InputError, match="these inputs came without any"):
+        g.certify(images, n0=5, n=20).summary()
+    with pytest.raises(sc.InputError, match=r"name it \.jsonl, or use to_frame"):
+        c.save(tmp_path / "c.csv")
+    assert not (tmp_path / "c.csv").exists()
+
+
 def test_a_table_has_a_row_for_each_input(g: sc.Smoothed, digits: Digits, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pandas")
     c = _certified(g, digits, sc.Fixed(5, 20))

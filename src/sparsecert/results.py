@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import torch
 
     from sparsecert.encodings import Encoding
+    from sparsecert.inputs import Inputs
     from sparsecert.procedures import Procedure
     from sparsecert.reports.summary import Summary
 
@@ -169,11 +170,11 @@ class Certifications:
         right = self.names == np.asarray(truth, dtype=object)
         return np.asarray(right & (self.radii >= radius), dtype=np.bool_)
 
-    def summary(self, labels: Any) -> Summary:
+    def summary(self, labels: Any = None) -> Summary:
         """Accuracy, abstentions, median and certified accuracy at every radius, as `sparsecert report` states them.
 
-        `labels` are the true classes. A `reports.Summary`: `accuracy`, `abstained` (shares), `median` (None: N/A),
-        `certified_accuracy[r]`.
+        `labels` are the true classes (default: `truth`). A `reports.Summary`: `accuracy`, `abstained` (shares),
+        `median` (None: N/A), `certified_accuracy[r]`.
         """
         from sparsecert.reports import summarise
         from sparsecert.runs.from_python import as_records
@@ -198,11 +199,19 @@ class Certifications:
         }
         return pd.DataFrame(columns)
 
-    def save(self, path: str | Path, labels: Any, *, model: str | Path | None = None, data: str = "inputs") -> None:
-        """Writes records, with the true classes `labels`, to a new file, which `sparsecert report` reads.
+    def save(
+        self,
+        path: str | Path,
+        labels: Any = None,
+        *,
+        model: str | Path | None = None,
+        data: str | Inputs = "inputs",
+    ) -> None:
+        """Writes records, with the true classes `labels` (default: `truth`), to a new file, for `sparsecert report`.
 
         `model` is the file that the classifier was saved to or loaded from: records name it by its hash. `data` is what
-        to call the inputs.
+        to call the inputs, or the `Dataset` that holds them at their numbers (`examples`): records then name it by its
+        fingerprint, and an HTML report shows its images.
         """
         from sparsecert.runs.from_python import save
 

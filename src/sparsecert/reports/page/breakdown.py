@@ -82,9 +82,9 @@ def _class_cell(found: ClassTotals, certifies: bool) -> str:
     return format_percent(found.accuracy) + (f" ({median})" if certifies else "")
 
 
-def _data_key(run: ReportedRun) -> tuple[str, str, str, int]:
+def _data_key(run: ReportedRun) -> tuple[str, str, str | None, int]:
     data = run.records.header.run["data"]
-    return data["name"], data["split"], data["fingerprint"], run.records.header.run["classes"]
+    return data["name"], data["split"], data.get("fingerprint"), run.records.header.run["classes"]
 
 
 def _class_table(run: ReportedRun, every: list[InputResult], names: Sequence[str]) -> Table:

@@ -21,6 +21,8 @@ from sparsecert.schemes import from_config as scheme_from_config
 def load_data(header: Header, data_dir: str | Path | None, name: str | None = None) -> Dataset:
     """The data set of a run, or of this name in its place; refuses one with another fingerprint."""
     known = header.run["data"]
+    if "fingerprint" not in known:
+        raise InputError("these records do not say which data set they are of; save them with data=, a Dataset")
     if known.get("skipped"):
         raise InputError(f"this run skipped {known['skipped']} files of {known['name']}")
     if name is None and is_function(known["name"]):  # records say what is read, never what is run

@@ -163,7 +163,7 @@ def _trace(header: Header, summary: Summary | AttackSummary) -> dict[str, str]:
     return {
         "model": summary.model_file,
         "model SHA-256": summary.model_sha256,
-        "data fingerprint": str(data["fingerprint"]),
+        "data fingerprint": str(data.get("fingerprint", NOT_APPLICABLE)),
         "inputs of the data set": str(data["of"]),
         "versions": ", ".join(versions) or NOT_APPLICABLE,
         "started": str(environment.get("started", NOT_APPLICABLE)),
