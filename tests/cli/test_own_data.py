@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import shlex
+import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from sparsecert import datasets, modelfile
+from sparsecert import datasets, modelfile, runs
 from sparsecert.datasets import provenance
 from sparsecert.errors import InputError
 from sparsecert.records import read
+from sparsecert.smoothed import Smoothed
 from tests.commands import sparsecert
 from tests.datasets.made import write_image, write_mnist, write_small_mnist
 
@@ -61,19 +64,45 @@ def test_the_training_images_and_other_data_sets_are_noticed(folder: Path) -> No
     facts = modelfile.read_header(folder / "run")["facts"]
 
     def said(name: str, split: str = "test") -> str | None:
-        return provenance.other_training(datasets.load(name, split), facts, None)
+        return provenance.other_training(datasets.load(name, split), facts)
 
     own = str(folder / "own.npz")
     assert said(own) is None
-    assert said(own, "train") is None
+    assert said(own, "train") == f"{own} train: these are the images that the model was trained on"
     assert said(str(folder / "test.npz")) == (
-        f"warning: the model was trained on own.npz, not on {folder / 'test.npz'}; its answers may be poor here"
+        f"the model was trained on own.npz, not on {folder / 'test.npz'}; its answers may be poor here"
     )
-    assert said("digits") == "warning: the model was trained on own.npz, not on digits; its answers may be poor here"
+    assert said("digits") == "the model was trained on own.npz, not on digits; its answers may be poor here"
     train = datasets.load(own, "train")
     np.savez(folder / "again.npz", images=train.images.batch(range(100)), labels=train.labels)
     again = str(folder / "again.npz")
-    assert said(again) == f"warning: {again} test: these are the images that the model was trained on"
+    assert said(again) == f"{again} test: these are the images that the model was trained on"
+
+
+@pytest.mark.parametrize("run", [runs.certify_dataset, runs.predict_dataset])
+def test_python_warns_of_other_data_too(run: Callable[..., None], folder: Path, tmp_path: Path) -> None:
+    smoothed = Smoothed.load(folder / "run")
+    with pytest.warns(UserWarning, match=r"the model was trained on own\.npz, not on digits"):
+        run(smoothed, folder / "run", datasets.load("digits"), tmp_path / "digits.jsonl", n=20, limit=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        own = datasets.load(str(folder / "own.npz"))
+        run(smoothed, folder / "run", own, tmp_path / "own.jsonl", n=20, limit=2)
+
+
+def test_a_model_saved_from_python_knows_its_images_as_a_trained_one(folder: Path, tmp_path: Path) -> None:
+    trained = Smoothed.load(folder / "run")
+    data = datasets.load(str(folder / "own.npz"), "train")
+    path = tmp_path / "m.safetensors"
+    Smoothed(trained.model, trained.scheme, trained.encoding, metadata=data.metadata()).save(path)
+    facts = modelfile.read_header(path)["facts"]
+    assert {**facts, "data": "", "training": None} == {
+        **{name: trained.metadata[name] for name in facts}, "data": "", "training": None
+    }  # fmt: skip
+    wrong = provenance.other_training(datasets.load("digits"), facts)
+    assert wrong == f"the model was trained on {data.name}, not on digits; its answers may be poor here"
+    assert provenance.other_training(datasets.load(str(folder / "moved.npz")), facts) is None
+    assert provenance.other_training(data, facts) is not None
 
 
 def test_another_shape_or_other_classes_are_refused(folder: Path, tmp_path: Path) -> None:
@@ -119,9 +148,9 @@ def test_the_images_of_a_known_name_are_not_doubted() -> None:
     for name in ("digits", "mnist-sample", "cifar10-sample"):
         assert provenance.other_images(datasets.load(name)) is None
     facts = modelfile.read_header("mnist-k45")["facts"]
-    assert provenance.other_training(datasets.load("mnist-sample"), facts, None) is None
-    fashion = provenance.other_training(datasets.load("digits"), facts, None)
-    assert fashion == "warning: the model was trained on mnist, not on digits; its answers may be poor here"
+    assert provenance.other_training(datasets.load("mnist-sample"), facts) is None
+    fashion = provenance.other_training(datasets.load("digits"), facts)
+    assert fashion == "the model was trained on mnist, not on digits; its answers may be poor here"
 
 
 def test_small_grey_pictures_are_trained_on_as_they_are(tmp_path: Path) -> None:
@@ -142,6 +171,11 @@ def test_small_grey_pictures_are_trained_on_as_they_are(tmp_path: Path) -> None:
     assert "for an image folder add --resize 8" in refused.stderr
     done = sparsecert("certify", "small", "--data", "own", "--resize", 8, *FEW, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+    assert "warning" not in done.stderr
+    trained_on = sparsecert(
+        "predict", "small", "--data", "own", "--resize", 8, "--split", "train", "--limit", 2, "--n", 20, cwd=tmp_path
+    )
+    assert "warning: own train: these are the images that the model was trained on" in trained_on.stderr
     page = tmp_path / "page.html"
     assert sparsecert("report", "small/certify.jsonl", "--html", page, cwd=tmp_path).returncode == 0
     assert "data:image/png" in page.read_text()

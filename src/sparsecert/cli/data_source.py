@@ -55,7 +55,7 @@ class DataSource:
         """
         from sparsecert import datasets
         from sparsecert.cli.progress import files_bar
-        from sparsecert.datasets.provenance import check_data, other_images, other_training
+        from sparsecert.datasets.provenance import check_data, doubts
 
         self.refuse_in_memory(["skip_bad"])
         with files_bar(f"checking files of {self.split}") as on_progress:
@@ -66,9 +66,8 @@ class DataSource:
 
             click.echo(describe_skipped(data), err=True)
         check_data(facts or {}, data)
-        for line in (*data.notes, other_images(data), other_training(data, facts or {}, self.data_dir)):
-            if line is not None:
-                click.echo(line, err=True)
+        for line in (*data.notes, *(f"warning: {doubt}" for doubt in doubts(data, facts or {}))):
+            click.echo(line, err=True)
         if self.limit is not None and self.limit > len(data):
             where = f"{self.name} {self.split}"
             click.echo(f"--limit {self.limit:,} exceeds {where}: using all {len(data):,} inputs", err=True)

@@ -17,11 +17,11 @@ from sparsecert.files import write_atomically
 from sparsecert.inputs import Inputs
 from sparsecert.procedures import Procedure, Sequential, procedure_for
 from sparsecert.procedures.procedure import refuse_other_masks
-from sparsecert.records import Records
+from sparsecert.records import PREDICT, Records
 from sparsecert.reports import FORMATS, summarise
 from sparsecert.reports.answers import answer_lines, answers_csv
 from sparsecert.reports.tables import list_text
-from sparsecert.runs import Cluster, Limit, Shard, certify_dataset, predict_dataset
+from sparsecert.runs import Cluster, DatasetRun, Limit, RunSpec, Shard, record_run
 from sparsecert.runs.groups import indices_of
 from sparsecert.runs.header import with_recorded_precision
 from sparsecert.schemes import AllSubsets, Scheme
@@ -112,19 +112,13 @@ def record(
     rankings: bool = True,
 ) -> Records:
     """Certifies or predicts a data set under a progress bar, and returns the records."""
-    copies: int | None
-    if verb == "predict":
-        run, copies = predict_dataset, procedure.first_votes(smoothed.scheme)
-    else:
-        run, copies = certify_dataset, procedure.most_votes(smoothed.scheme)
+    procedure = procedure_for(smoothed, procedure)
+    spec = RunSpec(verb, procedure, procedure.level(alpha), seed, rankings)
+    copies: int | None = (procedure.first_votes if verb == PREDICT else procedure.most_votes)(smoothed.scheme)
     if isinstance(procedure, Sequential):
         copies = None  # not known before
     with inputs_bar(label, len(indices_of(data, limit, shard)), copies, out=out) as on_progress:
-        run(
-            smoothed, model, data, out, procedure,
-            alpha=alpha, seed=seed, limit=limit, shard=shard, cluster=cluster, rankings=rankings,
-            on_progress=on_progress,
-        )  # fmt: skip
+        record_run(DatasetRun(spec, smoothed, model, data, out, limit, shard, on_progress), cluster)
     found = records.read(out)
     if found.header.labelled:
         _warn_of_one_class(found, data)

@@ -41,9 +41,9 @@ def load(
     """One split, "train" or "test", of a data set of DATASETS or of one's own, given by its path.
 
     A path is that of an .npz file, of images.npy with labels.npy beside it, or of a folder: class folders of images in
-    train/ and val/, IDX files in MNIST's layout, .npy files, or a Hugging Face data set saved to disk; the name
-    `module:function` is of a function that returns a PyTorch Dataset. An image folder keeps the size and channels of
-    its files; if they differ in size, or `size` is given, they are cropped to squares of 224 or `size` pixels.
+    train/ and in val/ or test/, IDX files in MNIST's layout, .npy files, or a Hugging Face data set saved to disk; the
+    name `module:function` is of a function that returns a PyTorch Dataset. An image folder keeps the size and channels
+    of its files; if they differ in size, or `size` is given, they are cropped to squares of 224 or `size` pixels.
 
     Named data sets are looked for in `data_dir`, else in the folder that SPARSECERT_DATA names, else in `data`. With
     `skip_bad` the files of an image folder that cannot be decoded are left out and named in `skipped`; to find them

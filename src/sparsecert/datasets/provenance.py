@@ -39,50 +39,57 @@ def _numbered(classes: Sequence[str]) -> bool:
     return list(classes) == [str(number) for number in range(len(classes))]
 
 
+def doubts(data: Inputs, facts: Mapping[str, Any]) -> list[str]:
+    """What a user should know of these images: that they are not those of their name, or not for a model's test.
+
+    facts: of the model's file.
+    """
+    found = [other_images(data), other_training(data, facts)] if isinstance(data, Dataset) else []
+    return [line for line in found if line is not None]
+
+
 def other_images(data: Dataset) -> str | None:
-    """The warning for a data set with a known name that does not hold the images of that name."""
+    """The line for a data set with a known name that does not hold the images of that name."""
     if data.name not in DATASETS or data.skipped:
         return None
     entry = DATASETS[data.name]
     known = entry.fingerprints.get(data.split)
     if known is None or known == data.fingerprint():
         return None
-    return f"warning: {data.name} {data.split}: these are not the images of {entry.title}; check --data-dir"
+    return f"{data.name} {data.split}: these are not the images of {entry.title}; check --data-dir"
 
 
-def other_training(data: Dataset, facts: Mapping[str, Any], data_dir: str | None) -> str | None:
-    """The warning for images of another data set than a model was trained on, or for its training images themselves.
+def other_training(data: Dataset, facts: Mapping[str, Any]) -> str | None:
+    """The line for images of another data set than a model was trained on, or for its training images themselves.
 
     A data set is known by the fingerprint of its training images, wherever it is and whatever its name; by its name
     where that is unknown, or would mean reading a whole folder.
     """
     name = facts.get("data")
     settings = facts.get("training", {}).get("settings", {}).get("data", {})
-    known = None if settings.get("skipped") else settings.get("fingerprint")
+    known = settings.get("fingerprint")
     if name is None:
         return None
     if known is not None and known == data.fingerprint():
-        if data.split == settings.get("split") == "train":
-            return None  # as asked
-        return f"warning: {data.name} {data.split}: these are the images that the model was trained on"
-    found = None if known is None else _training_fingerprint(data, data_dir)
+        return f"{data.name} {data.split}: these are the images that the model was trained on"
+    found = None if known is None or settings.get("skipped") else _training_fingerprint(data)
     if found is None:
         same = name in (data.name, DATASETS[data.name].part_of if data.name in DATASETS else data.name)
     else:
         same = found == known
     if same:
         return None
-    other = f"other images named {name}" if name == data.name else f"{name}, not on {data.name}"
-    return f"warning: the model was trained on {other}; its answers may be poor here"
+    other = f"other images named {name}, or on a part of them" if name == data.name else f"{name}, not on {data.name}"
+    return f"the model was trained on {other}; its answers may be poor here"
 
 
-def _training_fingerprint(data: Dataset, data_dir: str | None) -> str | None:
+def _training_fingerprint(data: Dataset) -> str | None:
     """That of the training images that go with these, if it is known or quickly found."""
     if data.name in DATASETS and other_images(data) is None:
         return DATASETS[DATASETS[data.name].part_of or data.name].fingerprints.get("train")
-    if not isinstance(data.images, ArrayImages) or "train" not in datasets.splits_of(data.name, data_dir):
+    if not isinstance(data.images, ArrayImages) or "train" not in datasets.splits_of(data.name, data.where):
         return None
     try:
-        return datasets.load(data.name, "train", data_dir, size=data.resized).fingerprint()
+        return datasets.load(data.name, "train", data.where, size=data.resized).fingerprint()
     except InputError:
         return None

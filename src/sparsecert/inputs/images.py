@@ -126,6 +126,22 @@ class Dataset:
     def batch(self, indices: Sequence[int] | Int64) -> NDArray[np.uint8]:
         return self.images.batch(indices)
 
+    def identity(self) -> dict[str, Any]:
+        """What a model file says of the images that decided its weights."""
+        skipped = {"skipped": len(self.skipped)} if self.skipped else {}
+        return {"name": self.name, "split": self.split, "fingerprint": self.fingerprint(), **skipped}
+
+    def metadata(self) -> dict[str, Any]:
+        """For `Smoothed(..., metadata=...)` of a model trained on these images: its file then knows them, as after
+        `sparsecert train`, so that images of another shape, other classes or another data set are noticed.
+        """
+        return {
+            "data": self.name,
+            "shape": list(self.shape),
+            "class_names": list(self.classes),
+            "training": {"settings": {"data": self.identity()}},
+        }
+
     def header_fields(self) -> dict[str, Any]:
         """What the records of data of one's own need besides, since the data may be gone when they are read."""
         return {

@@ -83,8 +83,12 @@ class PlainRun(Run):
 
     def settings(self) -> dict[str, Any]:
         """Everything that decides the weights."""
-        data = {"name": self.data.name, "split": self.data.split, "fingerprint": self.data.fingerprint()}
-        return {"kind": modelfile.PLAIN, "recipe": self.recipe.to_dict(), "seed": self.seed, "data": data}
+        return {
+            "kind": modelfile.PLAIN,
+            "recipe": self.recipe.to_dict(),
+            "seed": self.seed,
+            "data": self.data.identity(),
+        }
 
     def epoch_order(self) -> torch.Tensor:
         """int64: the images of this epoch, in the order in which they are trained on."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
+from sparsecert.datasets.provenance import doubts
 from sparsecert.inputs import Inputs
 from sparsecert.procedures import Procedure, procedure_for
 from sparsecert.progress import OnProgress, ignore
@@ -34,6 +36,7 @@ __all__ = [
     "predict_dataset",
     "record_all",
     "record_on_cluster",
+    "record_run",
     "target_of",
 ]
 
@@ -60,11 +63,13 @@ def certify_dataset(
     `procedure`, n0, n, alpha and seed are as in `Smoothed.certify`. `limit` may be `RandomSample(400, seed)`. `model`
     is the file that `smoothed` was loaded from: the records name the model by its hash. `shard` restricts the run to a
     part of the inputs. With a `cluster` its workers load that file and compute; this process only writes. Without
-    `rankings`, the records of a fixed set of masks are short, but cannot be certified again in another way.
+    `rankings`, the records of a fixed set of masks are short, but cannot be certified again in another way. Warns of
+    images of another data set than the model was trained on, and of its training images.
     """
     procedure = procedure_for(smoothed, procedure, n0, n)
     spec = RunSpec(CERTIFY, procedure, procedure.level(alpha), seed, rankings)
-    _record(DatasetRun(spec, smoothed, model, data, out, limit, shard, on_progress), cluster)
+    _warn_of_other_data(smoothed, data)
+    record_run(DatasetRun(spec, smoothed, model, data, out, limit, shard, on_progress), cluster)
 
 
 def predict_dataset(
@@ -89,11 +94,18 @@ def predict_dataset(
     """
     procedure = procedure_for(smoothed, procedure, n=n)
     spec = RunSpec(PREDICT, procedure, procedure.level(alpha), seed, rankings)
-    _record(DatasetRun(spec, smoothed, model, data, out, limit, shard, on_progress), cluster)
+    _warn_of_other_data(smoothed, data)
+    record_run(DatasetRun(spec, smoothed, model, data, out, limit, shard, on_progress), cluster)
 
 
-def _record(run: DatasetRun, cluster: Cluster | None) -> None:
+def record_run(run: DatasetRun, cluster: Cluster | None = None) -> None:
+    """Computes and records a run, here or on a cluster."""
     if cluster is None:
         record_all(run)
     else:
         record_on_cluster(cluster, run)
+
+
+def _warn_of_other_data(smoothed: Smoothed, data: Inputs) -> None:
+    for line in doubts(data, smoothed.metadata):
+        warnings.warn(line, stacklevel=3)

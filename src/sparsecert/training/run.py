@@ -142,12 +142,7 @@ class TrainingRun(Run):
             "encoding": self.encoding.config(),
             "seed": self.seed,
             **({} if self.init_sha256 is None else {"init": self.init_sha256}),
-            "data": {
-                "name": self.data.name,
-                "split": self.data.split,
-                "fingerprint": self.data.fingerprint(),
-                **({"skipped": len(self.data.skipped)} if self.data.skipped else {}),
-            },
+            "data": self.data.identity(),
         }
 
     def prepare(self) -> None:
@@ -313,9 +308,7 @@ class TrainingRun(Run):
         """
         last = {name: value for name, value in self.log[-1].items() if name != "seconds"}
         metadata = {
-            "data": self.data.name,
-            "shape": list(self.data.images.shape),
-            "class_names": list(self.data.classes),
+            **self.data.metadata(),
             "training": {"settings": self.settings(), "last_epoch": last},
             **({"independent": True} if self.recipe.independent else {}),
             **self.own,
