@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 import sparsecert as sc
 from tests.helpers import Digits
@@ -53,12 +53,46 @@ def test_any_iterable_with_or_without_labels(g: sc.Smoothed, digits: Digits) -> 
     assert bare.truth is whole.truth is None
 
 
+@pytest.mark.parametrize("kind", ["a list of pairs", "a generator of pairs", "a torch Dataset", "a bare Dataset"])
+def test_single_inputs_are_batched(g: sc.Smoothed, digits: Digits, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sparsecert.loaders.SINGLES", 8)
+    images, labels = digits
+    pairs = list(zip(images, labels.tolist(), strict=True))
+    found = g.certify(
+        {
+            "a list of pairs": pairs,
+            "a generator of pairs": ((image.numpy(), label) for image, label in pairs),
+            "a torch Dataset": TensorDataset(images, labels),
+            "a bare Dataset": Bare(images),
+        }[kind],
+        **SMALL,
+    )
+    _assert_same(found, g.certify(images, **SMALL))
+    assert (None if found.truth is None else found.truth.tolist()) == (None if "bare" in kind else labels.tolist())
+
+
+class Bare(Dataset[torch.Tensor]):
+    """Images without labels."""
+
+    def __init__(self, images: torch.Tensor) -> None:
+        self.images = images
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, place: int) -> torch.Tensor:
+        return self.images[place]
+
+
 @pytest.mark.parametrize(
     ("batches", "message"),
     [
         ([], "at least one batch"),
         ([3], "or batches that are tensors or"),
         ([(torch.zeros(2, 1, 8, 8), [1])], r"labels must be one per input \(2\)"),
+        ([(torch.zeros(1, 8, 8), 1), (torch.zeros(1, 9, 9), 1)], "inputs must be tensors of one shape"),
+        ([(torch.zeros(1, 8, 8), "cat")], "labels must be numbers of classes"),
+        ([(torch.zeros(1, 1, 8, 8), ["cat"])], "labels must be numbers of classes"),
     ],
 )
 def test_what_is_no_batch_is_refused(g: sc.Smoothed, batches: Any, message: str) -> None:

@@ -1,4 +1,4 @@
-"""Inputs that come in batches: a PyTorch `DataLoader`, or any iterable of tensors or (inputs, labels) pairs."""
+"""Inputs in parts: a PyTorch `DataLoader` or `Dataset`, or any iterable of batches or of (input, label) pairs."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from typing import Any, TypeGuard
 
 import numpy as np
 import torch
+from torch.utils.data import Dataset, default_collate
 
 from sparsecert.counts import Int64
 from sparsecert.errors import InputError, describe
 from sparsecert.results import Certifications, concatenate
 
+SINGLES = 64  # inputs that come one by one are certified so many at a time
+
 
 def is_loader(x: Any) -> TypeGuard[Iterable[Any]]:
-    """Whether these are batches of inputs, not inputs."""
-    return isinstance(x, Iterable) and not isinstance(x, torch.Tensor | np.ndarray | str | bytes)
+    """Whether these are parts to iterate over, not a tensor of inputs."""
+    return isinstance(x, Iterable | Dataset) and not isinstance(x, torch.Tensor | np.ndarray | str | bytes)
 
 
 def certify_batches(
@@ -48,14 +51,52 @@ def example_numbers(examples: Sequence[int] | None, inputs: int, start: int = 0)
     return numbers
 
 
-def _pairs(batches: Iterable[Any]) -> Iterator[tuple[torch.Tensor, Int64 | None]]:
-    for batch in batches:
+def _batched(parts: Any) -> Iterator[Any]:
+    """The parts, those that hold a single input in batches: the items of a `Dataset`, and pairs with one label."""
+    items = not isinstance(parts, Iterable)
+    singles: list[Any] = []
+    for part in map(parts.__getitem__, range(len(parts))) if items else parts:
+        single = items or (isinstance(part, tuple | list) and len(part) == 2 and _is_one_label(part[1]))
+        if singles and (not single or len(singles) == SINGLES):
+            yield _collate(singles)
+            singles = []
+        if single:
+            singles.append(part)
+        else:
+            yield part
+    if singles:
+        yield _collate(singles)
+
+
+def _is_one_label(label: Any) -> bool:
+    return label is not None and np.ndim(label) == 0
+
+
+def _collate(singles: list[Any]) -> Any:
+    try:
+        return default_collate(singles)
+    except (TypeError, RuntimeError) as error:
+        first = singles[0][0] if isinstance(singles[0], tuple | list) else singles[0]
+        raise InputError(
+            f"inputs must be tensors of one shape to make a batch, got {describe(first)} first ({error}); convert "
+            "them, or use a DataLoader"
+        ) from error
+
+
+def _pairs(parts: Iterable[Any]) -> Iterator[tuple[torch.Tensor, Int64 | None]]:
+    for batch in _batched(parts):
         inputs, labels = batch if isinstance(batch, tuple | list) and len(batch) == 2 else (batch, None)
         if not isinstance(inputs, torch.Tensor):
             raise InputError(
                 f"inputs must be a tensor, or batches that are tensors or (inputs, labels) pairs, got {describe(batch)}"
             )
-        truth = None if labels is None else np.asarray(torch.as_tensor(labels).cpu(), dtype=np.int64)
-        if truth is not None and truth.shape != (len(inputs),):
-            raise InputError(f"labels must be one per input ({len(inputs)}), got an array of {truth.shape}")
-        yield inputs, truth
+        yield inputs, None if labels is None else _numbers(labels, len(inputs))
+
+
+def _numbers(labels: Any, count: int) -> Int64:
+    found = np.asarray(labels.cpu() if isinstance(labels, torch.Tensor) else labels)
+    if found.dtype.kind not in "iub":
+        raise InputError(f"labels must be numbers of classes, got {found.ravel()[:1].tolist()}; number the classes")
+    if found.shape != (count,):
+        raise InputError(f"labels must be one per input ({count}), got an array of {found.shape}")
+    return found.astype(np.int64)

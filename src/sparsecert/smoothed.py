@@ -116,8 +116,9 @@ class Smoothed:
         as many as the radius needs, or `Exact(...)`, all masks of a fixed set. Without it, `Exact` for a fixed set of
         masks and `Fixed` otherwise. Sampled certificates hold with probability at least 1 - alpha (default 0.05), exact
         ones always. Whoever made the inputs must not have known the seed, nor may it be chosen by looking at votes.
-        `examples` number the inputs for their masks (default 0, 1, ...). `x` may be a DataLoader, or any iterable of
-        batches: tensors or (inputs, labels) pairs. The result is of all of them, with the labels as `truth`.
+        `examples` number the inputs for their masks (default 0, 1, ...). `x` may be a DataLoader, a torch
+        Dataset, or any iterable of tensors, (inputs, labels) batches or (input, label) pairs. The result is of all of
+        them, with the labels as `truth`.
         """
         procedure = procedure_for(self, procedure, n0, n)
         certify = procedure.certify_with_origin

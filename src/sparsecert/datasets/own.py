@@ -14,7 +14,7 @@ from sparsecert.inputs.images import Dataset
 from sparsecert.registry import DATASETS
 
 NUMPY = ".npz", ".npy"
-LAYOUTS = "class folders in train/, val/ or test/, IDX files, images.npy and labels.npy, or a saved Hugging Face data set"
+LAYOUTS = "class folders in train/ and val/ or test/, IDX files, images.npy and labels.npy, or what save_to_disk wrote"
 
 
 def array_reader(name: str) -> Callable[[], Arrays] | None:
