@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from fractions import Fraction
 from itertools import pairwise
@@ -227,8 +228,11 @@ def test_images_of_8_bits_that_were_not_divided_get_a_warning(g: sc.Smoothed, di
 def test_so_are_resized_ones_whatever_shows_them(digits: Digits, encoding: Any) -> None:
     net = nn.Sequential(nn.Flatten(), nn.Linear(64 * encoding.channels(1), 10))
     g = sc.Smoothed(net, sc.Uniform(64, 12), encoding)
-    with pytest.warns(UserWarning, match=r"inputs are numbers up to 254.9, and .* values in \[0, 1\].*pass x / 255"):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         reported = g.predict(digits[0] * 254.9, n=10)
+    (warning,) = caught
+    assert re.match(r"inputs are numbers up to 254.9, and .* values in \[0, 1\].*pass x / 255", str(warning.message))
     assert (reported.counts.sum(axis=1) == 10).all()
 
 
@@ -237,15 +241,34 @@ def test_values_of_another_range_are_as_meant(digits: Digits) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         bytes_ = sc.Smoothed(net, sc.Uniform(64, 12), sc.MeanFill(77.5)).predict((digits[0] * 255).round(), n=10)
-        scaled = sc.Smoothed(_net(), sc.Uniform(64, 12)).predict((digits[0] - 0.3) / 0.1, n=10)
-    assert (bytes_.counts.sum(axis=1) == 10).all()
-    assert (scaled.counts.sum(axis=1) == 10).all()
+        scaled = sc.Smoothed(net, sc.Uniform(64, 12), sc.MeanFill(0)).predict((digits[0] - 0.3) / 0.1, n=10)
+        resized = sc.Smoothed(_net(), sc.Uniform(64, 12)).predict(digits[0] * 1.1 - 0.05, n=10)
+    for found in (bytes_, scaled, resized):
+        assert (found.counts.sum(axis=1) == 10).all()
+
+
+@pytest.mark.parametrize("encoding", [sc.NullChannels(), sc.NullChannels(0.3, 0.37), sc.MeanFill(0.3)])
+def test_standardised_images_get_a_warning_where_the_encoding_is_for_others(digits: Digits, encoding: Any) -> None:
+    net = nn.Sequential(nn.Flatten(), nn.Linear(64 * encoding.channels(1), 10))
+    with pytest.warns(
+        UserWarning, match=r"inputs hold values below 0 or above 1, .*leave normalisation to the enc"
+    ) as c:
+        sc.Smoothed(net, sc.Uniform(64, 12), encoding).predict(2 * digits[0] - 1, n=10)
+    assert len(c) == 1
+
+
+def test_a_mean_of_bytes_is_refused_for_values_up_to_one(digits: Digits) -> None:
+    net = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+    with pytest.raises(sc.InputError, match=r"mean must be one of values in \[0, 1\], .* got \(127.5,\).*mean / 255"):
+        sc.Smoothed(net, sc.Uniform(64, 12), sc.MeanFill(127.5)).certify(digits[0], n0=5, n=10)
 
 
 def test_a_std_is_no_flag() -> None:
     for std in ((0.2, 0.2, 0.2), 0.3081, 1):
         with pytest.raises(sc.InputError, match="MeanFill takes no std: its second argument, centred, must be True or"):
             sc.MeanFill((0.5, 0.5, 0.5), std)  # type: ignore[arg-type]
+        with pytest.raises(sc.InputError, match="MeanFill takes no std"):
+            sc.MeanFill((0.5, 0.5, 0.5), std=std)  # type: ignore[arg-type]
     assert sc.MeanFill(0.5, np.bool_(True)).centred is True  # type: ignore[arg-type]
 
 

@@ -158,7 +158,7 @@ class Smoothed:
         alpha = procedure.level(alpha)
         procedure.check(self.scheme, alpha, seed)
         inputs = self.check(x)
-        copies = Copies(self.voter(inputs), inputs, example_numbers(examples, len(inputs)), seed, on_progress)
+        copies = Copies(self._voter(inputs), inputs, example_numbers(examples, len(inputs)), seed, on_progress)
         result = finish(by_units(verb, copies, alpha))
         on_progress(len(inputs), 0)
         return result
@@ -170,7 +170,7 @@ class Smoothed:
         check_settings(self.scheme, seed, n=n)
         inputs = self.check(x)
         numbers = example_numbers(examples, len(inputs))
-        counts = Copies(self.voter(inputs), inputs, numbers, seed).begin_count(purpose, 0, n)()
+        counts = Copies(self._voter(inputs), inputs, numbers, seed).begin_count(purpose, 0, n)()
         warn_of_invalid(int(counts.invalid.sum()), n * len(counts))
         return counts
 
@@ -180,10 +180,13 @@ class Smoothed:
 
     def voter(self, x: torch.Tensor, classes: int | None = None) -> Voter:
         """The model, probed with the first of these inputs and ready to vote; refused unless it has `classes`."""
+        return self._voter(self.check(x), classes)
+
+    def _voter(self, inputs: torch.Tensor, classes: int | None = None) -> Voter:
         precision, device = self.precision, self.device
         devices.check_precision(precision, PRECISIONS[precision], device)
         return Voter(
-            self.model, self.scheme_for(x), self.encoding, self.check(x)[:1],
+            self.model, self.scheme_for(inputs), self.encoding, inputs[:1],
             device=device, precision=precision, rows=self.rows, classes=classes or self.classes,
         )  # fmt: skip
 

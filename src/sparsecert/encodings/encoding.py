@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sparsecert.training.recipe import Recipe
 
 
+MARGIN = 0.1  # beyond [0, 1], where a resized image may overshoot
 FAR_ABOVE_ONE = 32  # standardised values hardly reach this
 
 
@@ -133,8 +134,11 @@ def per_channel(name: str, values: Any) -> tuple[float, ...]:
     return tuple(flat.tolist())
 
 
-def warn_of_8_bit(inputs: torch.Tensor, made_for: str) -> None:
-    """Warns of images that hold whole numbers beyond 1, or any up to 255: 8-bit values that nobody divided."""
+def warn_of_other_range(inputs: torch.Tensor, made_for: str, any_range: bool = False) -> None:
+    """Warns of images that hold whole numbers beyond 1, or any up to 255: 8-bit values that nobody divided.
+
+    And, except where the encoding is for values of any range, of others outside [0, 1]: standardised ones.
+    """
     if inputs.ndim < 4:
         return
     least, most = (float(end) for end in inputs.aminmax())
@@ -142,7 +146,13 @@ def warn_of_8_bit(inputs: torch.Tensor, made_for: str) -> None:
     if whole or (least >= 0 and FAR_ABOVE_ONE < most <= 255):
         values = f"whole numbers up to {most:g}" if whole else f"numbers up to {most:g}"
         warnings.warn(
-            f"inputs are {values}, and {made_for} values in [0, 1]; for 8-bit images pass x / 255", stacklevel=7
+            f"inputs are {values}, and {made_for} values in [0, 1]; for 8-bit images pass x / 255", stacklevel=6
+        )
+    elif not any_range and not -MARGIN <= least <= most <= 1 + MARGIN:
+        warnings.warn(
+            f"inputs hold values below 0 or above 1, and {made_for} values in [0, 1]; leave normalisation to the "
+            "encoding, NullChannels(mean, std), or to the model",
+            stacklevel=6,
         )
 
 

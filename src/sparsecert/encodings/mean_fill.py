@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from sparsecert.encodings.encoding import Encoding, broadcast_channels, per_channel, repeat_channels, warn_of_8_bit
+from sparsecert.encodings.encoding import (
+    Encoding,
+    broadcast_channels,
+    per_channel,
+    repeat_channels,
+    warn_of_other_range,
+)
 from sparsecert.errors import InputError
 from sparsecert.registry import ENCODINGS
 
@@ -26,11 +32,11 @@ class MeanFill(Encoding):
     equivalent for a network in exact arithmetic, except for zero padding, and more accurate in bf16.
     """
 
-    def __init__(self, mean: Any, centred: bool = False) -> None:
-        if not isinstance(centred, bool | np.bool_):
+    def __init__(self, mean: Any, centred: bool = False, std: None = None) -> None:
+        if std is not None or not isinstance(centred, bool | np.bool_):
             raise InputError(
-                f"MeanFill takes no std: its second argument, centred, must be True or False, got {centred!r}; "
-                "standardise inside the model"
+                "MeanFill takes no std: its second argument, centred, must be True or False, got "
+                f"{centred if std is None else std!r}; standardise inside the model"
             )
         self.mean, self.centred = per_channel("mean", mean), bool(centred)
 
@@ -52,15 +58,22 @@ class MeanFill(Encoding):
         return channels
 
     def check_inputs(self, inputs: torch.Tensor) -> None:
-        """A mean of values in [0, 1] is no NULL among 8-bit values; certificates hold all the same."""
+        """A mean of values in [0, 1] is no NULL among others, nor the other way round; certificates hold all the same.
+
+        0 is the mean of standardised values too.
+        """
         if max(self.mean) <= 1:
-            warn_of_8_bit(inputs, f"the mean {self.mean} is one of")
+            warn_of_other_range(inputs, f"the mean {self.mean} is one of", any_range=max(self.mean) <= 0)
+        elif inputs.ndim >= 4 and inputs.min() >= 0 and inputs.max() <= 1 and not torch.equal(inputs, inputs.round()):
+            raise InputError(
+                f"mean must be one of values in [0, 1], as the inputs are, got {self.mean}; of 8-bit values pass "
+                "mean / 255"
+            )
 
     def config(self) -> dict[str, Any]:
-        config = super().config()
-        if not self.centred:
-            del config["centred"]  # as in files from before there was this setting
-        return config
+        """Without `centred` where it is False, as in files from before there was this setting."""
+        centred = {"centred": True} if self.centred else {}
+        return {"kind": ENCODINGS.name_of(type(self)), "mean": list(self.mean), **centred}
 
     def __repr__(self) -> str:
         return f"MeanFill(mean={self.mean}{', centred=True' if self.centred else ''})"

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
-from sparsecert.encodings.encoding import Encoding, broadcast_channels, per_channel, repeat_channels, warn_of_8_bit
+from sparsecert.encodings.encoding import (
+    Encoding,
+    broadcast_channels,
+    per_channel,
+    repeat_channels,
+    warn_of_other_range,
+)
 from sparsecert.errors import InputError
 from sparsecert.registry import ENCODINGS, Option
 
@@ -64,9 +70,11 @@ class NullChannels(Encoding):
         return 2 * channels
 
     def check_inputs(self, inputs: torch.Tensor) -> None:
-        """Images in 0 to 255 are probably 8-bit values that nobody divided; certificates hold all the same."""
+        """Images beyond [0, 1] are probably 8-bit values that nobody divided, or standardised already; certificates
+        hold all the same.
+        """
         if self.mean is None or max(self.mean) <= 1:
-            warn_of_8_bit(
+            warn_of_other_range(
                 inputs, "NullChannels is made for" if self.mean is None else f"the mean {self.mean} is one of"
             )
 

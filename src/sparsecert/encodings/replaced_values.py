@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from sparsecert.encodings.encoding import Encoding, warn_of_8_bit
+from sparsecert.encodings.encoding import Encoding, warn_of_other_range
 from sparsecert.errors import check_int
 from sparsecert.inputs.units import Units
 from sparsecert.registry import ENCODINGS
@@ -80,8 +80,8 @@ class ReplacedValues(Encoding):
         return channels
 
     def check_inputs(self, inputs: torch.Tensor) -> None:
-        """All that is above 1 is rounded to 1; certificates hold all the same."""
-        warn_of_8_bit(inputs, "ReplacedValues is made for")
+        """All that is below 0 or above 1 is rounded to it; certificates hold all the same."""
+        warn_of_other_range(inputs, "ReplacedValues is made for")
 
     def __repr__(self) -> str:
         return f"ReplacedValues(values={self.values})"
