@@ -60,6 +60,16 @@ def test_training_starts_from_a_model_file(few: Dataset, trained: Path) -> None:
     assert all(torch.equal(state[name], tensor) for name, tensor in tensors.items())
 
 
+def test_the_folder_of_a_run_may_have_any_name(few: Dataset, trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "run.pt").symlink_to(trained)
+    assert _run(few, tmp_path / "run.pt").settings()["init"] == modelfile.fingerprint(trained)
+
+
+def test_weights_that_do_not_exist_are_named(few: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(sc.InputError, match=r"missing\.pt, whose weights .* does not exist; check the path$"):
+        _run(few, tmp_path / "missing.pt")
+
+
 def test_a_last_layer_of_other_classes_starts_afresh(few: Dataset, tmp_path: Path) -> None:
     many = models.build("digits-cnn", 1, 1000, seed=7)
     with pytest.warns(UserWarning, match=r"the last layer of .*net.pt has 1000 classes, not 10; it starts afresh"):

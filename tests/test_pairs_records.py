@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,10 @@ def test_predictions_say_which_class_is_elected(recorded: dict[str, Path]) -> No
         assert (summary.rule, summary.bound, summary.to_dict()["rule"]) == (rule, None, rule)
         for text in FORMATS.values():
             assert rule in text([summary])
+        shown = dict(re.findall(r"^(n0?) +(.*?) *$", FORMATS["terminal"]([summary]), re.MULTILINE))
+        run = found.header.run
+        tested = {"n0": f"{run['n0']} (chose the class)", "n": f"{run['n']} (tested it)"} if kind == "predict" else None
+        assert shown == (tested or {"n": "200"})
     both = FORMATS["terminal"]([summarise(read(recorded[kind])) for kind in ("plain", "predict")])
     assert "plurality" in both
     assert "pairwise" in both

@@ -54,6 +54,7 @@ def test_each_row_is_the_best_that_a_report_finds(chosen: tuple[Path, Done]) -> 
     best = max(share for _, share in shares.values())
     assert f"{best}% certified" in re.findall("^best at radius 2: .*", done.stdout, re.MULTILINE)[0]
     assert (root / "out" / "choose.png").stat().st_size > 0
+    assert re.search(r"^certify, about .* for all 500 test images", done.stdout, re.MULTILINE)
 
 
 def test_only_held_out_training_images_are_certified(chosen: tuple[Path, Done]) -> None:
@@ -107,6 +108,7 @@ def test_ones_own_images_without_a_test_set(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert len(_shares(done)) >= 4
+    assert re.search(r"^certify, about .* for 1,000 images", done.stdout, re.MULTILINE)
     assert (tmp_path / "runs" / "choose-mine-1" / "choose.png").exists()
 
 

@@ -109,7 +109,7 @@ def test_statistics_are_those_of_each_channel() -> None:
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"a": GREY}, "must hold arrays named images and labels.*it holds a"),
+        ({"a": GREY}, "must hold arrays named images and labels.*it holds a$"),
         ({"images": GREY, "labels": LABELS[:2]}, "one label per image, got 2 for 6"),
         ({"images": GREY, "labels": LABELS * 0.5}, "whole numbers or words"),
         ({"images": GREY, "labels": LABELS * 10**6}, "number the classes"),
@@ -122,6 +122,16 @@ def test_what_is_wrong_with_arrays_is_said(tmp_path: Path, arrays: dict[str, Any
     np.savez(tmp_path / "a.npz", **arrays)
     with pytest.raises(InputError, match=message):
         load(str(tmp_path / "a.npz"))
+
+
+@pytest.mark.parametrize(
+    ("there", "split", "remedy"), [("test", "train", "add them$"), ("train", "test", "--split train$")]
+)
+def test_a_split_that_is_not_there_is_named(tmp_path: Path, there: str, split: str, remedy: str) -> None:
+    """`train` has no --split."""
+    np.savez(tmp_path / "a.npz", **{f"x_{there}": GREY, f"y_{there}": LABELS})
+    with pytest.raises(InputError, match=f"has no {split} images, only {there}; .*{remedy}"):
+        load(str(tmp_path / "a.npz"), split)
 
 
 def test_files_that_are_no_arrays_are_refused(tmp_path: Path) -> None:

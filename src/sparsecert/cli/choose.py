@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sparsecert.training.recipe import Recipe
 
 FULL_VOTES = 1_000, 10_000  # copies that `certify` takes of an input by default
-CERTIFIED = 1_000  # inputs that the cost of certifying is given for
+CERTIFIED = 1_000  # inputs that the cost of certifying is given for, where there is no test set yet
 HALF = Fraction(1, 2)
 TRAINING = "keeps", "scheme_names", "recipe_name", "steps"
 
@@ -82,9 +82,9 @@ def choose(
     """Find the masks and the bound that certify most images at a radius, and what they will cost.
 
     Trains briefly with several masks, certifies training images that were held out, and compares certified accuracy at
-    the radius. The test set is never looked at. Then prints the commands that train and certify with the best masks,
-    and how long they take at the measured rates. Brief training is by AdamW over one cycle, or by the --recipe you
-    name. Longer training certifies more; --training-steps brings the comparison closer to it.
+    the radius. No test image is looked at. Then prints the commands that train and certify with the best masks, and how
+    long they take at the measured rates. Brief training is by AdamW over one cycle, or by the --recipe you name. Longer
+    training certifies more; --training-steps brings the comparison closer to it.
 
     With MODELS, files or run folders, nothing is trained and these are compared. They must not have been trained on the
     held-out images: every fifth training image, or of a known data set the last 5,000 (or fifth).
@@ -276,7 +276,9 @@ def _next(
     """The commands that follow, with their time at the rates measured."""
     summary, own = best.summary, network is not None and ":" in network
     votes = summary.mean_samples if summary.exact else sum(FULL_VOTES)
-    seconds = summary.mean_seconds / summary.mean_samples * votes * CERTIFIED
+    tested = _test_images(source)
+    seconds = summary.mean_seconds / summary.mean_samples * votes * (tested or CERTIFIED)
+    certified = f"all {tested:,} test images" if tested else f"{CERTIFIED:,} images"
     folder, way = str(candidate.model), ["--rule" if summary.exact else "--bound", str(summary.bound)]
     if isinstance(candidate, Masks):
         folder = f"runs/{_short(source.name)}-{candidate.name}"
@@ -287,8 +289,20 @@ def _next(
         yield f"  sparsecert train {source.words()} {words}"
         way = []  # the model file says it
     more = shlex.join([*(["--model", str(network)] if own else []), *way])
-    yield f"certify, about {duration(seconds)} for {CERTIFIED:,} images on this {summary.device}:"
+    yield f"certify, about {duration(seconds)} for {certified} on this {summary.device}:"
     yield f"  sparsecert certify {shlex.quote(folder)} {source.words('test')} {more}".rstrip()
+
+
+def _test_images(source: DataSource) -> int | None:
+    """The size of the test set; None if there is none."""
+    from sparsecert import datasets
+
+    try:
+        if datasets.has_test_images(source.name):
+            return len(datasets.load(source.name, "test", source.data_dir, size=source.resize))
+    except InputError:  # not downloaded, say
+        pass
+    return None
 
 
 def _short(data_name: str) -> str:

@@ -34,7 +34,8 @@ class Arrays:
     def dataset(self, name: str, split: str) -> Dataset:
         """One split. Class names and channel statistics are of all splits and of the training one, whichever it is."""
         if EITHER not in self.splits and split not in self.splits:
-            raise InputError(f"{name} has no {split} images, only {', '.join(self.splits)}; add them or use --split")
+            remedy = "add them" if split == "train" else "add them, or use --split train"
+            raise InputError(f"{name} has no {split} images, only {', '.join(self.splits)}; {remedy}")
         labels, classes = _numbered({key: pair[1] for key, pair in self.splits.items()}, self.classes, name)
         images = {key: to_pixels(pair[0], name) for key, pair in self.splits.items()}
         for key, pixels in images.items():

@@ -27,6 +27,8 @@ def read_npz(path: Path) -> Arrays:
     try:
         with np.load(path, allow_pickle=False) as found:
             return _paired(path, found.files, lambda name: np.asarray(found[name]))
+    except InputError:
+        raise
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise _unreadable(path, error) from error
 

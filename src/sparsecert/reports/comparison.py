@@ -43,14 +43,15 @@ class Table:
 
 def run_settings(summary: Summary) -> dict[str, str]:
     """The settings behind one run's numbers, in words."""
+    tested = summary.n0 is not None and not summary.certifies  # pairwise predictions: n0 + n copies were asked for as n
     return {
         "data": f"{summary.data} {summary.split}",
         "k": shown(summary.keep),
         "scheme": from_config(summary.scheme).describe().replace(" units", f" {summary.unit}"),
         "encoding": summary.encoding,
         "bound": _bound(summary),
-        "n0": shown(summary.n0),
-        "n": shown(summary.n),
+        "n0": shown(summary.n0) + (" (chose the class)" if tested else ""),
+        "n": shown(summary.n) + (" (tested it)" if tested else ""),
         "sampling": _sampling(summary),
         "alpha": "exact" if summary.exact else str(summary.alpha),
         "radius": "side of a patch" if summary.against == PATCHES else NOT_APPLICABLE,

@@ -104,9 +104,10 @@ def _to_json(value: Any) -> Any:
 class VotesInfo(RunInfo):
     """The settings of a certify or predict run, except `alpha`, `bound` and `certificate`, which are the report's.
 
-    `run_alpha` and `run_bound` are the header's. n0, bound and certificate are None for predictions. `rule` says how
-    votes elect the class that is certified or predicted. `sampling` is None if every input got n0 + n samples;
-    otherwise these are upper limits and it holds the stopping rule.
+    `run_alpha` and `run_bound` are the header's. Bound and certificate are None for predictions; n0 too, but for
+    pairwise ones, where n0 copies chose the class and n tested it. `rule` says how votes elect the class that is
+    certified or predicted. `sampling` is None if every input got n0 + n samples; otherwise these are upper limits and
+    it holds the stopping rule.
 
     With a fixed set of `masks` masks there is no n, alpha or seed; `bound` is the election rule, `against` says whether
     the radius is of perturbed pixels or patches, `seconds` is the time limit of the linear programs, and `independent`
@@ -156,7 +157,7 @@ def read_run_info(records: Records, alpha: float | None, bound: str | None) -> V
         method = _method(records, bound) if certifies else None
         return VotesInfo(
             **_votes_settings(records),
-            n0=run["n0"] if certifies else None,
+            n0=run["n0"] if certifies else run.get("n0"),
             n=run["n"],
             sampling=run.get("sampling"),
             alpha=run["alpha"] if alpha is None else alpha,

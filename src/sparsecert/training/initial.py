@@ -28,8 +28,11 @@ def initialise(model: nn.Module, plain: nn.Module, encoding: Encoding, path: str
     layer is widened by `adapt`, and whole inputs score as they did. A last layer of other classes starts afresh; all
     other names and shapes must fit.
     """
-    data = modelfile.read_bytes(path)
-    weights = _with_own_head(model, _read(data, path), path)
+    if not Path(path).exists() and str(path) not in modelfile.shipped_models():
+        raise InputError(f"{path}, whose weights training should start from, does not exist; check the path")
+    file = modelfile.find_model(path)
+    data = modelfile.read_bytes(file)
+    weights = _with_own_head(model, _read(data, file), path)
     wrong = _mismatches(model, weights)
     if wrong and not (of_plain := _mismatches(plain, weights)):
         plain.load_state_dict(weights, strict=False)
