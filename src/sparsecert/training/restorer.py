@@ -59,7 +59,7 @@ def train_frozen(
         "encoding": encoding.config(),
         "seed": seed,
         "init": initialise(joined.net, joined.net, encoding, init),
-        "data": {"name": data.name, "split": data.split, "fingerprint": data.fingerprint()},
+        "data": data.identity(),
     }
     if is_finished(path, settings, half=False):
         return path
@@ -70,9 +70,7 @@ def train_frozen(
         device=device, on_progress=on_progress,
     )  # fmt: skip
     metadata = {
-        "data": data.name,
-        "shape": list(data.shape),
-        "class_names": list(data.classes),
+        **data.metadata(),
         "training": {"settings": settings},
         **(bound_of_trained(scheme) if own is None else own),
     }
