@@ -18,8 +18,7 @@ from sparsecert import records
 from sparsecert.procedures.exact import Exact
 from sparsecert.records import Header, Records, find_records
 from sparsecert.reports import Summary, summarise
-from sparsecert.runs import certify_dataset
-from sparsecert.runs.groups import indices_of
+from sparsecert.runs.run_spec import RunSpec
 from sparsecert.schemes import FixedMasks, SchemeSpec, from_config
 from studies.levine_feizi_2020 import models, record_files
 from studies.levine_feizi_2020.model_spec import FixedMasksSpec
@@ -104,14 +103,8 @@ def _complete(study: Study, specs: Sequence[FixedMasksSpec]) -> None:
     for together in models.batches(study, specs):
         models.train(study, together)
         for spec in together:
-            smoothed, limit = models.load(study, spec), _limit(study, spec)
-            assert isinstance(smoothed.scheme, FixedMasks)
-            inputs, masks = len(indices_of(study.test, limit)), len(smoothed.scheme.table)
-            source, out = study.folder(spec), _path(study, spec)
-            with study.progress.inputs(f"certifying {spec.folder}", inputs, masks) as on_progress:
-                certify_dataset(
-                    smoothed, source, study.test, out, procedure=Exact(), limit=limit, on_progress=on_progress
-                )
+            run = RunSpec(CERTIFY, Exact(), None, study.seed)
+            record_files.vote(study, spec, run, _path(study, spec), _limit(study, spec))
 
 
 def _limit(study: Study, spec: FixedMasksSpec) -> int | None:

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from sparsecert import datasets, records
 from sparsecert.errors import InputError
-from sparsecert.procedures import Fixed, check_settings
+from sparsecert.procedures import Fixed, check_settings, procedure_for
 from sparsecert.records import Header, Records, find_records
-from sparsecert.runs import RandomSample, certify_dataset, predict_dataset
+from sparsecert.runs import Limit, RandomSample, record_run
 from sparsecert.runs.groups import indices_of, selection_info
+from sparsecert.runs.local import DatasetRun
+from sparsecert.runs.run_spec import RunSpec
 from studies.levine_feizi_2020 import models
 from studies.levine_feizi_2020.model_spec import ModelSpec
 from studies.levine_feizi_2020.models import CERTIFY, PREDICT
@@ -140,19 +143,22 @@ def read(study: Study, spec: ModelSpec, sampling: Sampling) -> tuple[Records, Re
 
 def make(study: Study, spec: ModelSpec, kind: str, sampling: Sampling) -> None:
     """Creates or completes the model's records of this kind."""
-    smoothed, path = models.load(study, spec), _path(study, spec, kind, sampling)
-    common: Settings = {"alpha": sampling.alpha, "seed": study.seed, "limit": study.inputs}
-    inputs, folder = len(indices_of(study.test, study.inputs)), study.folder(spec)
     if kind == CERTIFY:
-        copies = sampling.n0 + sampling.n
-        with study.progress.inputs(f"certifying {spec.folder}", inputs, copies) as on_progress:
-            procedure = Fixed(sampling.n0, sampling.n, BOUND)
-            certify_dataset(smoothed, folder, study.test, path, procedure, on_progress=on_progress, **common)
+        procedure = Fixed(sampling.n0, sampling.n, BOUND)
     else:
         assert sampling.predict_n is not None
-        with study.progress.inputs(f"predicting {spec.folder}", inputs, sampling.predict_n) as on_progress:
-            procedure = Fixed(n=sampling.predict_n, bound=BOUND)
-            predict_dataset(smoothed, folder, study.test, path, procedure, on_progress=on_progress, **common)
+        procedure = Fixed(n=sampling.predict_n, bound=BOUND)
+    run = RunSpec(kind, procedure, sampling.alpha, study.seed)
+    vote(study, spec, run, _path(study, spec, kind, sampling), study.inputs)
+
+
+def vote(study: Study, spec: ModelSpec, run: RunSpec, out: Path, limit: Limit) -> None:
+    """Creates or completes the records of a run over test inputs."""
+    smoothed, data = models.load(study, spec), study.test
+    run = replace(run, procedure=procedure_for(smoothed, run.procedure))
+    copies = (run.procedure.first_votes if run.kind == PREDICT else run.procedure.most_votes)(smoothed.scheme)
+    with study.progress.inputs(f"{run.kind}ing {spec.folder}", len(indices_of(data, limit)), copies) as on_progress:
+        record_run(DatasetRun(run, smoothed, study.folder(spec), data, out, limit, on_progress=on_progress))
 
 
 def is_complete(study: Study, spec: ModelSpec, kind: str, sampling: Sampling) -> bool:

@@ -31,7 +31,8 @@ from studies.levine_feizi_2020.training_log import duration, training_log
 
 from .made import TESTED, TRAINED, use_small_data
 
-pytestmark = pytest.mark.check
+STAND_INS = "ignore:.*(these are not the images of|the model was trained on)"
+pytestmark = [pytest.mark.check, pytest.mark.filterwarnings(STAND_INS)]
 
 KEEPS = [25, 50, 75, 100, 125, 150]
 SMALL = ["--n0", 10, "--n", 60]

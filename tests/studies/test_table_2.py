@@ -31,7 +31,8 @@ from studies.levine_feizi_2020.figure_3 import first_of_each_class, fooled, the_
 from studies.levine_feizi_2020.published import ATTACKS, names, published, published_attacks
 from studies.levine_feizi_2020.table_2 import check_medians, table_2
 
-pytestmark = pytest.mark.check
+STAND_INS = "ignore:.*(these are not the images of|the model was trained on)"
+pytestmark = [pytest.mark.check, pytest.mark.filterwarnings(STAND_INS)]
 
 LIMIT, RESTARTS, N = 6, 1, 60  # of classes 7, 3, 3, 3, 5, 8
 SMALL = ["--limit", LIMIT, "--restarts", RESTARTS, "--n", N, "--group", 4]
