@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -153,3 +154,10 @@ def test_inputs_that_share_a_number_cannot_be_saved(g: sc.Smoothed, tmp_path: Pa
     c = g.certify(torch.rand(2, 1, 8, 8), n0=5, n=20, examples=[3, 3])
     with pytest.raises(sc.InputError, match="these inputs share a number"):
         c.save(tmp_path / "c.jsonl", [0, 0])
+
+
+def test_a_dataset_made_in_python_needs_no_name_that_is_known(trained: Path, tmp_path: Path) -> None:
+    data = replace(datasets.load("digits"), name="some of mine")
+    with pytest.warns(UserWarning, match="the model was trained on digits, not on some of mine"):
+        runs.certify_dataset(sc.Smoothed.load(trained), trained, data, tmp_path / "run.jsonl", n0=20, n=50, limit=2)
+    assert len(records.read(tmp_path / "run.jsonl").lines) == 2

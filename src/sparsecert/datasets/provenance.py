@@ -87,9 +87,11 @@ def _training_fingerprint(data: Dataset) -> str | None:
     """That of the training images that go with these, if it is known or quickly found."""
     if data.name in DATASETS and other_images(data) is None:
         return DATASETS[DATASETS[data.name].part_of or data.name].fingerprints.get("train")
-    if not isinstance(data.images, ArrayImages) or "train" not in datasets.splits_of(data.name, data.where):
+    if not isinstance(data.images, ArrayImages):
         return None
     try:
+        if "train" not in datasets.splits_of(data.name, data.where):
+            return None
         return datasets.load(data.name, "train", data.where, size=data.resized).fingerprint()
-    except InputError:
+    except InputError:  # made in Python, under a name that nothing is found by
         return None
