@@ -35,7 +35,6 @@ from sparsecert.errors import InputError
 
 FEATURES = 24, 50, 100  # the budgets of Cinà et al.
 NETWORKS = {"cifar10": "resnet18-cifar", "mnist": "mnist-cnn"}
-SHAPES = {784: (1, 28, 28), 3072: (3, 32, 32)}  # by features
 
 
 def main() -> None:
@@ -73,7 +72,8 @@ def main() -> None:
         found = by(attack, model, images, labels, options.seed, device)
         within = (found.distances > options.pixels).mean()
         print(f"{found.line(name)}; accuracy {within:.1%} within {options.pixels} pixels", flush=True)
-    found = by(SigmaZero(steps), model, images.flatten(1), labels, options.seed, device)
+    whole = nn.Sequential(nn.Unflatten(1, test.shape), model)  # features are pixels of one channel
+    found = by(SigmaZero(steps), whole, images.flatten(1), labels, options.seed, device)
     shares = ", ".join(f"{(found.distances <= budget).mean():.1%} within {budget}" for budget in FEATURES)
     print(f"{found.line('sigma-zero on features')}; fooled: {shares}", flush=True)
     if find_spec("adv_lib") is not None:
@@ -98,10 +98,9 @@ def by_adv_lib(model: nn.Module, images: torch.Tensor, labels: torch.Tensor, ste
 def by(
     attack: Attack, model: nn.Module, images: torch.Tensor, labels: torch.Tensor, seed: int, device: torch.device
 ) -> AttackResult:
-    """All images at once; flat ones have a channel for each feature."""
+    """All images at once."""
     began = time.perf_counter()
-    shape = SHAPES[images.shape[1:].numel()]
-    found = attack(Network(lambda shown: model(shown.view(-1, *shape)), device), images, labels, seed=seed)
+    found = attack(Network(model, device), images, labels, seed=seed)
     distances = torch.where(found.distances == NOT_FOUND, torch.inf, found.distances.double()).numpy()
     return AttackResult(distances.astype(np.float64), int(found.queries.sum()), time.perf_counter() - began)
 

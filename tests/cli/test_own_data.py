@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sparsecert import datasets, modelfile, runs
+from sparsecert import datasets, modelfile, records, runs
 from sparsecert.datasets import provenance
 from sparsecert.errors import InputError
 from sparsecert.records import read
@@ -88,6 +88,8 @@ def test_python_warns_of_other_data_too(run: Callable[..., None], folder: Path, 
         warnings.simplefilter("error")
         own = datasets.load(str(folder / "own.npz"))
         run(smoothed, folder / "run", own, tmp_path / "own.jsonl", n=20, limit=2)
+    for name in ("digits", "own"):  # a warning, not a refusal
+        assert len(records.read(tmp_path / f"{name}.jsonl").lines) == 2
 
 
 def test_a_model_saved_from_python_knows_its_images_as_a_trained_one(folder: Path, tmp_path: Path) -> None:

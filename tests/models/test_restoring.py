@@ -127,6 +127,7 @@ def test_the_command_line_trains_a_restorer_and_leaves_the_network_as_it_is(
     monkeypatch.syspath_prepend(tmp_path)
     whole, out = models.build_named(name, 1, 10, seed=5).eval(), tmp_path / "frozen"
     torch.save(whole.state_dict(), tmp_path / "whole.pt")
+    torch.save(models.build_named(name, 1, 7).state_dict(), tmp_path / "seven.pt")
     common = ["train", "--data", "digits", "--restore", "--model", name, "--batch", "32", "--out", str(out)]
     given = [*common, "--init", str(tmp_path / "whole.pt"), "--epochs", "1"]
     done = CliRunner().invoke(cli, given)
@@ -152,6 +153,8 @@ def test_the_command_line_trains_a_restorer_and_leaves_the_network_as_it_is(
         ([*given, "--seed", "1"], "belongs to another run"),
         (common, "give its weights, --init"),
         ([*given, "--half"], "--half is for training the classifier"),
+        ([*given, "--encoding", "mean-fill"], "restoring needs NullChannels"),
+        ([*common, "--init", str(tmp_path / "seven.pt")], "does not fit the model"),  # it would never learn a new layer
     ):
         refused = CliRunner().invoke(cli, changed)
         assert said in f"{refused.output} {refused.exception}"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sparsecert.encodings import Encoding
     from sparsecert.schemes import Scheme
 
-NOT_FROZEN = "mask_per", "precision", "half", "workers"
+NOT_FROZEN = "mask_per", "precision", "half", "workers", "checkpoint_seconds"
 NOT_PLAIN = (
     "unit", "recipe_name", "model_name", "init", "restore", "mask_per", "half", "bound", "rule", "workers", "skip_bad",
     "resize",

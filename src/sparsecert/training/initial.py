@@ -21,18 +21,22 @@ from sparsecert.models.adapt import adapt
 SHOWN = 3  # of the names that do not fit, in a refusal
 
 
-def initialise(model: nn.Module, plain: nn.Module, encoding: Encoding, path: str | Path) -> str:
+def initialise(
+    model: nn.Module, plain: nn.Module, encoding: Encoding, path: str | Path, *, new_head: bool = True
+) -> str:
     """Copies the weights of a file into `model`; returns the file's SHA-256.
 
     They fit `model`, which takes the encoding's channels, or `plain`, the same network of whole inputs: then the first
-    layer is widened by `adapt`, and whole inputs score as they did. A last layer of other classes starts afresh; all
-    other names and shapes must fit.
+    layer is widened by `adapt`, and whole inputs score as they did. With `new_head` a last layer of other classes
+    starts afresh; all other names and shapes must fit.
     """
     if not Path(path).exists() and str(path) not in modelfile.shipped_models():
         raise InputError(f"{path}, whose weights training should start from, does not exist; check the path")
     file = modelfile.find_model(path)
     data = modelfile.read_bytes(file)
-    weights = _with_own_head(model, _read(data, file), path)
+    weights = _read(data, file)
+    if new_head:
+        weights = _with_own_head(model, weights, path)
     wrong = _mismatches(model, weights)
     if wrong and not (of_plain := _mismatches(plain, weights)):
         plain.load_state_dict(weights, strict=False)

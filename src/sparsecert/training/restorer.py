@@ -50,6 +50,7 @@ def train_frozen(
     evenly spaced images of `data`, as many as fit into 2 GiB. `own` is as in `training.train`. A finished run is left
     as it is; a stopped one begins anew, and a folder with another run is refused.
     """
+    _require_null_channels(encoding)
     path, (channels, classes) = Path(out) / MODEL_NAME, (data.shape[0], len(data.classes))
     joined = models.build_named(model, encoding.channels(channels), classes, seed, scheme, restored=True)
     assert isinstance(joined, Restoring)
@@ -58,7 +59,7 @@ def train_frozen(
         "scheme": scheme.config(),
         "encoding": encoding.config(),
         "seed": seed,
-        "init": initialise(joined.net, joined.net, encoding, init),
+        "init": initialise(joined.net, joined.net, encoding, init, new_head=False),
         "data": data.identity(),
     }
     if is_finished(path, settings, half=False):
@@ -106,8 +107,7 @@ def train_restorer(
         raise InputError(f"images must be floats [n, channels, height, width], got {images.dtype} {images.shape}")
     check_int("steps", steps, 1, MOST_STEPS)
     encoding = encoding or NullChannels()
-    if not isinstance(encoding.encoding if isinstance(encoding, Grouped) else encoding, NullChannels):
-        raise InputError(f"restoring needs NullChannels, which shows where NULL is, got {encoding}")
+    _require_null_channels(encoding)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         restorer = restorer or Restorer(images.shape[1])
@@ -134,3 +134,8 @@ def train_restorer(
             cycle.step()
             on_progress(step + 1, steps, loss=float(loss.detach()))
     return restorer.train(False)
+
+
+def _require_null_channels(encoding: Encoding) -> None:
+    if not isinstance(encoding.encoding if isinstance(encoding, Grouped) else encoding, NullChannels):
+        raise InputError(f"restoring needs NullChannels, which shows where NULL is, got {encoding}")
