@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -69,6 +69,27 @@ def tf32_products(device: torch.device) -> Iterator[None]:
         yield
     finally:
         torch.set_float32_matmul_precision(precision)
+
+
+def capture(
+    work: Callable[[], None], what: str, pool: torch.cuda.CUDAGraph | None = None
+) -> torch.cuda.CUDAGraph | None:
+    """Work on the current GPU, done before, as a CUDA graph; None, with a warning, where it cannot be captured.
+
+    It must read and write the same memory each time, and wait for nothing on the host. Graphs that share the `pool` of
+    another overwrite each other's intermediate results.
+    """
+    try:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=None if pool is None else pool.pool()):
+            work()
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:
+        reason = (str(error).splitlines() or [""])[0]
+        warnings.warn(f"{what} cannot be captured here ({reason}), and is slower", stacklevel=2)
+        return None
+    return graph
 
 
 def device_named(name: str) -> str:

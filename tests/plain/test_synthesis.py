@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,7 +19,8 @@ from sparsecert import plain
 from sparsecert.attacks import Answers, Attack, Judge, Saliency
 from sparsecert.errors import InputError
 from sparsecert.plain import AnalysisBySynthesis, Autoencoders, SynthesisDefender, lanes
-from sparsecert.plain.decoders import Decoders, Descents, project, value
+from sparsecert.plain.decoders import Decoders
+from sparsecert.plain.descents import Descents, project, value
 from sparsecert.plain.lanes import Lanes
 from sparsecert.plain.row_layers import RowLayer
 from sparsecert.plain.synthesis import BINARIZED_FACTORS
@@ -180,7 +183,7 @@ def test_what_is_reported_is_what_its_latents_are_worth(images: torch.Tensor) ->
     every, classes = torch.arange(len(rows)).repeat_interleave(10), torch.arange(10).repeat(len(rows))
     runs = []
     for stops in ([0, 12], [0, 5, 12]):
-        descents = Descents(synthesis.decoders, rows, *synthesis.search(rows))
+        descents = Descents(synthesis.descend, rows, *synthesis.search(rows))
         before = descents.least.clone()
         for first, last in pairwise(stops):
             descents.advance(every, classes, first, last)
@@ -222,18 +225,20 @@ def test_a_layer_by_rows_is_the_transposed_convolution(kernel: int, stride: int,
 
 @pytest.mark.parametrize("counts", [[1], [5, 0, 2], [300, 0, 7, 90], [0, 0, 1000], []])
 @pytest.mark.parametrize("most", [8, 128])
+@pytest.mark.parametrize("few_shapes", [False, True])
 def test_every_item_has_one_place_in_a_lane_of_its_network(
-    counts: list[int], most: int, monkeypatch: pytest.MonkeyPatch
+    counts: list[int], most: int, few_shapes: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lanes, "MOST_ROWS", most)
     networks = torch.cat([torch.tensor([], dtype=torch.int64), *(torch.full((n,), i) for i, n in enumerate(counts))])
     networks = networks[torch.randperm(len(networks), generator=torch.Generator().manual_seed(0))]
     seen = []
-    for batch in Lanes.of(networks):
+    for batch in Lanes.of(networks, few_shapes):
         rows, width = batch.items.shape
         assert batch.real.shape == (rows, width)
         assert rows <= most
-        assert width <= lanes.LANES
+        assert width == lanes.LANES if few_shapes else width <= lanes.LANES
+        assert not few_shapes or rows in (*range(1, 9), 10, 12, 14, 16, 20, 24)
         own = networks[batch.items]
         assert torch.equal(own[batch.real], batch.networks.expand(rows, width)[batch.real])
         seen += batch.items[batch.real].tolist()
@@ -243,11 +248,24 @@ def test_every_item_has_one_place_in_a_lane_of_its_network(
 def test_a_batch_is_answered_as_its_images_one_by_one(
     autoencoders: Autoencoders, images: torch.Tensor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And so by the products of matrices that a GPU gets."""
+    """And so by the products of matrices and the graphs that a GPU gets."""
     synthesis = AnalysisBySynthesis(autoencoders)
     expected = synthesis(images)
     torch.testing.assert_close(torch.cat([synthesis(image[None]) for image in images[:2]]), expected[:2])
     monkeypatch.setattr("sparsecert.plain.decoders.is_gpu", lambda _device: True)
+    on_gpu, replayed = AnalysisBySynthesis(autoencoders), []
+
+    def capture(work: Callable[[], None], what: str, pool: object) -> object:
+        assert (pool is None) == (not replayed)
+        return SimpleNamespace(replay=lambda: (work(), replayed.append(what)))
+
+    monkeypatch.setattr("sparsecert.plain.descents.capture", capture)
+    for _ in range(2):
+        torch.testing.assert_close(on_gpu(images), expected)
+    assert len(replayed) == 2 * autoencoders.steps
+    torch.testing.assert_close(on_gpu(images.repeat(12, 1, 1, 1)), expected.repeat(12, 1))
+    assert len(on_gpu.descend.graphs) == 2
+    monkeypatch.setattr("sparsecert.plain.descents.capture", lambda *_: None)
     torch.testing.assert_close(AnalysisBySynthesis(autoencoders)(images), expected)
     assert synthesis(images[:0]).shape == (0, 10)
     with pytest.raises(InputError, match=r"images must be of shape \(1, 28, 28\), got \(1, 8, 8\)"):
@@ -269,7 +287,7 @@ def test_gradients_are_those_of_l_at_the_latents_found(autoencoders: Autoencoder
     torch.testing.assert_close(scores.detach(), synthesis(images))
     (gradient,) = torch.autograd.grad(scores[:, 4].sum(), moving)
     rows = images.flatten(1)
-    descents = Descents(synthesis.decoders, rows, *synthesis.search(rows))
+    descents = Descents(synthesis.descend, rows, *synthesis.search(rows))
     descents.advance(torch.arange(5), torch.full((5,), 4), 0, autoencoders.steps)
     shown = synthesis.decoders(descents.best, torch.arange(10))[:, 4]
     torch.testing.assert_close(gradient.flatten(1), -2 * (rows - shown) / 784)

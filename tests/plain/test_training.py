@@ -196,10 +196,12 @@ def test_where_a_step_cannot_be_captured_training_goes_on(
             for run in runs:
                 run.train_step(run.batch)
 
-        def _capture(self, runs: Sequence[Run]) -> torch.cuda.CUDAGraph:
-            raise RuntimeError("operation not permitted when stream is capturing\nmore")
+    def refuse(graph: object, pool: object) -> None:
+        raise RuntimeError("operation not permitted when stream is capturing\nmore")
 
     monkeypatch.setattr("torch.cuda.device", nullcontext)
+    monkeypatch.setattr("torch.cuda.CUDAGraph", object)
+    monkeypatch.setattr("torch.cuda.graph", refuse)
     one, other = (PlainRun(few, _short("robust"), 0, CPU, unseen) for _ in range(2))
     falling_back = Failing(CPU)
     falling_back([one])

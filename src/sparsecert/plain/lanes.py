@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
+from sparsecert.votes.batches import round_up
+
 LANES, MOST_ROWS = 64, 128
 
 
@@ -23,21 +25,29 @@ class Lanes:
     real: torch.Tensor
 
     @classmethod
-    def of(cls, networks: torch.Tensor) -> Iterator[Lanes]:
-        """Batches of all items, where item i is for networks[i]; a network with many items has several lanes."""
+    def of(cls, networks: torch.Tensor, few_shapes: bool = False) -> Iterator[Lanes]:
+        """Batches of all items, where item i is for networks[i]; a network with many items has several lanes.
+
+        `few_shapes`: all batches have the same lanes, and only a few different numbers of rows.
+        """
         if not len(networks):
             return
         different = int(networks.max()) + 1
-        full = max(LANES, 2 * different) - different  # lanes, besides one of each network that is not full
+        most = max(LANES, 2 * different)
+        full = most - different  # lanes, besides one of each network that is not full
         for part in torch.split(networks.argsort(stable=True), full * MOST_ROWS):
-            yield cls._batch(part, networks[part], rows=-(-len(part) // full))
+            rows = -(-len(part) // full)
+            if few_shapes:
+                yield cls._batch(part, networks[part], min(MOST_ROWS, round_up(rows)), most)
+            else:
+                yield cls._batch(part, networks[part], rows)
 
     @classmethod
-    def _batch(cls, items: torch.Tensor, networks: torch.Tensor, rows: int) -> Lanes:
-        """Items sorted by network, in lanes of so many rows."""
+    def _batch(cls, items: torch.Tensor, networks: torch.Tensor, rows: int, least: int = 0) -> Lanes:
+        """Items sorted by network, in lanes of so many rows, and at least so many lanes."""
         counts = torch.bincount(networks)
         lanes_of = -(-counts // rows)
-        lanes = int(lanes_of.sum())
+        lanes = max(least, int(lanes_of.sum()))
         place = torch.arange(len(items), device=items.device) - (counts.cumsum(0) - counts)[networks]
         row, lane = place % rows, (lanes_of.cumsum(0) - lanes_of)[networks] + place // rows
         table = items[0].expand(rows, lanes).clone()

@@ -9,7 +9,8 @@ import torch
 
 from sparsecert.errors import InputError
 from sparsecert.plain.autoencoders import BETA, SIDE, Autoencoders
-from sparsecert.plain.decoders import Decoders, Descents, is_gpu, value
+from sparsecert.plain.decoders import Decoders, is_gpu
+from sparsecert.plain.descents import Descents, Steps, value
 from sparsecert.plain.networks import THRESHOLD
 
 BINARIZED_FACTORS = 1.0, 0.96, 1.001, 1.06, 0.98, 0.96, 1.03, 1.0, 1.0, 1.0
@@ -39,6 +40,7 @@ class AnalysisBySynthesis:
         self.classes = torch.arange(classes, device=self.device)
         self.factors = torch.tensor(BINARIZED_FACTORS if self.binarized else (1.0,) * classes, device=self.device)
         self.decoders = Decoders(autoencoders, self.device)
+        self.descend = Steps(self.decoders)
         self.candidates = autoencoders.candidates.detach().to(self.device)
         parts = (part[:, None].expand(-1, classes, -1) for part in torch.split(self.candidates, DECODED_AT_ONCE))
         with torch.no_grad():
@@ -60,7 +62,7 @@ class AnalysisBySynthesis:
         rows = images.to(self.device).flatten(1).float()
         rows = (rows > THRESHOLD).float() if self.binarized else rows
         with torch.no_grad():
-            descents = Descents(self.decoders, rows.detach(), *self.search(rows.detach()))
+            descents = Descents(self.descend, rows.detach(), *self.search(rows.detach()))
             if against is None:
                 every = torch.arange(len(rows), device=self.device).repeat_interleave(len(self.classes))
                 descents.advance(every, self.classes.repeat(len(rows)), 0, self.steps)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 
 import torch
 
-from sparsecert.devices import tf32_products
+from sparsecert.devices import capture, tf32_products
 from sparsecert.training.schedule import Run
 
 StepFunction = Callable[[Sequence[Run]], None]
@@ -67,22 +66,11 @@ class GraphedSteps:
             graph.replay()
 
     def _captured(self, runs: Sequence[Run]) -> torch.cuda.CUDAGraph | None:
-        """The graph of a step; None, with a warning, where capture fails."""
-        try:
-            return self._capture(runs)
-        except torch.OutOfMemoryError:
-            raise
-        except RuntimeError as error:
-            reason = (str(error).splitlines() or [""])[0]
-            warnings.warn(f"a step cannot be captured here ({reason}); training is slower", stacklevel=2)
+        """The graph of a step; None where capture fails."""
+        graph = capture(lambda: self._launch(runs), "a step")
+        if graph is None:
             self.captures = False
             self.streams.clear()
-            return None
-
-    def _capture(self, runs: Sequence[Run]) -> torch.cuda.CUDAGraph:
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self._launch(runs)
         return graph
 
     def _launch(self, runs: Sequence[Run]) -> None:

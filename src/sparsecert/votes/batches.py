@@ -14,14 +14,14 @@ BatchSizes = Callable[[int, int, torch.device], tuple[int, int]]  # (copies left
 
 
 def pad_batch(rows: int, most: int, device: torch.device) -> int:
-    """Rounds `rows` up by at most a quarter, to one of four sizes per power of two: each new size costs a GPU setup.
+    """The rows of a forward pass: each new number costs a GPU setup. The padding does not vote."""
+    return rows if device.type != "cuda" else min(most, round_up(rows))
 
-    The padding does not vote.
-    """
-    if device.type != "cuda":
-        return rows
+
+def round_up(rows: int) -> int:
+    """Rounds up by at most a quarter, to one of four sizes per power of two."""
     step = max(1, (1 << (rows - 1).bit_length()) // 8)
-    return min(most, -(-rows // step) * step)
+    return -(-rows // step) * step
 
 
 def full_batches(left: int, most: int, device: torch.device) -> tuple[int, int]:
