@@ -17,7 +17,7 @@ import torch
 from benchmarks.foolbox_pointwise import by_foolbox, by_us
 from sparsecert.adapters.libraries import import_foolbox
 from sparsecert.adapters.scores import ABSTAIN_SCORE, Scores
-from sparsecert.attacks import SmoothedDefender, SurrogateDefender
+from sparsecert.attacks import Network, SmoothedDefender, SurrogateDefender
 from sparsecert.encodings import NullChannels
 from sparsecert.errors import InputError
 from sparsecert.schemes import Uniform
@@ -273,8 +273,9 @@ def test_our_pointwise_attack_finds_no_more_pixels_than_foolbox_s(trained: Path,
             return base(NullChannels()(images, whole.expand(len(images), -1)))
 
     images, labels = digits[0][:10], digits[1][:10]
-    common, device = (Plain().eval(), images, labels, 4), torch.device("cpu")
-    ours, theirs = by_us(*common, 20, 0, device), by_foolbox(*common, 0, device, together=10)
+    defender = Network(Plain().eval())
+    ours = by_us(defender, images, labels, 4, 20, 0)
+    theirs = by_foolbox(defender.model, images, labels, 4, 0, defender.device, together=10)
     assert (ours.distances > 0).sum() >= 7
     assert np.isfinite(ours.distances).all()
     assert np.median(ours.distances) <= np.median(theirs.distances)
