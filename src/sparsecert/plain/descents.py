@@ -69,8 +69,8 @@ class Steps:
         if self.decoders.by_rows:
             rows, lanes, _ = targets.shape
             if (rows, lanes) not in self.graphs:
-                pool = next((other.graph for other in self.graphs.values()), None)
-                self.graphs[rows, lanes] = StepGraph(self.decoders.by_rows, rows, lanes, pool)
+                alike = (graph for (_, width), graph in self.graphs.items() if width == lanes)
+                self.graphs[rows, lanes] = StepGraph(self.decoders.by_rows, rows, lanes, next(alike, None))
             return self.graphs[rows, lanes](self.decoders.by_rows, networks, targets, states, first, last)
         decode = self.decoders.of(networks)
         for step in range(first + 1, last + 1):
@@ -83,19 +83,18 @@ class StepGraph:
     longer than running them.
 
     Whatever the step reads and writes stays in the same memory. Where it cannot be captured, it is taken as it is.
-    `pool`: another graph, whose memory for intermediate results this one may use.
+    `other`: one of as many lanes, whose memory for weights and intermediate results this one uses too.
     """
 
-    def __init__(
-        self, layers: Sequence[RowLayer], rows: int, lanes: int, pool: torch.cuda.CUDAGraph | None = None
-    ) -> None:
+    def __init__(self, layers: Sequence[RowLayer], rows: int, lanes: int, other: StepGraph | None = None) -> None:
         like = layers[0].matrix
-        self.layers = [layer.lanes(like.new_zeros(lanes, dtype=torch.int64)) for layer in layers]
+        none = like.new_zeros(lanes, dtype=torch.int64)
+        self.layers = [layer.lanes(none) for layer in layers] if other is None else other.layers
         self.decode = decode_by_rows(self.layers)
         self.targets, self.corrections = like.new_zeros(rows, lanes, SIDE * SIDE), like.new_ones(len(MOMENTS))
         self.states = [like.new_zeros(rows, lanes), *(like.new_zeros(rows, lanes, LATENTS) for _ in range(4))]
         self._step()  # as a warm-up; on no data yet
-        self.graph = capture(self._step, "a step of the descent", pool)
+        self.graph = capture(self._step, "a step of the descent", None if other is None else other.graph)
 
     def __call__(
         self,
