@@ -88,13 +88,17 @@ class StepGraph:
 
     def __init__(self, layers: Sequence[RowLayer], rows: int, lanes: int, other: StepGraph | None = None) -> None:
         like = layers[0].matrix
-        none = like.new_zeros(lanes, dtype=torch.int64)
-        self.layers = [layer.lanes(none) for layer in layers] if other is None else other.layers
+        self.layers: list[RowLayer] = (
+            [layer.lanes(like.new_zeros(lanes, dtype=torch.int64)) for layer in layers]
+            if other is None
+            else other.layers
+        )
         self.decode = decode_by_rows(self.layers)
         self.targets, self.corrections = like.new_zeros(rows, lanes, SIDE * SIDE), like.new_ones(len(MOMENTS))
         self.states = [like.new_zeros(rows, lanes), *(like.new_zeros(rows, lanes, LATENTS) for _ in range(4))]
         self._step()  # as a warm-up; on no data yet
-        self.graph = capture(self._step, "a step of the descent", None if other is None else other.graph)
+        pool: torch.cuda.CUDAGraph | None = None if other is None else other.graph
+        self.graph = capture(self._step, "a step of the descent", pool)
 
     def __call__(
         self,
