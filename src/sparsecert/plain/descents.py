@@ -97,8 +97,9 @@ class StepGraph:
         self.targets, self.corrections = like.new_zeros(rows, lanes, SIDE * SIDE), like.new_ones(len(MOMENTS))
         self.states = [like.new_zeros(rows, lanes), *(like.new_zeros(rows, lanes, LATENTS) for _ in range(4))]
         self._step()  # as a warm-up; on no data yet
-        pool: torch.cuda.CUDAGraph | None = None if other is None else other.graph
-        self.graph = capture(self._step, "a step of the descent", pool)
+        self.graph: torch.cuda.CUDAGraph | None = capture(
+            self._step, "a step of the descent", None if other is None else other.graph
+        )
 
     def __call__(
         self,
