@@ -34,7 +34,7 @@ class Saliency(Attack):
     def run(self, judge: Judge, which: torch.Tensor, generator: torch.Generator) -> None:
         images = judge.images[which]
         current, done = images.clone(), torch.zeros(len(which), dtype=torch.bool)
-        for _ in range(0, max(1, int(self.most * judge.pixels)), self.at_once):
+        for _ in judge.steps(-(-max(1, int(self.most * judge.pixels)) // self.at_once)):
             left = (~done).nonzero()[:, 0]
             if not len(left):
                 break

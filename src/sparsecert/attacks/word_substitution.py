@@ -48,15 +48,16 @@ class WordSubstitution(Attack):
         if smoothed is None or not smoothed.encoding.takes_integers:
             raise InputError("word-substitution is for texts, and these inputs are none; use another attack")
         words = vocabulary_words(smoothed, judge.images.shape[1])
-        for place in which.tolist():
-            self._search(judge, place, words, smoothed, generator)
+        for left, place in zip(range(len(which), 0, -1), which.tolist(), strict=True):
+            with judge.part(1 / left):
+                self._search(judge, place, words, smoothed, generator)
 
     def _search(
         self, judge: Judge, place: int, words: torch.Tensor, smoothed: Smoothed, generator: torch.Generator
     ) -> None:
         original, label = judge.images[place], int(judge.labels[place])
         texts = [original]
-        for _ in range(int(judge.most[place])):
+        for _ in judge.steps(int(judge.most[place])):
             tried = torch.cat([self._tried(text, original, label, words, smoothed, generator) for text in texts])
             if not len(tried):
                 return
