@@ -20,7 +20,7 @@ from sparsecert.schemes.philox import WHOLE
 
 FATAL = InputError, MemoryError, torch.cuda.OutOfMemoryError, OSError  # due to settings or machine, not to an image
 RESTARTS = Option("--restarts", int, "Independent starts; the best is kept.", least=1, default=10)
-SEARCH = 0.95  # of an attack's time, about; the rest is for the final defender
+CONFIRMING = 0.05  # of the time of a search, about
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Attack(ABC):
     def _attack(self, judge: Judge, seed: int) -> Outcome:
         correct = judge.query_originals()
         if len(correct):
-            with judge.part(SEARCH):
+            with judge.part(1, 0 if judge.final is None else CONFIRMING):
                 self.run(judge, correct, torch.Generator().manual_seed(seed))
         judge.confirm()
         failed = (None,) * len(judge.images)

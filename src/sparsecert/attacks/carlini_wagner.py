@@ -16,7 +16,7 @@ from sparsecert.attacks.pointwise import replace_pixels, revert_pixels
 from sparsecert.registry import ATTACKS, Option
 
 STEPS = Option("--steps", int, "Gradient steps of each search.", least=1, default=100)
-SEARCH, DESCENT = 0.1, 0.5  # of the time that is left, about: how many there will be is not known
+MORE = 24  # searches to come, about: how many is not known
 
 
 @ATTACKS.register("carlini-wagner")
@@ -46,7 +46,7 @@ class CarliniWagnerL0(Attack):
         best, found = judge.images[which], torch.zeros(len(which), dtype=torch.bool)
         going = torch.arange(len(which))
         while len(going):
-            with judge.part(SEARCH):
+            with judge.part(1, MORE):
                 reached, fooled = self._small_change(judge, which[going], allowed[going])
             going, reached = going[fooled], reached[fooled]
             if not len(going):
@@ -66,7 +66,7 @@ class CarliniWagnerL0(Attack):
             left = (~found).nonzero()[:, 0]
             if not len(left):
                 break
-            with judge.part(DESCENT):
+            with judge.part(1, 1):
                 result[left], found[left] = self._descend(judge, which[left], allowed[left], weight)
             weight *= 4
         return result, found

@@ -21,7 +21,7 @@ from sparsecert.attacks.sparse_pgd import STEP, SparsePGD
 from sparsecert.attacks.sparse_rs import QUERIES, SparseRS
 from sparsecert.registry import ATTACKS, Option
 
-ROUND = 40  # queries in the time of a round, about
+ROUND = 50  # queries in the time of a round, about
 
 
 @ATTACKS.register("ensemble")
@@ -38,10 +38,9 @@ class Ensemble(Attack):
     rounds: int = 20
 
     def run(self, judge: Judge, which: torch.Tensor, generator: torch.Generator) -> None:
-        rest = self.queries + ROUND * self.rounds
-        with suppress(NoGradients), judge.part(STEP * self.steps / (STEP * self.steps + rest)):
+        with suppress(NoGradients), judge.part(STEP * self.steps, self.queries + ROUND * self.rounds):
             SparsePGD(self.steps).run(judge, which, generator)
-        with judge.part(self.queries / rest):
+        with judge.part(self.queries, ROUND * self.rounds):
             SparseRS(self.queries).run(judge, which, generator)
         found = which[judge.distances[which] != NOT_FOUND]
         current, slots = judge.best[found], torch.arange(len(found))

@@ -33,7 +33,7 @@ class JSMA(Attack):
 
     def run(self, judge: Judge, which: torch.Tensor, generator: torch.Generator) -> None:
         for shift in range(1, judge.classes):
-            with judge.part(1 / (judge.classes - shift)):
+            with judge.part(1, judge.classes - 1 - shift):
                 self._towards((judge.labels[which] + shift) % judge.classes, judge, which)
 
     def _towards(self, target: torch.Tensor, judge: Judge, which: torch.Tensor) -> None:

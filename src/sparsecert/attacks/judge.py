@@ -68,8 +68,8 @@ class Judge:
     `final`, where given, decides about the originals and about what was found: of each image the nearest candidate that
     fools it is the result.
 
-    `on_search` gets how much of the search is done, as the attack says it by `steps`, `did` and `part`, and the distances
-    found so far, whenever either changes.
+    `on_search` gets how much of the search is done, as the attack says it by `steps`, `did` and `part`, and the
+    distances found so far, whenever either changes.
     """
 
     def __init__(
@@ -185,15 +185,15 @@ class Judge:
         return self.gradients(attempts, which, lambda scores: self.margins(scores, which))
 
     def steps(self, count: int) -> Iterator[int]:
-        """The numbers below `count`, for a loop of steps that take about the same time."""
+        """The numbers below `count`, for a loop whose steps take about the same time."""
         for step in range(count):
             self.did(step / count)
             yield step
 
     def did(self, share: float) -> None:
-        """Takes how much of the run is done, from 0 to 1; within a `part` of that, and after one of the rest.
+        """Takes how much of the run is done, from 0 to 1; within a `part`, how much of that, and after it, of the rest.
 
-        Nothing depends on it but what a progress bar shows. It never goes back: a smaller share changes nothing.
+        Only progress bars depend on it. A share that is smaller than the last one changes nothing.
         """
         first, last = self._part
         done = min(first + share * (last - first), last)
@@ -202,10 +202,13 @@ class Judge:
             self._report()
 
     @contextmanager
-    def part(self, share: float) -> Iterator[None]:
-        """What is done within counts as this share of what was left; an error leaves its rest to what follows."""
+    def part(self, now: float, later: float) -> Iterator[None]:
+        """A part that takes `now` of the time, in any unit, where what follows it takes `later`, about.
+
+        As it ends, all of it is done; an error leaves the rest of it to what follows.
+        """
         last = self._part[1]
-        self._part = self._done, self._done + share * (last - self._done)
+        self._part = self._done, self._done + (last - self._done) * now / (now + later or 1)
         try:
             yield
             self.did(1.0)

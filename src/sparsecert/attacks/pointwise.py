@@ -16,7 +16,8 @@ from sparsecert.registry import ATTACKS, Option
 
 LEVELS, FEW_LEVELS = 100, 20  # noise levels tried
 REPETITIONS, SLACK = 10, 1.2
-LEVEL, START, PASS = 0.1, 5.0, 0.6  # noise level, reverting: the time in rounds; one pass: share of what's left
+LEVEL, REVERTING = 0.08, 2.0  # the time of a noise level and of reverting the start, in rounds, about
+NEXT_PASSES = 0.7  # the time of all passes to come, in passes like this one, about
 ROUNDS = Option(
     "--rounds", int, "Times to add noise to what was found and revert it; 0: as published.", least=0, default=20
 )
@@ -42,10 +43,10 @@ class Pointwise(Attack):
     def run(self, judge: Judge, which: torch.Tensor, generator: torch.Generator) -> None:
         which = which.repeat(self.restarts)
         levels = FEW_LEVELS if self.rounds else LEVELS
-        with judge.part(levels * LEVEL / (levels * LEVEL + START + self.rounds)):
+        with judge.part(LEVEL * levels, REVERTING + self.rounds):
             starts, found = salt_and_pepper(judge, which, generator, levels)
         current, which, slots = starts[found], which[found], found.nonzero()[:, 0]
-        with judge.part(START / (START + self.rounds)):
+        with judge.part(REVERTING, self.rounds):
             revert_pixels(judge, current, which, generator, slots)
         add_and_revert(judge, current, which, generator, slots, self.rounds)
 
@@ -119,7 +120,7 @@ def revert_pixels(
     slots = going if slots is None else slots
     last = torch.zeros(len(current), judge.pixels, dtype=torch.bool) if last is None else last
     while len(going):
-        with judge.part(PASS):
+        with judge.part(1, NEXT_PASSES):
             kept = _one_pass(judge, current, which, going, slots, last[going], generator)
         going = going[kept]
 
@@ -138,16 +139,16 @@ def add_and_revert(
     slots: torch.Tensor,
     rounds: int,
 ) -> None:
-    """In each round doubles the noise of each adversarial image and reverts it, the old first."""
-    for left in range(rounds if len(which) else 0, 0, -1):
-        with judge.part(1 / left):
+    """Doubles the noise of each adversarial image and reverts it, the old first; as many rounds of that."""
+    for left in reversed(range(rounds if len(which) else 0)):
+        with judge.part(1, left):
             _one_round(judge, current, which, generator, slots)
 
 
 def _one_round(
     judge: Judge, current: torch.Tensor, which: torch.Tensor, generator: torch.Generator, slots: torch.Tensor
 ) -> None:
-    """The result is kept unless it has more pixels."""
+    """The result of a round is kept unless it has more pixels."""
     images = judge.images[which]
     old, noise = changed_pixels(current, images), random_extremes(judge, images, generator)
     free = changed_pixels(noise, images) & ~old

@@ -35,8 +35,8 @@ class SparseAutoAttack(Attack):
 
     def run(self, judge: Judge, which: torch.Tensor, generator: torch.Generator) -> None:
         by_gradients = STEP * self.steps
-        with judge.part(by_gradients / (2 * by_gradients + self.queries)):
+        with judge.part(by_gradients, by_gradients + self.queries):
             SparsePGD(self.steps).run(judge, which, generator)
-        with judge.part(by_gradients / (by_gradients + self.queries)):
+        with judge.part(by_gradients, self.queries):
             SparsePGD(self.steps, projected=True).run(judge, which, generator)
         SparseRS(self.queries).run(judge, which, generator)

@@ -19,7 +19,7 @@ from sparsecert.attacks.pointwise import by_pixel, over_channels, replace_pixels
 from sparsecert.registry import ATTACKS, Option
 
 PROJECTED = Option("--projected", bool, "Move the values of the changed pixels only, not of all by their weights.")
-STEP = 4  # queries in the time of a step, about
+STEP = 5  # queries in the time of a step, about
 
 
 @ATTACKS.register("sparse-pgd")

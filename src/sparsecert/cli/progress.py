@@ -46,6 +46,7 @@ def _bar(middle: str, noun: str, line: str | None = None, alike: int = 1) -> Pro
         TextColumn("left"),
         TimeRemainingColumn(),
         console=console,
+        speed_estimate_period=300,  # seconds: a step of an attack may take minutes
     )
 
 
