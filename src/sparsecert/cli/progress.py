@@ -65,11 +65,6 @@ def mean_samples(done: int, copies: int) -> str:
     return f" {copies / done:,.0f} samples each" if done else ""
 
 
-def evaluations(done: int, copies: int) -> str:
-    """Images are attacked in groups; the number of evaluations shows progress within one."""
-    return f", {copies:,} evaluations"
-
-
 class FoundSoFar:
     """The note of an attack: the median of what it recorded in this run; before, what it has found so far.
 
@@ -93,7 +88,7 @@ class FoundSoFar:
     def __call__(self, done: int, copies: int) -> str:
         if self.recorded:
             return f", median {median(self.distances):g} {self.units}" if self.distances else ", none fooled"
-        asked = evaluations(done, copies)
+        asked = f", {copies:,} evaluations"
         if not self.so_far:
             return asked
         return f"{asked}, {len(self.so_far)} fooled so far by a median of {median(self.so_far):g} {self.units}"
