@@ -192,7 +192,7 @@ class AttackStudy:
     def _make(self, model: str, attack: str) -> None:
         data, chosen, target = self.study.test, self.attack(attack), self._target(model, full=attack == FRESH)
         images = min(self._limit, len(data))
-        with self.study.progress.images(f"attacking {model} by {attack}", images) as on_progress:
+        with self.study.progress.attack(f"attacking {model} by {attack}", images) as callbacks:
             attack_dataset(
                 target,
                 chosen,
@@ -201,7 +201,7 @@ class AttackStudy:
                 seed=self.study.seed,
                 limit=self._limit,
                 group=self._group(target, attack, images),
-                on_progress=on_progress,
+                **callbacks,
             )
 
     def _target(self, model: str, full: bool) -> Target:

@@ -163,7 +163,7 @@ def _network(study: Study, kind: str) -> PlainInfo:
 def _nearest_neighbour(study: Study) -> PlainInfo:
     test = study.test
     defender, right = defender_for(NEAREST_NEIGHBOUR, test, study.device, study.data_dir), 0
-    with study.progress.images(f"classifying by {NEAREST_NEIGHBOUR}", len(test)) as on_progress:
+    with study.progress.inputs(f"classifying by {NEAREST_NEIGHBOUR}", len(test), 1, "images") as on_progress:
         for examples in groups(test.spaced_indices(None), AT_ONCE):
             labels = torch.from_numpy(test.labels[examples])
             right += int((defender.answers(load_batch(test, examples)).labels == labels).sum())

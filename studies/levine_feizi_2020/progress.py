@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
-from sparsecert.cli.progress import evaluations, inputs_bar, training_bar
+from sparsecert.cli.progress import attack_bar, inputs_bar, training_bar
 from sparsecert.progress import OnProgress, ignore
 
 
@@ -24,9 +25,9 @@ class Progress:
         """For inputs with this many copies each; call it with (inputs, copies) done."""
         return inputs_bar(label, inputs, copies, noun) if self.shown else nullcontext(ignore)
 
-    def images(self, label: str, images: int) -> AbstractContextManager[OnProgress]:
-        """For images under attack; call it with (images, evaluations) done."""
-        return inputs_bar(label, images, None, "images", evaluations) if self.shown else nullcontext(ignore)
+    def attack(self, label: str, images: int) -> AbstractContextManager[dict[str, Any]]:
+        """For images under attack; the callbacks of `attack_dataset`."""
+        return attack_bar(label, images, "pixels") if self.shown else nullcontext({})
 
     @contextmanager
     def rows(self, rows: int) -> Iterator[Callable[[], None]]:

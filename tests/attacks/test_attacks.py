@@ -30,6 +30,7 @@ from sparsecert.attacks import (
 )
 from sparsecert.attacks.judge import Judge, changed_pixels
 from sparsecert.errors import InputError
+from sparsecert.registry import ATTACKS as REGISTRY
 from tests.attacks.linear import Linear, made
 
 ATTACKS = [
@@ -169,6 +170,25 @@ def test_the_seed_decides(attack: Attack) -> None:
     assert torch.equal(runs[0].queries, runs[1].queries)
     if isinstance(attack, BY_CHANCE):
         assert not torch.equal(runs[0].adversarial, runs[2].adversarial)
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=str)
+def test_how_far_a_search_is_rises_to_its_end_and_changes_nothing(attack: Attack) -> None:
+    model, images, labels = made(images=4)
+    told: list[tuple[float, list[int]]] = []
+    found = attack(Network(model), images, labels, on_search=lambda *args: told.append(args))
+    alone = attack(Network(model), images, labels)
+    assert all(torch.equal(getattr(found, name), getattr(alone, name)) for name in ("adversarial", "queries"))
+    shares = [share for share, _ in told]
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+    assert len(set(shares)) > 5
+    assert min(shares) < 0.1
+    assert told[-1][1] == found.distances.tolist()
+
+
+def test_every_attack_on_images_is_tested() -> None:
+    assert {type(attack) for attack in ATTACKS} == {kind for kind in REGISTRY.values() if not kind.takes_words}
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=str)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 import torch
 
-from sparsecert.attacks import ABSTAINS, NOT_FOUND, Answers, Attack, Defender, Judge
+from sparsecert.attacks import ABSTAINS, NOT_FOUND, Answers, Attack, Defender, Judge, NoGradients
 from sparsecert.attacks.judge import BackwardSearch
 
 
@@ -141,3 +143,47 @@ def test_candidates_are_kept_only_for_a_final_defender(final: Defender | None) -
     assert judge.distances.tolist() == [2, 2]
     assert torch.equal(judge.best, attempts)
     assert [len(found) for found in judge.candidates] == [1 if final is None else 3] * 2
+
+
+def _shares(judge: Judge) -> list[float]:
+    shares: list[float] = []
+    judge.on_search = lambda share, _: shares.append(share)
+    return shares
+
+
+def _judge() -> Judge:
+    return Judge(Counting(3), BLACK, ZERO, (0.0, 1.0), None)
+
+
+def test_parts_divide_what_is_left_by_what_they_take() -> None:
+    judge = _judge()
+    shares = _shares(judge)
+    with judge.part(1, 3):  # to 1/4
+        assert list(judge.steps(2)) == [0, 1]
+    with judge.part(2, 1):  # two thirds of the rest: to 3/4
+        for left in (1, 0):
+            with judge.part(1, left):
+                judge.did(0.5)
+    judge.did(0.5)
+    assert shares == pytest.approx([1 / 8, 1 / 4, 3 / 8, 1 / 2, 5 / 8, 3 / 4, 7 / 8])
+    with judge.part(0, 0):
+        judge.did(1)
+    assert shares[-1] == 7 / 8
+
+
+def test_what_is_done_never_goes_back_and_never_beyond_the_end() -> None:
+    judge = _judge()
+    shares = _shares(judge)
+    for share in (0.5, 0.25, 0.5, 2.0, 0.75, 3.0):
+        judge.did(share)
+    assert shares == [0.5, 1.0]
+
+
+def test_an_error_leaves_the_rest_of_a_part_to_what_follows() -> None:
+    judge = _judge()
+    shares = _shares(judge)
+    with suppress(NoGradients), judge.part(1, 1), judge.part(1, 1):
+        judge.did(0.4)  # of a quarter
+        raise NoGradients
+    judge.did(0.5)
+    assert shares == pytest.approx([0.1, 0.55])

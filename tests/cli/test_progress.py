@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -12,17 +13,21 @@ from pathlib import Path
 
 import click
 import pytest
+import torch
 
 from sparsecert import modelfile
+from sparsecert.attacks import NOT_FOUND, Attack, Ensemble, Network, Pointwise
 from sparsecert.cli import log_lines, run_command
 from sparsecert.cli.interrupted import GRACE, Terminated, records_kept, saying_kept
 from sparsecert.cli.log_lines import duration
-from sparsecert.cli.progress import FoundSoFar, download_bar, files_bar, inputs_bar, training_bar
-from sparsecert.datasets import Dataset, load
-from sparsecert.records import read
+from sparsecert.cli.progress import attack_bar, download_bar, files_bar, inputs_bar, training_bar
+from sparsecert.datasets import ArrayImages, Dataset, load
+from sparsecert.records import AttackRecord, read
+from sparsecert.runs import PlainTarget, attack_dataset
 from sparsecert.training import train
 from sparsecert.training.recipes import recipe_for
 from sparsecert.training.run import CHECKPOINT_NAME
+from tests.attacks.linear import made
 from tests.commands import command
 from tests.helpers import has_lines, wait_until
 
@@ -70,13 +75,13 @@ def test_a_short_run_says_one_line(clock: Clock, capsys: pytest.CaptureFixture[s
 
 
 def test_an_attack_says_its_evaluations_until_it_knows_a_rate(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
-    found = FoundSoFar("pixels")
-    with inputs_bar("attacking on cpu", 12, None, "images", found) as on_progress:
+    with attack_bar("attacking on cpu", 12, "pixels") as callbacks:
+        on_progress, on_search = callbacks["on_progress"], callbacks["on_search"]
         on_progress(0, 0)
-        for second in range(60):  # of the first group
+        for second in range(60):  # of the first group, which does not say how far it is
             clock.now += 1
             if second == 40:
-                found.in_group([9, 0, 4])  # an image that is misclassified as it is, and two that are fooled
+                on_search(0.0, [9, 0, NOT_FOUND, 4])  # one image is misclassified as it is, and two are fooled
             on_progress(0, 500)
         on_progress(4, 0)
         clock.now += 30
@@ -88,6 +93,59 @@ def test_an_attack_says_its_evaluations_until_it_knows_a_rate(clock: Clock, caps
         "attacking on cpu: 4 of 12 images, 30,500 evaluations, 2 fooled so far by a median of 6.5 pixels, "
         "4 images a minute, about 2 min left",
     ]
+
+
+def test_an_attack_tells_the_time_left_within_its_first_group(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    with attack_bar("attacking on cpu", 8, "pixels") as callbacks:
+        callbacks["on_progress"](0, 0)
+        for second in range(1, 91):  # of 200 s for a group of four
+            clock.now += 1
+            callbacks["on_search"](second / 200, [9, NOT_FOUND, NOT_FOUND, 4])
+            callbacks["on_progress"](0, 500)
+        callbacks["on_records"](_attack_records(9, 4, 7, 8))
+        callbacks["on_progress"](4, 0)
+        clock.now += 10
+        callbacks["on_search"](0.01, [NOT_FOUND] * 4)  # too little to count
+        callbacks["on_progress"](0, 0)
+    fooled = "2 fooled so far by a median of 6.5 pixels"
+    assert capsys.readouterr().err.splitlines() == [
+        "attacking on cpu: 0 of 8 images, 0 evaluations",
+        f"attacking on cpu: 0 of 8 images, 2,500 evaluations, {fooled}, 1.2 images a minute, about 7 min left",
+        f"attacking on cpu: 0 of 8 images, 17,500 evaluations, {fooled}, 1.2 images a minute, about 6 min left",
+        f"attacking on cpu: 0 of 8 images, 32,500 evaluations, {fooled}, 1.2 images a minute, about 6 min left",
+        "attacking on cpu: 4 of 8 images, median 7.5 pixels, 2.7 images a minute, about 1 min left",
+    ]
+
+
+def _attack_records(*distances: int) -> list[AttackRecord]:
+    return [AttackRecord(0, 0, distance, 1, 1, 1, 1.0) for distance in distances]
+
+
+@pytest.mark.parametrize("attack", [Ensemble(steps=20, queries=40, rounds=2), Pointwise(restarts=1)], ids=str)
+def test_a_run_of_one_group_tells_the_time_left(
+    attack: Attack, clock: Clock, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each query takes a second; the estimates are rough at first and end near nothing."""
+    model, images, labels = made(images=6)
+    pixels = (images * 255).round().to(torch.uint8)
+    data = Dataset("made", "test", ArrayImages(pixels.numpy()), labels.numpy(), ("a", "b"), (0.0,), (1.0,))
+
+    def slow(images: torch.Tensor) -> torch.Tensor:
+        clock.now += 1
+        return model(images)
+
+    target, began = PlainTarget(Network(slow), "linear", "ab" * 32, torch.device("cpu")), clock.now
+    with attack_bar("attacking on cpu", 6, "pixels") as callbacks:
+        attack_dataset(target, attack, data, tmp_path / "a.jsonl", group=6, **callbacks)
+    whole = clock.now - began
+    said = [line for line in capsys.readouterr().err.splitlines() if line.endswith("left")]
+    assert len(said) > 1
+    assert all("0 of 6 images" in line for line in said)
+    found = [re.fullmatch(r".* about (\d+) (s|min) left", line) for line in said]
+    left = [int(match[1]) * {"s": 1, "min": 60}[match[2]] for match in found if match is not None]
+    assert len(left) == len(said)
+    assert max(left) < 5 * whole
+    assert left[-1] < whole / 5
 
 
 def test_the_time_left_falls_while_a_group_is_attacked_and_is_not_guessed_when_it_is_up(

@@ -57,9 +57,16 @@ def test_the_greedy_search_finds_the_fewest_words_of_a_vote_of_words() -> None:
         inputs = torch.from_numpy(reader.batch([text]))
         label = int(g.predict(inputs).labels[0])
         bound = _bound(g, inputs.shape[2])
+        shares: list[float] = []
         outcome = WordSubstitution(beam=1, candidates=4 * len(words))(
-            AllMasks(bound), inputs, torch.tensor([label]), bounds=(-1, len(words) + 20)
+            AllMasks(bound),
+            inputs,
+            torch.tensor([label]),
+            bounds=(-1, len(words) + 20),
+            on_search=lambda share, _, shares=shares: shares.append(share),
         )
+        assert shares == sorted(shares)
+        assert shares[-1] == 1
         least = next((rho for rho in range(1, inputs.shape[2] + 1) if _fools(g, inputs, label, few, rho)), None)
         assert least is None or outcome.distances.item() <= least
 

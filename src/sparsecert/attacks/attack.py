@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import torch
 
 from sparsecert.attacks.defenders import Defender
-from sparsecert.attacks.judge import NOT_FOUND, Judge, changed_pixels
+from sparsecert.attacks.judge import NOT_FOUND, Judge, OnSearch, changed_pixels
 from sparsecert.errors import InputError, check_int
 from sparsecert.records.attack_records import ANY, GOALS
 from sparsecert.registry import ATTACKS, Option, check_known, check_settings
@@ -20,6 +20,7 @@ from sparsecert.schemes.philox import WHOLE
 
 FATAL = InputError, MemoryError, torch.cuda.OutOfMemoryError, OSError  # due to settings or machine, not to an image
 RESTARTS = Option("--restarts", int, "Independent starts; the best is kept.", least=1, default=10)
+CONFIRMING = 0.05  # of the time of a search, about
 
 
 @dataclass(frozen=True)
@@ -72,18 +73,19 @@ class Attack(ABC):
         seed: int = 0,
         final: Defender | None = None,
         goal: str = ANY,
-        on_found: Callable[[list[int]], None] | None = None,
+        on_search: OnSearch | None = None,
     ) -> Outcome:
         """Attacks each image, given its true label; the outcome is on the CPU.
 
         `budget`: the most pixels that may be changed. `final`: the real target where the defender is a cheaper
         surrogate of it, such as `SurrogateDefender`; whatever is returned fooled it twice in a row. A random defender
         is its own `final`: in a long search it may have been fooled once by chance. `goal`: "any", or "misclassify",
-        for which making the defender abstain is no success; a `SurrogateDefender` must have the same goal. `on_found`
-        gets the changed pixels of all that was found so far, whenever something better is.
+        for which making the defender abstain is no success; a `SurrogateDefender` must have the same goal.
+        `on_search(share, distances)` gets, as they change, how much of the search is done, from 0 to 1 by about its
+        time, and of each image the changed pixels of the nearest found so far, or NOT_FOUND.
 
-        If the defender raises an error, the images are attacked one by one, and those it fails on have `failed` set. If
-        it fails on all of them, the error is raised.
+        If the defender raises an error, the images are attacked one by one, and those it fails on have `failed` set;
+        `on_search` gets no more then. If it fails on all of them, the error is raised.
         """
         images, labels = images.detach().cpu(), torch.as_tensor(labels).cpu()
         if self.takes_words != (images.dtype == torch.int64):
@@ -94,12 +96,12 @@ class Attack(ABC):
             raise InputError(f"goal must be one of {', '.join(GOALS)}, got {goal!r}")
         final = defender if final is None and defender.is_random else final
 
-        def attack(rows: slice) -> Outcome:
-            judge = Judge(defender, images[rows], labels[rows].long(), bounds, budget, final, goal, on_found)
+        def attack(rows: slice, on_search: OnSearch | None = None) -> Outcome:
+            judge = Judge(defender, images[rows], labels[rows].long(), bounds, budget, final, goal, on_search)
             return self._attack(judge, seed)
 
         try:
-            return attack(slice(None))
+            return attack(slice(None), on_search)
         except FATAL:
             raise
         except Exception:
@@ -111,14 +113,18 @@ class Attack(ABC):
     def _attack(self, judge: Judge, seed: int) -> Outcome:
         correct = judge.query_originals()
         if len(correct):
-            self.run(judge, correct, torch.Generator().manual_seed(seed))
+            with judge.part(1, 0 if judge.final is None else CONFIRMING):
+                self.run(judge, correct, torch.Generator().manual_seed(seed))
         judge.confirm()
         failed = (None,) * len(judge.images)
         return Outcome(judge.best, judge.distances, judge.queries, judge.evaluations, judge.answers, failed)
 
     @abstractmethod
     def run(self, judge: Judge, which: torch.Tensor, generator: torch.Generator) -> None:
-        """Tries perturbations of the images `which`, all classified correctly; the judge keeps the best."""
+        """Tries perturbations of the images `which`, all classified correctly; the judge keeps the best.
+
+        It may tell the judge how far it is (`Judge.steps`, `did`, `part`), from which the time left is estimated.
+        """
 
 
 def _attack_one(attack: Callable[[slice], Outcome], images: torch.Tensor, labels: torch.Tensor, row: int) -> Outcome:

@@ -16,6 +16,7 @@ from sparsecert.attacks.pointwise import replace_pixels, revert_pixels
 from sparsecert.registry import ATTACKS, Option
 
 STEPS = Option("--steps", int, "Gradient steps of each search.", least=1, default=100)
+MORE = 24  # searches to come, about: how many is not known
 
 
 @ATTACKS.register("carlini-wagner")
@@ -45,7 +46,8 @@ class CarliniWagnerL0(Attack):
         best, found = judge.images[which], torch.zeros(len(which), dtype=torch.bool)
         going = torch.arange(len(which))
         while len(going):
-            reached, fooled = self._small_change(judge, which[going], allowed[going])
+            with judge.part(1, MORE):
+                reached, fooled = self._small_change(judge, which[going], allowed[going])
             going, reached = going[fooled], reached[fooled]
             if not len(going):
                 break
@@ -64,7 +66,8 @@ class CarliniWagnerL0(Attack):
             left = (~found).nonzero()[:, 0]
             if not len(left):
                 break
-            result[left], found[left] = self._descend(judge, which[left], allowed[left], weight)
+            with judge.part(1, 1):
+                result[left], found[left] = self._descend(judge, which[left], allowed[left], weight)
             weight *= 4
         return result, found
 
@@ -76,7 +79,7 @@ class CarliniWagnerL0(Attack):
         bent = torch.atanh(((images - low) / (high - low) * 2 - 1).clamp(-0.999, 0.999)).requires_grad_()
         optimizer = torch.optim.Adam([bent], lr=self.rate)
         result, sizes = images.clone(), torch.full((len(which),), torch.inf, dtype=images.dtype)
-        for _ in range(self.steps):
+        for _ in judge.steps(self.steps):
             moved = replace_pixels(images, low + (high - low) * (bent.tanh() + 1) / 2, allowed).clamp(low, high)
             slopes = judge.gradients(
                 moved.detach(), which, lambda scores: judge.margins(scores, which).clamp(min=-0.01) * weight

@@ -17,9 +17,11 @@ from sparsecert.attacks.carlini_wagner import STEPS
 from sparsecert.attacks.defenders import NoGradients
 from sparsecert.attacks.judge import NOT_FOUND, Judge
 from sparsecert.attacks.pointwise import ROUNDS, add_and_revert
-from sparsecert.attacks.sparse_pgd import SparsePGD
+from sparsecert.attacks.sparse_pgd import STEP, SparsePGD
 from sparsecert.attacks.sparse_rs import QUERIES, SparseRS
 from sparsecert.registry import ATTACKS, Option
+
+ROUND = 50  # queries in the time of a round, about
 
 
 @ATTACKS.register("ensemble")
@@ -36,10 +38,10 @@ class Ensemble(Attack):
     rounds: int = 20
 
     def run(self, judge: Judge, which: torch.Tensor, generator: torch.Generator) -> None:
-        with suppress(NoGradients):
+        with suppress(NoGradients), judge.part(STEP * self.steps, self.queries + ROUND * self.rounds):
             SparsePGD(self.steps).run(judge, which, generator)
-        SparseRS(self.queries).run(judge, which, generator)
+        with judge.part(self.queries, ROUND * self.rounds):
+            SparseRS(self.queries).run(judge, which, generator)
         found = which[judge.distances[which] != NOT_FOUND]
         current, slots = judge.best[found], torch.arange(len(found))
-        for _ in range(self.rounds if len(found) else 0):
-            add_and_revert(judge, current, found, generator, slots)
+        add_and_revert(judge, current, found, generator, slots, self.rounds)

@@ -33,13 +33,14 @@ class JSMA(Attack):
 
     def run(self, judge: Judge, which: torch.Tensor, generator: torch.Generator) -> None:
         for shift in range(1, judge.classes):
-            self._towards((judge.labels[which] + shift) % judge.classes, judge, which)
+            with judge.part(1, judge.classes - 1 - shift):
+                self._towards((judge.labels[which] + shift) % judge.classes, judge, which)
 
     def _towards(self, target: torch.Tensor, judge: Judge, which: torch.Tensor) -> None:
         images = judge.images[which]
         current, done = images.clone(), torch.zeros(len(which), dtype=torch.bool)
         most = max(1, int(self.most * judge.pixels))
-        for _ in range(most if judge.budget is None else min(most, judge.budget)):
+        for _ in judge.steps(most if judge.budget is None else min(most, judge.budget)):
             left = (~done).nonzero()[:, 0]
             if not len(left):
                 break

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import torch
@@ -12,6 +13,7 @@ from sparsecert.errors import InputError
 from sparsecert.records.attack_records import ANY, MISCLASSIFY
 
 NOT_FOUND = -1  # the distance where no adversarial image was found
+OnSearch = Callable[[float, list[int]], None]
 NOT_FINITE = "the gradients of the model's scores are not finite near the image; use a black-box attack"
 
 
@@ -66,7 +68,8 @@ class Judge:
     `final`, where given, decides about the originals and about what was found: of each image the nearest candidate that
     fools it is the result.
 
-    `on_found` gets the distances of all that was found so far whenever something nearer is.
+    `on_search` gets how much of the search is done, as the attack says it by `steps`, `did` and `part`, and the
+    distances found so far, whenever either changes.
     """
 
     def __init__(
@@ -78,10 +81,10 @@ class Judge:
         budget: int | None,
         final: Defender | None = None,
         goal: str = ANY,
-        on_found: Callable[[list[int]], None] | None = None,
+        on_search: OnSearch | None = None,
     ) -> None:
         self.defender, self.images, self.labels = defender, images, labels
-        self.bounds, self.budget, self.final, self.goal, self.on_found = bounds, budget, final, goal, on_found
+        self.bounds, self.budget, self.final, self.goal, self.on_search = bounds, budget, final, goal, on_search
         self.candidates: list[list[Perturbation]] = [[] for _ in images]  # of each image, nearest last
         self.wrong: set[int] = set()  # images that are misclassified as they are
         self.classes = 0  # known from the first query
@@ -89,6 +92,7 @@ class Judge:
         self.evaluations = torch.zeros(len(images), dtype=torch.int64)
         most = self.pixels if budget is None else min(budget, self.pixels)
         self._below = torch.full((len(images),), most + 1)  # a candidate must change fewer pixels than this
+        self._done, self._part = 0.0, (0.0, 1.0)
 
     @property
     def pixels(self) -> int:
@@ -180,6 +184,41 @@ class Judge:
         """The gradient of `margins` at each attempt."""
         return self.gradients(attempts, which, lambda scores: self.margins(scores, which))
 
+    def steps(self, count: int) -> Iterator[int]:
+        """The numbers below `count`, for a loop whose steps take about the same time."""
+        for step in range(count):
+            self.did(step / count)
+            yield step
+
+    def did(self, share: float) -> None:
+        """Takes how much of the run is done, from 0 to 1; within a `part`, how much of that, and after it, of the rest.
+
+        Only progress bars depend on it. A share that is smaller than the last one changes nothing.
+        """
+        first, last = self._part
+        done = min(first + share * (last - first), last)
+        if done > self._done:
+            self._done = done
+            self._report()
+
+    @contextmanager
+    def part(self, now: float, later: float) -> Iterator[None]:
+        """A part that takes `now` of the time, in any unit, where what follows it takes `later`, about.
+
+        As it ends, all of it is done; an error leaves the rest of it to what follows.
+        """
+        last = self._part[1]
+        self._part = self._done, self._done + (last - self._done) * now / (now + later or 1)
+        try:
+            yield
+            self.did(1.0)
+        finally:
+            self._part = self._done, last
+
+    def _report(self) -> None:
+        if self.on_search is not None:
+            self.on_search(self._done, self.distances.tolist())
+
     def confirm(self) -> None:
         """Keeps, of each image's candidates, the nearest found to fool `final`, twice in a row.
 
@@ -266,8 +305,8 @@ class Judge:
                     self.candidates[image].clear()
                 self.candidates[image].append(Perturbation.of(attempts[place], self.images[image], int(answers[place])))
                 self._below[image] = distances[place]
-        if self.on_found is not None and good.any():
-            self.on_found([found[-1].distance for found in self.candidates if found])
+        if good.any():
+            self._report()
 
 
 class BackwardSearch:

@@ -36,8 +36,9 @@ class UniformNoise(Attack):
         noise = (low + (high - low) * torch.rand(images.shape, generator=generator)).to(images).clamp(low, high)
         turn = torch.rand(len(which), judge.pixels, generator=generator).argsort(dim=1).argsort(dim=1)
         left = torch.arange(len(which))
-        for count in _counts(judge.pixels):
-            attempts = replace_pixels(images[left], noise[left], turn[left] < count)
+        counts = _counts(judge.pixels)
+        for step in judge.steps(len(counts)):
+            attempts = replace_pixels(images[left], noise[left], turn[left] < counts[step])
             left = left[~judge.fooled(attempts, which[left], left, accept_all=True)]
             if not len(left):
                 break

@@ -16,6 +16,8 @@ from sparsecert.registry import ATTACKS, Option
 
 LEVELS, FEW_LEVELS = 100, 20  # noise levels tried
 REPETITIONS, SLACK = 10, 1.2
+LEVEL, REVERTING = 0.08, 2.0  # the time of a noise level and of reverting the start, in rounds, about
+NEXT_PASSES = 0.7  # the time of all passes to come, in passes like this one, about
 ROUNDS = Option(
     "--rounds", int, "Times to add noise to what was found and revert it; 0: as published.", least=0, default=20
 )
@@ -40,11 +42,13 @@ class Pointwise(Attack):
 
     def run(self, judge: Judge, which: torch.Tensor, generator: torch.Generator) -> None:
         which = which.repeat(self.restarts)
-        starts, found = salt_and_pepper(judge, which, generator, FEW_LEVELS if self.rounds else LEVELS)
+        levels = FEW_LEVELS if self.rounds else LEVELS
+        with judge.part(LEVEL * levels, REVERTING + self.rounds):
+            starts, found = salt_and_pepper(judge, which, generator, levels)
         current, which, slots = starts[found], which[found], found.nonzero()[:, 0]
-        revert_pixels(judge, current, which, generator, slots)
-        for _ in range(self.rounds if len(which) else 0):
-            add_and_revert(judge, current, which, generator, slots)
+        with judge.part(REVERTING, self.rounds):
+            revert_pixels(judge, current, which, generator, slots)
+        add_and_revert(judge, current, which, generator, slots, self.rounds)
 
 
 def salt_and_pepper(
@@ -59,9 +63,10 @@ def salt_and_pepper(
     images, slots = judge.images[which], torch.arange(len(which))
     result, fewest = images.clone(), torch.full((len(which),), judge.pixels + 1)
     least, most = torch.zeros(len(which)), torch.ones(len(which))  # the range of shares
-    for _ in range(REPETITIONS):
+    for repetition in range(REPETITIONS):
         left = slots
         for level in range(1, levels + 1):
+            judge.did((repetition + (level - 1) / levels) / REPETITIONS)
             share = least[left] + (most - least)[left] * level / levels
             chosen = torch.rand(len(left), judge.pixels, generator=generator) < share[:, None]
             attempts = replace_pixels(images[left], random_extremes(judge, images[left], generator), chosen)
@@ -115,7 +120,8 @@ def revert_pixels(
     slots = going if slots is None else slots
     last = torch.zeros(len(current), judge.pixels, dtype=torch.bool) if last is None else last
     while len(going):
-        kept = _one_pass(judge, current, which, going, slots, last[going], generator)
+        with judge.part(1, NEXT_PASSES):
+            kept = _one_pass(judge, current, which, going, slots, last[going], generator)
         going = going[kept]
 
 
@@ -126,9 +132,23 @@ def revert_found(judge: Judge, which: torch.Tensor, generator: torch.Generator) 
 
 
 def add_and_revert(
+    judge: Judge,
+    current: torch.Tensor,
+    which: torch.Tensor,
+    generator: torch.Generator,
+    slots: torch.Tensor,
+    rounds: int,
+) -> None:
+    """Doubles the noise of each adversarial image and reverts it, the old first; as many rounds of that."""
+    for left in reversed(range(rounds if len(which) else 0)):
+        with judge.part(1, left):
+            _one_round(judge, current, which, generator, slots)
+
+
+def _one_round(
     judge: Judge, current: torch.Tensor, which: torch.Tensor, generator: torch.Generator, slots: torch.Tensor
 ) -> None:
-    """Doubles the noise of each adversarial image and reverts it, the old first; kept unless it has more pixels."""
+    """The result of a round is kept unless it has more pixels."""
     images = judge.images[which]
     old, noise = changed_pixels(current, images), random_extremes(judge, images, generator)
     free = changed_pixels(noise, images) & ~old
@@ -156,7 +176,7 @@ def _one_pass(
     differs = changed_pixels(current[going], originals)
     order = torch.where(differs, torch.rand(differs.shape, generator=generator) + last, 3.0).argsort(dim=1)
     counts, gained = differs.sum(dim=1), torch.zeros(len(going), dtype=torch.bool)
-    for turn in range(int(counts.max())):
+    for turn in judge.steps(int(counts.max())):
         live = (counts > turn).nonzero()[:, 0]
         pixel = torch.zeros(len(live), judge.pixels, dtype=torch.bool)
         pixel[torch.arange(len(live)), order[live, turn]] = True

@@ -17,6 +17,8 @@ from sparsecert.attacks.judge import Judge, changed_pixels
 from sparsecert.attacks.pointwise import replace_pixels, revert_pixels
 from sparsecert.registry import ATTACKS
 
+HALF = 0.05  # the share of pixels at which half of the time is over, about
+
 
 @ATTACKS.register("saliency")
 @dataclass(frozen=True)
@@ -34,7 +36,8 @@ class Saliency(Attack):
     def run(self, judge: Judge, which: torch.Tensor, generator: torch.Generator) -> None:
         images = judge.images[which]
         current, done = images.clone(), torch.zeros(len(which), dtype=torch.bool)
-        for _ in range(0, max(1, int(self.most * judge.pixels)), self.at_once):
+        for count in range(0, max(1, int(self.most * judge.pixels)), self.at_once):
+            judge.did(1 - 0.5 ** (count / (HALF * judge.pixels)))
             left = (~done).nonzero()[:, 0]
             if not len(left):
                 break

@@ -52,7 +52,7 @@ class SigmaZero(Attack):
         thresholds = torch.full((len(which),), self.threshold, dtype=images.dtype)
         adam = torch.optim.Adam([change], lr=self.rate)
         attempts = images
-        for step in range(self.steps):
+        for step in judge.steps(self.steps):
             fooled = judge.fooled(attempts, which, slots, accept_all=True)
             slopes = self._sparsity_slopes(change.detach())
             left = (~fooled).nonzero()[:, 0]

@@ -14,7 +14,7 @@ import torch
 from sparsecert.attacks.attack import Attack
 from sparsecert.attacks.carlini_wagner import STEPS
 from sparsecert.attacks.judge import Judge
-from sparsecert.attacks.sparse_pgd import SparsePGD
+from sparsecert.attacks.sparse_pgd import STEP, SparsePGD
 from sparsecert.attacks.sparse_rs import QUERIES, SparseRS
 from sparsecert.registry import ATTACKS, Option
 
@@ -34,5 +34,9 @@ class SparseAutoAttack(Attack):
     queries: int = 1_000
 
     def run(self, judge: Judge, which: torch.Tensor, generator: torch.Generator) -> None:
-        for attack in (SparsePGD(self.steps), SparsePGD(self.steps, projected=True), SparseRS(self.queries)):
-            attack.run(judge, which, generator)
+        by_gradients = STEP * self.steps
+        with judge.part(by_gradients, by_gradients + self.queries):
+            SparsePGD(self.steps).run(judge, which, generator)
+        with judge.part(by_gradients, self.queries):
+            SparsePGD(self.steps, projected=True).run(judge, which, generator)
+        SparseRS(self.queries).run(judge, which, generator)

@@ -19,6 +19,7 @@ from sparsecert.attacks.pointwise import by_pixel, over_channels, replace_pixels
 from sparsecert.registry import ATTACKS, Option
 
 PROJECTED = Option("--projected", bool, "Move the values of the changed pixels only, not of all by their weights.")
+STEP = 5  # queries in the time of a step, about
 
 
 @ATTACKS.register("sparse-pgd")
@@ -51,7 +52,7 @@ class SparsePGD(Attack):
         if judge.budget is None:
             most = most.clamp(max=math.ceil(self.start * judge.pixels))
         state = _MaskedValues(judge, which, most, generator)
-        for _ in range(self.steps):
+        for _ in judge.steps(self.steps):
             live = (state.most > 0).nonzero()[:, 0]
             if not len(live):
                 break

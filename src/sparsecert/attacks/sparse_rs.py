@@ -18,6 +18,7 @@ from sparsecert.registry import ATTACKS, Option
 
 STAGES = ((0.0, 1.0), (0.005, 0.5), (0.02, 0.25), (0.1, 0.1), (0.25, 0.05), (0.5, 0.03), (0.8, 0.01))
 QUERIES = Option("--queries", int, "Queries per image after the start.", "steps", least=1, default=1_000)
+NOISE, REVERTING = 100, 150  # the time of the start, in steps, about
 
 
 @ATTACKS.register("sparse-rs")
@@ -41,15 +42,17 @@ class SparseRS(Attack):
         known = judge.distances[which] != NOT_FOUND  # by another attack, before
         starts, found = judge.best[which], known.clone()
         if not known.all():
-            starts[~known], found[~known] = salt_and_pepper(judge, which[~known], generator)
+            with judge.part(NOISE, REVERTING + self.steps):
+                starts[~known], found[~known] = salt_and_pepper(judge, which[~known], generator)
         which = which[found]
         if not len(which):
             return
         current = starts[found]
         slots = found.nonzero()[:, 0]
-        revert_pixels(judge, current, which, generator, slots)
+        with judge.part(REVERTING, self.steps):
+            revert_pixels(judge, current, which, generator, slots)
         search = _Search(judge, which, current, generator, slots)
-        for step in range(self.steps):
+        for step in judge.steps(self.steps):
             search.step(self._share(step))
 
     def _share(self, step: int) -> float:

@@ -24,6 +24,7 @@ from sparsecert.smoothed import Smoothed
 from sparsecert.votes.eval_mode import in_eval_mode
 
 GUIDING_MASKS = 128  # of a scheme that draws its masks at random
+UNFOOLED = 0.8  # the share of the time that is left after each word, about: how many it takes is not known
 
 
 @ATTACKS.register("word-substitution")
@@ -48,15 +49,17 @@ class WordSubstitution(Attack):
         if smoothed is None or not smoothed.encoding.takes_integers:
             raise InputError("word-substitution is for texts, and these inputs are none; use another attack")
         words = vocabulary_words(smoothed, judge.images.shape[1])
-        for place in which.tolist():
-            self._search(judge, place, words, smoothed, generator)
+        for left, place in zip(reversed(range(len(which))), which.tolist(), strict=True):
+            with judge.part(1, left):
+                self._search(judge, place, words, smoothed, generator)
 
     def _search(
         self, judge: Judge, place: int, words: torch.Tensor, smoothed: Smoothed, generator: torch.Generator
     ) -> None:
         original, label = judge.images[place], int(judge.labels[place])
         texts = [original]
-        for _ in range(int(judge.most[place])):
+        for count in range(int(judge.most[place])):
+            judge.did(1 - UNFOOLED**count)
             tried = torch.cat([self._tried(text, original, label, words, smoothed, generator) for text in texts])
             if not len(tried):
                 return

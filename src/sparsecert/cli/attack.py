@@ -106,7 +106,7 @@ def attack(
     """
     from sparsecert import records
     from sparsecert.attacks import attack_named
-    from sparsecert.cli.progress import FoundSoFar, inputs_bar
+    from sparsecert.cli.progress import attack_bar
     from sparsecert.reports import attack_report, summarise_attack
     from sparsecert.runs import attack_dataset, target_of
     from sparsecert.runs.groups import indices_of
@@ -124,13 +124,11 @@ def attack(
         network=network, precision=precision, rows=rows,
         n=samples, alpha=alpha, error=error, full=full, bound=bound, rule=rule,
     ).with_recorded_precision(out)  # fmt: skip
-    found, inputs = FoundSoFar(data.units.name), len(indices_of(data, which))
-    with inputs_bar(f"attacking on {target.device}", inputs, None, _nouns(data.units.name), found, out) as on_progress:
+    units, inputs = data.units.name, len(indices_of(data, which))
+    with attack_bar(f"attacking on {target.device}", inputs, units, _nouns(units), out) as callbacks:
         attack_dataset(
-            target, chosen, data, out,
-            budget=budget, goal=goal, seed=seed, limit=which, group=group,
-            on_progress=on_progress, on_found=found.in_group, on_records=found.add,
-        )  # fmt: skip
+            target, chosen, data, out, budget=budget, goal=goal, seed=seed, limit=which, group=group, **callbacks
+        )
     click.echo(attack_report([], [summarise_attack(records.read_attack(out))], [], "terminal"))
     click.echo(f"wrote {out}")
 

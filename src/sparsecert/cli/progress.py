@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sparsecert.cli.interrupted import ending_steps, records_kept, saying_kept, steps_kept
 from sparsecert.cli.log_lines import LogLines
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from sparsecert.progress import OnProgress
     from sparsecert.records import AttackRecord
+
+LEAST_SHARE = 0.02  # of a group's search, until which its time is not estimated
 
 
 def _bar(middle: str, noun: str, line: str | None = None, alike: int = 1) -> Progress | LogLines:
@@ -44,6 +46,7 @@ def _bar(middle: str, noun: str, line: str | None = None, alike: int = 1) -> Pro
         TextColumn("left"),
         TimeRemainingColumn(),
         console=console,
+        speed_estimate_period=300,  # seconds: a step of an attack may take minutes
     )
 
 
@@ -62,34 +65,30 @@ def mean_samples(done: int, copies: int) -> str:
     return f" {copies / done:,.0f} samples each" if done else ""
 
 
-def evaluations(done: int, copies: int) -> str:
-    """Images are attacked in groups; the number of evaluations shows progress within one."""
-    return f", {copies:,} evaluations"
-
-
 class FoundSoFar:
     """The note of an attack: the median of what it recorded in this run; before, what it has found so far.
 
-    Inputs that are misclassified as they are do not count.
+    Inputs that are misclassified as they are do not count. `begun`: the work on the group that is attacked, in inputs.
     """
 
     def __init__(self, units: str) -> None:
         self.units, self.recorded, self.distances = units, 0, list[int]()
-        self.so_far = list[int]()
+        self.so_far, self.begun = list[int](), 0.0
 
-    def in_group(self, distances: Sequence[int]) -> None:
-        """Takes what was found so far in the group that is attacked."""
-        self.so_far = [distance for distance in distances if distance]
+    def in_group(self, share: float, distances: Sequence[int]) -> None:
+        """Takes how much of the search in a group is done, and for each of its inputs what was found so far."""
+        self.begun = share * len(distances) if share >= LEAST_SHARE else 0.0
+        self.so_far = [distance for distance in distances if distance > 0]
 
     def add(self, records: Sequence[AttackRecord]) -> None:
         """Takes records as they are made."""
-        self.recorded += len(records)
+        self.recorded, self.begun = self.recorded + len(records), 0.0
         self.distances += [record.distance for record in records if record.distance]
 
     def __call__(self, done: int, copies: int) -> str:
         if self.recorded:
             return f", median {median(self.distances):g} {self.units}" if self.distances else ", none fooled"
-        asked = evaluations(done, copies)
+        asked = f", {copies:,} evaluations"
         if not self.so_far:
             return asked
         return f"{asked}, {len(self.so_far)} fooled so far by a median of {median(self.so_far):g} {self.units}"
@@ -103,27 +102,39 @@ def inputs_bar(
     noun: str = "inputs",
     note: Callable[[int, int], str] = mean_samples,
     out: str | Path | None = None,
+    begun: Callable[[], float] = lambda: 0.0,
 ) -> Iterator[OnProgress]:
     """A bar over `inputs`; yields its callback (inputs done, copies done).
 
     With `copies` per input known, it advances with every batch. With None (sequential sampling, attacks) it advances
-    with every input and shows a `note` on the inputs and copies computed in this run. If it is stopped, the command
-    says how many records are in the file `out`.
+    with every input, and with what is `begun` of those to come, and shows a `note` on the inputs and copies computed in
+    this run. If it is stopped, the command says how many records are in the file `out`.
     """
     bar = _bar(f"{{task.fields[done]}} of {{task.fields[inputs]}} {noun}{{task.fields[note]}}", noun)
     task = bar.add_task(verb, total=inputs * (copies or 1), per=copies or 1, done=0, inputs=inputs, note="")
-    done = computed = taken = completed = 0
+    done = computed = taken = 0
+    completed = 0.0
 
     def on_progress(more_inputs: int, more_copies: int) -> None:
         nonlocal done, computed, taken, completed
         bar.start()
         done, taken = done + more_inputs, taken + more_copies
         computed += more_inputs if taken else 0  # inputs recorded before took no copies in this run
-        completed = done if copies is None else max(completed + more_copies, done * copies)
+        completed = min(done + begun(), inputs) if copies is None else max(completed + more_copies, done * copies)
         bar.update(task, completed=completed, done=done, note=note(computed, taken) if copies is None else "")
 
     with saying_kept(lambda: records_kept(out, inputs, noun)), _stopping(bar):
         yield on_progress
+
+
+@contextmanager
+def attack_bar(
+    verb: str, inputs: int, units: str, noun: str = "images", out: str | Path | None = None
+) -> Iterator[dict[str, Any]]:
+    """A bar over inputs under attack; yields the callbacks of `attack_dataset`."""
+    found = FoundSoFar(units)
+    with inputs_bar(verb, inputs, None, noun, found, out, lambda: found.begun) as on_progress:
+        yield {"on_progress": on_progress, "on_search": found.in_group, "on_records": found.add}
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from sparsecert.attacks import ABSTAINS, ANY, Attack, Defender, Outcome
 from sparsecert.attacks.attack import FATAL, config_of, reason
 from sparsecert.attacks.counting import CountingDefender
 from sparsecert.attacks.defenders import check_unprotected
-from sparsecert.attacks.judge import changed_pixels
+from sparsecert.attacks.judge import OnSearch, changed_pixels
 from sparsecert.attacks.table_rows import RowsDefender, TableRows
 from sparsecert.encodings import Grouped
 from sparsecert.errors import InputError, check_int
@@ -57,7 +57,7 @@ class GroupAttack:
     goal: str = ANY
     table: TableRows | None = None  # where rows are attacked
     on_progress: OnProgress = ignore
-    on_found: Callable[[list[int]], None] | None = None
+    on_search: OnSearch | None = None
 
     def run(self, group: Group, number: int) -> list[AttackRecord]:
         """The records of a group.
@@ -97,7 +97,7 @@ class GroupAttack:
             seed=seed,
             final=None if final is None else self._shown(final),
             goal=self.goal,
-            on_found=self.on_found,
+            on_search=self.on_search,
         )
         return [_checked(record, self.target) for record in records_of(outcome, group, self.table)]
 
@@ -119,7 +119,7 @@ def attack_dataset(
     limit: Limit = None,
     group: int | None = None,
     on_progress: OnProgress = ignore,
-    on_found: Callable[[list[int]], None] | None = None,
+    on_search: OnSearch | None = None,
     on_records: Callable[[Sequence[AttackRecord]], None] | None = None,
 ) -> None:
     """Attacks `limit` evenly spaced inputs (all by default) and records each group as it is done; resumes a killed run.
@@ -127,7 +127,7 @@ def attack_dataset(
     `budget`: the most pixels that may be changed. `goal`: see `Attack`; making the model abstain is a success by
     default, and not with "misclassify". `limit` may be `RandomSample(400, seed)`. `group`: images attacked at
     once; the default keeps memory bounded. `on_progress(images, evaluations)` gets what was done since its last call,
-    `on_found` the changed pixels of what was found so far in a group, `on_records` each group's records.
+    `on_search` how far the search in a group is (see `Attack`), `on_records` each group's records.
 
     Of rows of a table (`inputs.rows.Rows`), units take values that they have in some row, or none: see `TableRows`.
     """
@@ -163,7 +163,7 @@ def attack_dataset(
         check_inputs(writer, indices)
         if len(writer.done) < len(indices):
             _check_version(writer, config["name"], attack.version)
-        each = GroupAttack(attack, target.with_recorded_rows(writer), budget, seed, goal, table, on_progress, on_found)
+        each = GroupAttack(attack, target.with_recorded_rows(writer), budget, seed, goal, table, on_progress, on_search)
         on_progress(len(writer.done), 0)
         for number, examples in enumerate(groups(indices, size)):
             if writer.done.issuperset(examples):
