@@ -6,6 +6,7 @@ import warnings
 from dataclasses import replace
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 import torch
@@ -14,8 +15,9 @@ from torch import nn
 
 import sparsecert as sc
 from sparsecert import datasets, models, runs
-from sparsecert.cli import cli
+from sparsecert.cli import cli, run_command
 from sparsecert.datasets import ArrayImages
+from sparsecert.errors import OneClassWarning
 from sparsecert.votes.one_class import overrated
 from tests.helpers import untimed
 
@@ -119,6 +121,25 @@ def test_the_command_line_compares_answers_with_true_classes(verb: str, tmp_path
         f"class 3 is the answer to 30 of 30 inputs and the true class of {(digits.labels[chosen] == 3).sum()}"
     ]
     assert not shown[1]
+
+
+def test_a_command_says_once_that_certificates_are_of_no_use(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @click.command()
+    def certify() -> None:
+        for number in range(2):
+            warnings.warn(f"class 0 {number}", OneClassWarning, stacklevel=1)
+            warnings.warn(f"something else {number}", stacklevel=1)
+
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+    for _ in range(2):  # each command by itself
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            with pytest.raises(SystemExit, match="0"):
+                run_command(certify, "certify", [])
+        lines = capsys.readouterr().err.splitlines()
+        assert lines == ["Warning: class 0 0", "Warning: something else 0", "Warning: something else 1"]
 
 
 def test_inputs_of_one_class_and_few_inputs_are_no_reason() -> None:

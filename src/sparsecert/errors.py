@@ -1,4 +1,4 @@
-"""The one exception a user's mistake raises, and the check of integer arguments."""
+"""The one exception a user's mistake raises, a warning, and the check of integer arguments."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ class InputError(ValueError):
 
     The command line prints the message on one line and exits with code 2; it never shows a traceback for it.
     """
+
+
+class OneClassWarning(UserWarning):
+    """Nearly all inputs get the same class, so their certificates are of no use. A command shows the first one only."""
 
 
 def describe(value: Any) -> str:

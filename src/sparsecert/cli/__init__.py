@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
@@ -17,7 +17,7 @@ import click
 
 from sparsecert import __version__
 from sparsecert.cli.interrupted import exit_code, last_words, sigterm_interrupts
-from sparsecert.errors import InputError
+from sparsecert.errors import InputError, OneClassWarning
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -51,7 +51,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
 
 def run_command(command: click.Command, name: str, args: Sequence[str] | None = None) -> NoReturn:
     """Runs a command. A user's mistake prints one line on stderr and exits with code 2, without a traceback."""
-    warnings.showwarning = _show_warning  # type: ignore[assignment]
+    warnings.showwarning = _warning_lines()
     try:
         with sigterm_interrupts():
             code = command.main(args, prog_name=name, standalone_mode=False)
@@ -71,6 +71,14 @@ def run_command(command: click.Command, name: str, args: Sequence[str] | None = 
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> None:
-    if issubclass(category, UserWarning):
-        click.echo(f"Warning: {message}", err=True)
+def _warning_lines() -> Callable[..., None]:
+    """Shows warnings as lines on stderr; that certificates are of no use, once."""
+    of_no_use = False
+
+    def show(message: Warning | str, category: type[Warning], *_: Any) -> None:
+        nonlocal of_no_use
+        again, of_no_use = of_no_use, of_no_use or issubclass(category, OneClassWarning)
+        if issubclass(category, UserWarning) and not (again and issubclass(category, OneClassWarning)):
+            click.echo(f"Warning: {message}", err=True)
+
+    return show

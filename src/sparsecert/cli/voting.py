@@ -13,6 +13,7 @@ from sparsecert import records
 from sparsecert.cli import options
 from sparsecert.cli.data_source import DataSource
 from sparsecert.cli.progress import inputs_bar
+from sparsecert.errors import OneClassWarning
 from sparsecert.files import write_atomically
 from sparsecert.inputs import Inputs
 from sparsecert.procedures import Procedure, Sequential, procedure_for
@@ -134,5 +135,6 @@ def _warn_of_one_class(found: Records, data: Inputs) -> None:
         warnings.warn(
             f"class {leader}{name} is the answer to {answers[leader]:,} of {len(pairs):,} inputs and the true class of "
             f"{true[leader]:,}; train the model longer, or on ablated copies, or its certificates are of no use",
+            OneClassWarning,
             stacklevel=2,
         )

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from sparsecert.errors import OneClassWarning
+
 if TYPE_CHECKING:
     from sparsecert.counts import Int64
     from sparsecert.votes.voter import Voter
@@ -60,6 +62,7 @@ class OneClass:
             warnings.warn(
                 f"nearly all inputs get class {leader} from their ablated copies, while the model gives the same "
                 "inputs whole several classes; train it on ablated copies, or its certificates are of no use",
+                OneClassWarning,
                 stacklevel=6,
             )
         self._done |= int(self._whole.sum()) >= MOST_INPUTS
