@@ -1,0 +1,140 @@
+"""The paper's training with one setting changed at a time, beside the figures that it reports.
+
+    python -m benchmarks.paper_recipe --out runs/paper --change norm_rows=32 --change seed=1 --change masks=sample
+    python -m benchmarks.paper_recipe --out runs/k10 --data mnist --keep 10 --n0 1000 --n 10000 --change seed=1
+
+Trains each variant on all training images, side by side, and judges it on the test images: to tell why figures differ
+from the published ones, not to choose anything. A stopped run resumes where the same command is given again. Prints,
+for each: the accuracy of the last epoch in training; of test images, that of single copies, that of the vote (in
+brackets: how many abstain), and the median certified radius by Corollary 1, as the paper has it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from benchmarks.held_out import ALPHA, IMAGES, SEED, changed, correct_radii, median
+from sparsecert import datasets
+from sparsecert.cli.progress import training_bar
+from sparsecert.datasets import Dataset
+from sparsecert.devices import native_precision
+from sparsecert.errors import InputError
+from sparsecert.procedures import Fixed
+from sparsecert.schemes import Uniform
+from sparsecert.smoothed import Smoothed
+from sparsecert.training import Stop, TrainingRun, default_encoding, held_out, train_many
+from sparsecert.training.recipes import RECIPES
+from sparsecert.training.run import LOG_NAME
+from studies.levine_feizi_2020.published import published, published_base_accuracy
+
+TABLES = {"mnist": "table-1", "cifar10": "table-3"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", default="cifar10", choices=list(TABLES))
+    parser.add_argument("--keep", type=int, default=75)
+    parser.add_argument("--change", action="append", default=[], help="settings of the recipe, or seed=1")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the runs")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop training after so many")
+    parser.add_argument("--n0", type=int, default=100)
+    parser.add_argument("--n", type=int, default=1_000)
+    parser.add_argument("--limit", type=int, help="train and judge on so many images alone")
+    parser.add_argument("--fp32", action="store_true", help="convolutions in fp32 where a GPU would take TF32")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    options = parser.parse_args()
+    try:
+        train, test = (
+            held_out.part(images, images.spaced_indices(options.limit))
+            for images in (datasets.load(options.data, split) for split in ("train", "test"))
+        )
+    except InputError as error:
+        parser.exit(2, f"error: {error}\n")
+    device, changes = torch.device(options.device), options.change or [""]
+    torch.backends.cudnn.allow_tf32 = not options.fp32
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
+    products = "fp32" if options.fp32 or device.type == "cpu" else "TF32"
+    votes = f"{options.n0:,} + {options.n:,} votes, alpha {ALPHA}"
+    print(f"{name}, {options.data}, paper-{options.data}, k = {options.keep}, {products}")
+    print(f"{len(train):,} images to train on, {len(test):,} to judge by, {votes}", flush=True)
+    folders = trained(options, train, changes, device)
+    print(f"{'change':30} {'training':>9} {'single copies':>14} {'accuracy':>17} {'median':>7}")
+    for change, folder in zip(changes, folders, strict=True):
+        print(f"{change or 'none':30} {judged(folder, test, options.n0, options.n, device)}", flush=True)
+    print(f"{'published':30} {reported(options.data, options.keep)}")
+
+
+def trained(options: argparse.Namespace, train: Dataset, changes: list[str], device: torch.device) -> list[Path]:
+    """The folder of each variant, trained; exits with 3 where the time is over before."""
+    runs: list[tuple[TrainingRun, Path]] = []
+    for change in changes:
+        settings = dict(setting.split("=", 1) for setting in change.split(",") if setting)
+        seed = int(settings.pop("seed", SEED))
+        recipe = changed(
+            RECIPES[f"paper-{options.data}"], ",".join(f"{key}={value}" for key, value in settings.items())
+        )
+        recipe, scheme = replace(recipe, keep=options.keep), Uniform(train.units.count, options.keep)
+        run = TrainingRun(train, recipe, scheme, default_encoding(train, recipe), seed, device)
+        runs.append((run, options.out / (change.replace("=", "-").replace(",", "-") or "as-published")))
+    end = time.monotonic() + options.seconds
+    with training_bar(f"training {len(runs)} networks") as on_progress:
+
+        def until_the_end(done: int, steps: int, **metrics: float) -> None:
+            on_progress(done, steps, **metrics)
+            if time.monotonic() > end:
+                raise Stop
+
+        try:
+            train_many(runs, on_progress=until_the_end)
+        except Stop:
+            print(f"stopped after {options.seconds:g} s; the same command goes on from the checkpoints")
+            sys.exit(3)
+    return [folder for _, folder in runs]
+
+
+def judged(folder: Path, test: Dataset, n0: int, n: int, device: torch.device) -> str:
+    """The figures of a trained variant."""
+    smoothed = Smoothed.load(folder, device=device, precision=native_precision(device))
+    right = abstained = copies = 0
+    for first in range(0, len(test), IMAGES):
+        chosen = np.arange(first, min(first + IMAGES, len(test)))
+        images, labels = torch.from_numpy(test.images.batch(chosen)).float() / 255, test.labels[chosen]
+        answers = smoothed.predict(images, Fixed(n0, n, "two-sided"), alpha=ALPHA, examples=chosen.tolist())
+        right, abstained = right + int((answers.labels == labels).sum()), abstained + int(answers.abstained.sum())
+        copies += int(answers.votes.votes[range(len(labels)), labels].sum())
+    training = json.loads((folder / LOG_NAME).read_text().splitlines()[-1])["accuracy"]
+    radii = correct_radii(smoothed, test, Fixed(n0, n, "one-sided"))
+    shares = training, copies / (n * len(test)), right / len(test), abstained / len(test)
+    return line(shares, median(radii))
+
+
+def reported(data: str, keep: int) -> str:
+    """What the paper reports, as far as it does."""
+    figures: list[float | None] = [None, None, None, None]
+    middle = "-"
+    for base in published_base_accuracy("table-4").rows:
+        if (data, keep) == ("cifar10", base.keep):
+            figures[:2] = base.training, base.test
+    for row in published(TABLES[data]).rows:
+        if row.keep == keep:
+            figures[2:], middle = (row.accuracy, row.abstained), "N/A" if row.median is None else str(row.median)
+    return line([None if figure is None else figure / 100 for figure in figures], middle)
+
+
+def line(shares: Sequence[float | None], middle: str) -> str:
+    """Figures in columns, - where there is none."""
+    training, copies, right, abstained = ("-" if share is None else f"{share:.2%}" for share in shares)
+    return f"{training:>9} {copies:>14} {right:>8} {f'({abstained})':>8} {middle:>7}"
+
+
+if __name__ == "__main__":
+    main()
