@@ -293,7 +293,7 @@ def test_gradients_are_those_of_l_at_the_latents_found(autoencoders: Autoencoder
     torch.testing.assert_close(gradient.flatten(1), -2 * (rows - shown) / 784)
 
 
-@pytest.mark.parametrize(("clear", "at_once"), [(1.0, False), (0.0, False), (1.0, True)])
+@pytest.mark.parametrize(("clear", "at_once"), [(1.0, False), (0.0, False), (1.0, True), (0.0, True)])
 def test_a_query_about_a_label_compares_it_with_its_rivals(
     autoencoders: Autoencoders, images: torch.Tensor, clear: float, at_once: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -90,14 +90,17 @@ class AnalysisBySynthesis:
         l only falls with more candidates and steps. So where a rival beats a label that has taken all its steps, the
         whole inference does not answer the label either. Where the lead is clear after half of the steps, the other
         half is saved: there, and where the label beats its rivals, the answer is an estimate. On a GPU all rivals take
-        all steps at once: launching more kernels costs what smaller ones save.
+        their steps at once: few large batches cost less than many small ones.
         """
         order = (descents.least * self.factors).scatter(1, first[:, None], -torch.inf)
         order = order.scatter(1, against[:, None], torch.inf).argsort(dim=1)[:, : min(RIVALS, len(self.classes) - 1)]
         left, half = torch.arange(len(against), device=self.device), (self.steps + 1) // 2
         if is_gpu(self.device):
             kinds = torch.cat((against[:, None], order), dim=1)
-            descents.advance(left.repeat_interleave(kinds.shape[1]), kinds.flatten(), 0, self.steps)
+            descents.advance(left.repeat_interleave(kinds.shape[1]), kinds.flatten(), 0, half)
+            worth = (descents.least * self.factors).gather(1, kinds)
+            close = (worth[:, 1:].amin(dim=1) - worth[:, 0]).abs() < CLEAR
+            descents.advance(left[close].repeat_interleave(kinds.shape[1]), kinds[close].flatten(), half, self.steps)
             return
         ended = torch.zeros_like(left, dtype=torch.bool)  # labels that have taken all steps
         descents.advance(left, against, 0, half)
