@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import ast
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from benchmarks.speed import synchronise
 from sparsecert import datasets
@@ -132,19 +133,24 @@ def trained(
     return Smoothed(run.model, scheme, encoding, classes=len(fit.classes), precision=precision), taken, accuracy
 
 
-def correct_radii(smoothed: Smoothed, held: Dataset, procedure: Procedure) -> np.ndarray[Any, np.dtype[np.int64]]:
+def correct_radii(smoothed: Smoothed, held: Dataset, procedure: Procedure) -> NDArray[np.int64]:
     """The radius of each image; -1 where the answer is wrong, or none."""
     alpha, found = None if isinstance(smoothed.scheme, FixedMasks) else ALPHA, []
-    for first in range(0, len(held), IMAGES):
-        chosen = range(first, min(first + IMAGES, len(held)))
-        images = torch.from_numpy(held.images.batch(chosen)).float() / 255
-        answers = smoothed.certify(images, procedure, alpha=alpha, seed=SEED, examples=list(chosen))
-        right = ~answers.abstained & (answers.labels == held.labels[chosen.start : chosen.stop])
+    for chosen, images, labels in batches(held):
+        answers = smoothed.certify(images, procedure, alpha=alpha, seed=SEED, examples=chosen)
+        right = ~answers.abstained & (answers.labels == labels)
         found.append(np.where(right, answers.radii, -1))
     return np.concatenate(found)
 
 
-def median(radii: np.ndarray[Any, np.dtype[np.int64]]) -> str:
+def batches(data: Dataset) -> Iterator[tuple[range, torch.Tensor, NDArray[np.int64]]]:
+    """The numbers of some images, the images in [0, 1], and their true classes."""
+    for first in range(0, len(data), IMAGES):
+        chosen = range(first, min(first + IMAGES, len(data)))
+        yield chosen, torch.from_numpy(data.images.batch(chosen)).float() / 255, data.labels[chosen.start : chosen.stop]
+
+
+def median(radii: NDArray[np.int64]) -> str:
     """The median certified radius, where -1 stands for none."""
     return format_median(median_certified_robustness([int(radius) if radius >= 0 else None for radius in radii]))
 

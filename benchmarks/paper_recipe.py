@@ -19,10 +19,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import torch
 
-from benchmarks.held_out import ALPHA, IMAGES, SEED, changed, correct_radii, median
+from benchmarks.held_out import ALPHA, SEED, batches, changed, correct_radii, median
 from sparsecert import datasets
 from sparsecert.cli.progress import training_bar
 from sparsecert.datasets import Dataset
@@ -77,14 +76,13 @@ def trained(options: argparse.Namespace, train: Dataset, changes: list[str], dev
     """The folder of each variant, trained; exits with 3 where the time is over before."""
     runs: list[tuple[TrainingRun, Path]] = []
     for change in changes:
-        settings = dict(setting.split("=", 1) for setting in change.split(",") if setting)
-        seed = int(settings.pop("seed", SEED))
-        recipe = changed(
-            RECIPES[f"paper-{options.data}"], ",".join(f"{key}={value}" for key, value in settings.items())
-        )
-        recipe, scheme = replace(recipe, keep=options.keep), Uniform(train.units.count, options.keep)
+        settings = [setting for setting in change.split(",") if not setting.startswith("seed=")]
+        seed = int(change.partition("seed=")[2].partition(",")[0] or SEED)
+        recipe = replace(changed(RECIPES[f"paper-{options.data}"], ",".join(settings)), keep=options.keep)
+        scheme = Uniform(train.units.count, options.keep)
         run = TrainingRun(train, recipe, scheme, default_encoding(train, recipe), seed, device)
-        runs.append((run, options.out / (change.replace("=", "-").replace(",", "-") or "as-published")))
+        name = change.replace("=", "-").replace(",", "-") or "as-published"
+        runs.append((run, options.out / (f"fp32-{name}" if options.fp32 else name)))
     end = time.monotonic() + options.seconds
     with training_bar(f"training {len(runs)} networks") as on_progress:
 
@@ -105,10 +103,8 @@ def judged(folder: Path, test: Dataset, n0: int, n: int, device: torch.device) -
     """The figures of a trained variant."""
     smoothed = Smoothed.load(folder, device=device, precision=native_precision(device))
     right = abstained = copies = 0
-    for first in range(0, len(test), IMAGES):
-        chosen = np.arange(first, min(first + IMAGES, len(test)))
-        images, labels = torch.from_numpy(test.images.batch(chosen)).float() / 255, test.labels[chosen]
-        answers = smoothed.predict(images, Fixed(n0, n, "two-sided"), alpha=ALPHA, examples=chosen.tolist())
+    for chosen, images, labels in batches(test):
+        answers = smoothed.predict(images, Fixed(n0, n, "two-sided"), alpha=ALPHA, examples=chosen)
         right, abstained = right + int((answers.labels == labels).sum()), abstained + int(answers.abstained.sum())
         copies += int(answers.votes.votes[range(len(labels)), labels].sum())
     training = json.loads((folder / LOG_NAME).read_text().splitlines()[-1])["accuracy"]

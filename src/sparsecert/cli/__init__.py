@@ -73,12 +73,15 @@ def run_command(command: click.Command, name: str, args: Sequence[str] | None = 
 
 def _warning_lines() -> Callable[..., None]:
     """Shows warnings as lines on stderr; that certificates are of no use, once."""
-    of_no_use = False
+    said = False
 
     def show(message: Warning | str, category: type[Warning], *_: Any) -> None:
-        nonlocal of_no_use
-        again, of_no_use = of_no_use, of_no_use or issubclass(category, OneClassWarning)
-        if issubclass(category, UserWarning) and not (again and issubclass(category, OneClassWarning)):
+        nonlocal said
+        if issubclass(category, OneClassWarning):
+            if said:
+                return
+            said = True
+        if issubclass(category, UserWarning):
             click.echo(f"Warning: {message}", err=True)
 
     return show

@@ -71,7 +71,7 @@ class Steps:
             if (rows, lanes) not in self.graphs:
                 alike = (graph for (_, width), graph in self.graphs.items() if width == lanes)
                 self.graphs[rows, lanes] = StepGraph(self.decoders.by_rows, rows, lanes, next(alike, None))
-            return self.graphs[rows, lanes](self.decoders.by_rows, networks, targets, states, first, last)
+            return self.graphs[rows, lanes](networks, targets, states, first, last)
         decode = self.decoders.of(networks)
         for step in range(first + 1, last + 1):
             states = _step(decode, targets, states, *_corrections(step))
@@ -82,12 +82,13 @@ class StepGraph:
     """One step of `rows` x `lanes` descents as a CUDA graph: launching its hundred small kernels one by one takes a GPU
     longer than running them.
 
-    Whatever the step reads and writes stays in the same memory. Where it cannot be captured, it is taken as it is.
+    `layers` are of all networks. Whatever the step reads and writes stays in the same memory. Where it cannot be
+    captured, it is taken as it is.
     `other`: one of as many lanes, whose memory for weights and intermediate results this one uses too.
     """
 
     def __init__(self, layers: Sequence[RowLayer], rows: int, lanes: int, other: StepGraph | None = None) -> None:
-        like = layers[0].matrix
+        like, self.every = layers[0].matrix, layers
         self.layers: list[RowLayer] = (
             [layer.lanes(like.new_zeros(lanes, dtype=torch.int64)) for layer in layers]
             if other is None
@@ -102,16 +103,10 @@ class StepGraph:
         )
 
     def __call__(
-        self,
-        layers: Sequence[RowLayer],
-        networks: torch.Tensor,
-        targets: torch.Tensor,
-        states: Sequence[torch.Tensor],
-        first: int,
-        last: int,
+        self, networks: torch.Tensor, targets: torch.Tensor, states: Sequence[torch.Tensor], first: int, last: int
     ) -> Sequence[torch.Tensor]:
-        """As `Steps`, with the layers of all networks; the next call overwrites the result."""
-        for own, layer in zip(self.layers, layers, strict=True):
+        """As `Steps`; the next call overwrites the result."""
+        for own, layer in zip(self.layers, self.every, strict=True):
             torch.index_select(layer.matrix, 0, networks, out=own.matrix)
             torch.index_select(layer.bias, 0, networks, out=own.bias)
         self.targets.copy_(targets)
