@@ -3,15 +3,19 @@
 Trains a network without ablation, by default a ResNet-18 on CIFAR-10, and attacks evenly spaced test images. For the
 figures of Zhong et al. (2024), compare the accuracy within 20 pixels (`--pixels`) of sparse-pgd and sparse-autoattack;
 for those of Cinà et al. (2025), which count channels, sigma-zero on features: its median, and the share fooled within
-24, 50 and 100. Where adv-lib is installed (`pip install adv-lib`), its sigma-zero attacks the same images.
+24, 50 and 100. Where adv-lib is installed (`pip install adv-lib`), its sigma-zero attacks the same images, and so does
+the Sparse-PGD of its authors where `--spgd` names a copy of their program.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import sys
 import time
+from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -34,6 +38,7 @@ from sparsecert.attacks import (
 from sparsecert.errors import InputError
 
 FEATURES = 24, 50, 100  # the budgets of Cinà et al.
+FEW_PIXELS = 2, 5  # budgets that leave a plain network some accuracy
 NETWORKS = {"cifar10": "resnet18-cifar", "mnist": "mnist-cnn"}
 
 
@@ -45,6 +50,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--data", default="cifar10", choices=list(NETWORKS))
     parser.add_argument("--model", help="the network (default: the paper's for the data)")
+    parser.add_argument("--spgd", type=Path, help="the folder autoattack/ of github.com/CityU-MLO/sPGD")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     options = parser.parse_args()
@@ -72,6 +78,10 @@ def main() -> None:
         found = by(attack, model, images, labels, options.seed, device)
         within = (found.distances > options.pixels).mean()
         print(f"{found.line(name)}; accuracy {within:.1%} within {options.pixels} pixels", flush=True)
+    if options.spgd is not None:
+        budgets = sorted({*FEW_PIXELS, options.pixels})
+        for line in beside_theirs(options.spgd, model, images, labels, steps, budgets, options.seed):
+            print(line, flush=True)
     whole = nn.Sequential(nn.Unflatten(1, test.shape), model)  # features are pixels of one channel
     found = by(SigmaZero(steps), whole, images.flatten(1), labels, options.seed, device)
     shares = ", ".join(f"{(found.distances <= budget).mean():.1%} within {budget}" for budget in FEATURES)
@@ -81,6 +91,30 @@ def main() -> None:
         no_worse, better = (found.distances <= theirs.distances).mean(), (found.distances < theirs.distances).mean()
         print(theirs.line("sigma-zero of adv-lib, on features"))
         print(f"  ours no worse for {no_worse:.0%} of the images, better for {better:.0%}")
+
+
+def beside_theirs(
+    folder: Path,
+    model: nn.Module,
+    images: torch.Tensor,
+    labels: torch.Tensor,
+    steps: int,
+    budgets: list[int],
+    seed: int,
+) -> Iterator[str]:
+    """The accuracy that Sparse-PGD leaves for each budget of pixels, by the authors' program and by ours."""
+    sys.path.insert(0, str(folder))
+    theirs, device = importlib.import_module("spgd").SparsePGD, next(model.parameters()).device
+    for pixels in budgets:
+        for projected in (False, True):
+            torch.manual_seed(seed)
+            attack = theirs(model, k=pixels, t=steps, unprojected_gradient=not projected)
+            found = attack(images.to(device), labels.to(device))[0]
+            with torch.no_grad():
+                left = (model(found).argmax(dim=1).cpu() == labels).float().mean()
+            ours = by(SparsePGD(steps, projected=projected), model, images, labels, seed, device, budget=pixels)
+            name = f"sparse-pgd{', projected' if projected else ''}, for {pixels} pixels"
+            yield f"{name}: accuracy {np.isinf(ours.distances).mean():.1%}, by the authors' program {left:.1%}"
 
 
 def by_adv_lib(model: nn.Module, images: torch.Tensor, labels: torch.Tensor, steps: int) -> AttackResult:
@@ -96,11 +130,17 @@ def by_adv_lib(model: nn.Module, images: torch.Tensor, labels: torch.Tensor, ste
 
 
 def by(
-    attack: Attack, model: nn.Module, images: torch.Tensor, labels: torch.Tensor, seed: int, device: torch.device
+    attack: Attack,
+    model: nn.Module,
+    images: torch.Tensor,
+    labels: torch.Tensor,
+    seed: int,
+    device: torch.device,
+    budget: int | None = None,
 ) -> AttackResult:
     """All images at once."""
     began = time.perf_counter()
-    found = attack(Network(model, device), images, labels, seed=seed)
+    found = attack(Network(model, device), images, labels, seed=seed, budget=budget)
     distances = torch.where(found.distances == NOT_FOUND, torch.inf, found.distances.double()).numpy()
     return AttackResult(distances.astype(np.float64), int(found.queries.sum()), time.perf_counter() - began)
 
