@@ -27,7 +27,6 @@ from sparsecert.attacks import (
     NOT_FOUND,
     Attack,
     Ensemble,
-    Network,
     Pointwise,
     Saliency,
     SigmaZero,
@@ -36,6 +35,7 @@ from sparsecert.attacks import (
     SparseRS,
 )
 from sparsecert.errors import InputError
+from sparsecert.plain import PlainNetwork
 
 FEATURES = 24, 50, 100  # the budgets of Cinà et al.
 FEW_PIXELS = 2, 5  # budgets that leave a plain network some accuracy
@@ -140,7 +140,7 @@ def by(
 ) -> AttackResult:
     """All images at once."""
     began = time.perf_counter()
-    found = attack(Network(model, device), images, labels, seed=seed, budget=budget)
+    found = attack(PlainNetwork(model, device), images, labels, seed=seed, budget=budget)
     distances = torch.where(found.distances == NOT_FOUND, torch.inf, found.distances.double()).numpy()
     return AttackResult(distances.astype(np.float64), int(found.queries.sum()), time.perf_counter() - began)
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from statistics import fmean
 
 from sparsecert.errors import InputError
 from sparsecert.reports.comparison import Table
 from studies.levine_feizi_2020 import record_files
+from studies.levine_feizi_2020.base_accuracy import stored_base_accuracy
 from studies.levine_feizi_2020.defaults import paper_recipe
+from studies.levine_feizi_2020.model_spec import ModelSpec
 from studies.levine_feizi_2020.published import PublishedTable
 from studies.levine_feizi_2020.study import Study
 from studies.levine_feizi_2020.tables import beside_published, measured_rows, published_over_k, subset_notes
@@ -29,7 +32,19 @@ def recipes(study: Study, keeps: Sequence[int] | None = None) -> Table:
     rows.sort(key=lambda row: row.spec.keep)
     used = [each.recipe_of(each.spec(1)) for each in studies]
     trained = [f"{recipe.name}: {recipe.epochs} epochs; {recipe.source}" for recipe in used]
-    return beside_published(rows, known, [*subset_notes(rows), *trained], training=True)
+    single = [note for each in studies for keep in keeps for note in _single_copies(each, each.spec(keep), known)]
+    return beside_published(rows, known, [*subset_notes(rows), *single, *trained], training=True)
+
+
+def _single_copies(study: Study, spec: ModelSpec, known: PublishedTable) -> list[str]:
+    """How often single copies of the certified images are right, and of more images: are these harder than others?"""
+    lines = record_files.read(study, spec, study.sampling(known.sampling))[0].lines
+    base = stored_base_accuracy(study, spec)
+    if base is None or len(lines) >= base.test.images:
+        return []
+    share = fmean(line.votes.votes[line.true] / line.votes.total for line in lines)
+    each = f"right in {share:.2%} of the cases, those of {base.test.images:,} in {base.test_accuracy:.2%}"
+    return [f"{study.recipe}, k = {spec.keep}: single copies of these {len(lines):,} images are {each}"]
 
 
 def _measured_by_all(studies: Sequence[Study], known: PublishedTable) -> list[int]:

