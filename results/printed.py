@@ -219,6 +219,16 @@ def foolbox() -> str:
     return markdown(headers, ((names[name], *numbers) for name, *numbers in lines))
 
 
+def sparse_attacks() -> str:
+    """Our Sparse-PGD and its authors'."""
+    lines = found(
+        r"^sparse-pgd(, projected)?, for (\d+) pixels: accuracy (\S+), by the authors' program (\S+)$",
+        printed("sparse-attacks-cpu"),
+    )
+    headers = "gradient", "pixels", "accuracy left by ours", "by the authors' program"
+    return markdown(headers, (("projected" if kind else "unprojected", *others) for kind, *others in lines))
+
+
 def attack_cost() -> str:
     """Queries that are answered by fresh masks, and those of our search."""
     names = {
@@ -331,6 +341,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     # docs/your-model.md
     "pretrained": pretrained,
     "foolbox": foolbox,
+    "sparse-attacks": sparse_attacks,
     "tables-certified": lambda: of_tables("| data set | features"),
     "tables-attacked": lambda: of_tables("| data set | k | defender"),
     "plan": plan,
