@@ -212,9 +212,10 @@ def test_no_attack_broke_a_certificate_and_ours_withstands_most(tmp_path: Path) 
     (shown,) = made.tables
     measured = [dict(zip(shown.headers, row, strict=True)) for row in shown.rows if row[1] != "-"]
     assert len(measured) == 6
-    *others, ours = (int(row["median measured"]) for row in measured)
+    *others, synthesis, ours = (int(row["median measured"]) for row in measured)
     assert ours >= 25
-    assert ours > max(others)
+    assert ours > 2 * max(others)
+    assert ours > synthesis
     assert any("275 of the 10,000 test images" in note for note in shown.notes)
     (spared,) = (note for note in shown.notes if "for which nothing was found" in note)
     noted = re.findall(r" (\d+) \(true class 8; median of the others (\d+)\)", spared)

@@ -24,7 +24,7 @@ from studies.levine_feizi_2020.output import Output
 from studies.levine_feizi_2020.plain_classifiers import plain_info
 from studies.levine_feizi_2020.published import PublishedAttackedRow
 
-LEAST_MEDIAN = 25  # which our median has to reach
+LEAST_MEDIAN, TIMES_THE_BEST_OTHER = 25, 2  # the bars that our median has to clear
 WITHIN = 12  # pixels, for which Schott et al. (2019) give accuracies
 HEADERS = (
     "model", "accuracy measured", "accuracy published", "accuracy on the attacked", "median measured",
@@ -230,18 +230,25 @@ def _settings(attacked: AttackStudy, rows: Sequence[AttackedRow]) -> list[str]:
 
 
 def check_medians(ours: float, others: dict[str, float], how: str = "") -> list[str]:
-    """Whether our median reaches its two bars: a fixed one, and one relative to the other classifiers.
+    """Whether our median reaches its bars: a fixed one, one relative to the simple classifiers, and the best synthesis.
 
     `how` says how ours was measured, where not as in the table.
 
     >>> check_medians(23.0, {"cnn": 9.0, "binarized": 11.0})[0]
     'bar: our median of 23 is at least 25: MISSED'
     """
-    best = max(others, key=others.__getitem__)
+    simple, synthesis = (
+        {name: median for name, median in others.items() if (name in NEED_GPU) == wanted} for wanted in (False, True)
+    )
+    best = max(simple, key=simple.__getitem__)
+    second = f"more than {TIMES_THE_BEST_OTHER} times the best of the others ({best}, {format_magnitude(simple[best])})"
     reached = {
         f"at least {LEAST_MEDIAN}": ours >= LEAST_MEDIAN,
-        f"above the best of the others ({best}, {format_magnitude(others[best])})": ours > others[best],
+        second: ours > TIMES_THE_BEST_OTHER * simple[best],
     }
+    if synthesis:
+        best = max(synthesis, key=synthesis.__getitem__)
+        reached[f"above analysis by synthesis ({best}, {format_magnitude(synthesis[best])})"] = ours > synthesis[best]
     return [
         f"bar: our median of {format_magnitude(ours)}{how} is {bar}: {'met' if met else 'MISSED'}"
         for bar, met in reached.items()

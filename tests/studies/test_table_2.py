@@ -421,9 +421,12 @@ def test_the_bars() -> None:
     others = {"cnn": 9.0, "binarized": 11.0, "robust": 4.0}
     assert [line.endswith(": met") for line in check_medians(31.0, others)] == [True, True]
     assert "(binarized, 11)" in check_medians(31.0, others)[1]
-    assert [line.endswith(": met") for line in check_medians(25.0, {"abs": 25.0})] == [True, False]
+    assert [line.endswith(": met") for line in check_medians(25.0, {"cnn": 12.5})] == [True, False]
     assert [line.endswith(": MISSED") for line in check_medians(24.5, others)] == [True, False]
     assert [line.endswith(": met") for line in check_medians(float("inf"), others)] == [True, True]
+    with_synthesis = {**others, "abs": 25.0, "abs-binarized": 20.0}
+    assert [line.endswith(": met") for line in check_medians(25.0, with_synthesis)] == [True, True, False]
+    assert "(abs, 25): met" in check_medians(26.0, with_synthesis)[2]
 
 
 def test_the_figures(made: tuple[Path, dict[str, Any]], data: Path) -> None:
