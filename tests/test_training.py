@@ -348,6 +348,36 @@ def test_images_are_only_shifted_and_flipped() -> None:
         assert torch.equal(image, frame[:, 2 - down : 10 - down, 2 - right : 10 - right])
 
 
+def test_the_papers_recipe_takes_the_steps_of_a_plain_loop() -> None:
+    """As the paper describes them: crop and flip, one mask per minibatch, SGD with momentum, decay of all weights."""
+    data = datasets.load("cifar10-sample")
+    data = replace(data, images=ArrayImages(data.images.batch(range(40))), labels=data.labels[:40])
+    recipe = replace(RECIPES["paper-cifar10"], batch=16, epochs=2, rates=((1, 0.01), (2, 0.001)))
+    run = _run(data, recipe, scheme=Uniform(1024, 75))
+    run.model.train()
+    model, pixels, labels = copy.deepcopy(run.model), torch.from_numpy(data.images.batch(range(40))) / 255, data.labels
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=0.0005)
+    for epoch, rate in enumerate((0.01, 0.001)):
+        order, shifts = run.batches.order(epoch), run.batches.shifts(epoch)
+        assert shifts is not None
+        optimizer.param_groups[0]["lr"] = rate
+        for chosen in torch.split(order, 16):
+            mask = run.scheme.masks_at(0, torch.tensor([0]), torch.tensor([TRAINING + run.step])).view(1, 1, 32, 32)
+            step_each([run])
+            images = []
+            for image, (down, right, mirrored) in zip(pixels[chosen], shifts[chosen].tolist(), strict=True):
+                frame = torch.nn.functional.pad(image.flip(2) if mirrored else image, (4,) * 4)
+                images.append(frame[:, 4 - down : 36 - down, 4 - right : 36 - right])
+            whole = torch.stack(images)
+            optimizer.zero_grad()
+            scores = model(torch.cat((whole * mask, (1 - whole) * mask), dim=1))
+            torch.nn.functional.cross_entropy(scores, torch.from_numpy(labels[chosen.numpy()])).backward()
+            optimizer.step()
+    assert run.step == 6
+    for name, wanted in model.state_dict().items():
+        assert torch.allclose(run.model.state_dict()[name], wanted, rtol=0, atol=1e-6), name
+
+
 def test_shifts_are_a_pure_function_of_seed_image_and_epoch() -> None:
     by = random_shifts(0, torch.arange(20_000), epoch=1)
     assert torch.equal(by[5:9], random_shifts(0, torch.arange(5, 9), epoch=1))
