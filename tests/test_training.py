@@ -272,6 +272,9 @@ def test_bf16_training_learns_and_keeps_its_weights_in_fp32(few: Dataset, tmp_pa
         ({"masks": "none"}, "masks must be one of minibatch, sample"),
         ({"augment": "mixup"}, "augment must be one of"),
         ({"norm_rows": 1}, "norm_rows must be at least 2"),
+        ({"repeat": 0}, "repeat must be at least 1"),
+        ({"masks": "minibatch", "repeat_masks": True}, "repeat_masks needs repeat"),
+        ({"masks": "sample", "repeat": 1, "repeat_masks": True}, "and one mask per minibatch"),
     ],
 )
 def test_recipes_refuse(changes: dict[str, Any], message: str) -> None:
@@ -333,6 +336,25 @@ def test_every_epoch_takes_every_input_once_in_its_own_order(few: Dataset) -> No
     assert all(sorted(order.tolist()) == list(range(150)) for order in orders)
     assert torch.equal(orders[0], orders[2])
     assert not torch.equal(orders[0], orders[1])
+
+
+@pytest.mark.parametrize("masks_too", [False, True])
+def test_a_run_may_see_its_first_epochs_again(few: Dataset, masks_too: bool) -> None:
+    """As one in two halves, of which the second was started anew with the same seed."""
+    changes = {"epochs": 4, "masks": "minibatch", "augment": "crop-flip", "repeat": 2, "repeat_masks": masks_too}
+    run = _run(few, replace(QUICK, **changes))
+    shown: list[list[torch.Tensor]] = [[], [], [], []]
+    while run.step < run.steps:
+        run.prepare()
+        chosen = run._chosen(run.batch)
+        seen = run.batches.augmented(chosen, run.shifts), run._masks(chosen)
+        shown[run.epoch] += [chosen, seen[0], *([seen[1]] if masks_too else [])]
+        step_each([run])
+    for epoch, same in ((2, 0), (3, 1), (1, 0)):
+        pairs = zip(shown[epoch], shown[same], strict=True)
+        assert all(torch.equal(*pair) for pair in pairs) == (epoch != 1)
+    masks = [run.masks[step] for step in (0, 2 * run.epoch_steps)]
+    assert torch.equal(*masks) == masks_too
 
 
 def test_images_are_only_shifted_and_flipped() -> None:

@@ -32,13 +32,15 @@ class Batches:
 
     def order(self, epoch: int) -> torch.Tensor:
         """A permutation of the inputs, drawn on the CPU so that every device gets the same."""
-        return torch.randperm(len(self.images), generator=generator(self.seed, "order", epoch))
+        drawn = generator(self.seed, "order", self.recipe.first_with_data_of(epoch))
+        return torch.randperm(len(self.images), generator=drawn)
 
     def shifts(self, epoch: int) -> torch.Tensor | None:
         """The epoch's shift and flip of each image in memory; None without that augmentation."""
         if self.recipe.augment != "crop-flip":
             return None
-        return random_shifts(self.seed, torch.arange(len(self.images), device=self.device), epoch)
+        everyone = torch.arange(len(self.images), device=self.device)
+        return random_shifts(self.seed, everyone, self.recipe.first_with_data_of(epoch))
 
     def augmented(self, chosen: torch.Tensor, shifts: torch.Tensor | None) -> torch.Tensor:
         """The chosen images in memory, augmented: uint8[b, c, h, w]."""

@@ -28,6 +28,8 @@ LATER = (
     "vote",
     "independent",
     "norm_rows",
+    "repeat",
+    "repeat_masks",
 )  # settings that recipes in the first model files lack
 OF_THE_DATA = "model", "keep", "augment", "normalise"
 ALONE = {"masks": "all", "augment": "none", "normalise": False, "consistency": 0.0, "vote": None}  # with `independent`
@@ -69,7 +71,8 @@ class Recipe:
     has a cycle of the learning rate of its own. independent: every mask's network learns from the values of its own
     units alone, so that certificates cover perturbed training values too (`training.independent`); refuses whatever
     mixes them. norm_rows: batch norm takes its statistics over so many copies of a minibatch, as where several GPUs
-    share one by `nn.DataParallel`; None: over all.
+    share one by `nn.DataParallel`; None: over all. repeat: after so many epochs their orders and augmentations begin
+    again, as in a program that is started again with its seed; repeat_masks: and the masks of its minibatches do too.
     """
 
     name: str
@@ -95,6 +98,8 @@ class Recipe:
     vote: VoteObjective | None = None
     independent: bool = False
     norm_rows: int | None = None
+    repeat: int | None = None
+    repeat_masks: bool = False
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch", "keep", "copies"):
@@ -118,11 +123,19 @@ class Recipe:
                 raise InputError("vote needs several copies of each input; set copies, or masks to all")
         if self.norm_rows is not None and self.norm_rows < 2:
             raise InputError(f"norm_rows must be at least 2, got {self.norm_rows}")
+        if self.repeat is not None and self.repeat < 1:
+            raise InputError(f"repeat must be at least 1, got {self.repeat}")
+        if self.repeat_masks and (self.repeat is None or self.masks != "minibatch"):
+            raise InputError("repeat_masks needs repeat, and one mask per minibatch")
         if self.consistency < 0 or (self.consistency and self.copies == 1):
             raise InputError(f"consistency {self.consistency} must be 0, or positive with at least 2 copies")
         for name, value in ALONE.items():
             if self.independent and (found := getattr(self, name)) != value:
                 raise InputError(f"independent training needs {name} = {value}, else the parts mix, got {found}")
+
+    def first_with_data_of(self, epoch: int) -> int:
+        """The first epoch, counted from 0, whose order and augmentations this one has."""
+        return epoch if self.repeat is None else epoch % self.repeat
 
     def rate(self, epoch: int, share: float = 0.0) -> float:
         """The learning rate in an epoch (counted from 1) after this share of it."""

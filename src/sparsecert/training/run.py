@@ -165,12 +165,15 @@ class TrainingRun(Run):
     def _masks_of_steps(self, first: int) -> torch.Tensor:
         """The minibatch masks of this step and the next ones."""
         steps = torch.arange(first, first + MASKS_AHEAD, device=self.device)
+        if self.recipe.repeat_masks and self.recipe.repeat is not None:
+            steps = steps % (self.recipe.repeat * self.epoch_steps)
         return self.scheme.masks_at(self.seed, torch.zeros_like(steps), TRAINING + steps)
 
     def _requests(self) -> Iterator[Request]:
         """This process's images for every remaining step."""
         for epoch in range(self.epoch, self.recipe.epochs):
-            order, view = self.batches.order(epoch).numpy(), RandomCrop(self.seed, epoch)
+            order = self.batches.order(epoch).numpy()
+            view = RandomCrop(self.seed, self.recipe.first_with_data_of(epoch))
             for step in range(max(self.step, epoch * self.epoch_steps), (epoch + 1) * self.epoch_steps):
                 batch = order[step % self.epoch_steps * self.recipe.batch :][: self.recipe.batch]
                 shard = self.processes.shard(len(batch))
