@@ -230,12 +230,12 @@ def test_no_attack_broke_a_certificate_and_ours_withstands_most(tmp_path: Path) 
 
 
 def test_what_was_found_on_a_gpu_fools_analysis_by_synthesis_on_a_cpu() -> None:
-    """The kept model is the attacked one; the images of Table 2 that are in the sample, by the whole inference."""
+    """The kept model is the attacked one; ten images of Table 2 that are in the sample, by the whole inference."""
     attacked = records.read_attack(STUDY / "mnist" / "attacks" / "abs-pointwise.jsonl.xz")
     model, sample = STUDY / "mnist" / "plain" / "abs", datasets.load("mnist-sample")
     assert attacked.header.run["model"]["sha256"] == modelfile.fingerprint(model)
-    lines = [line for line in attacked.lines if line.example % 100 == 0 and line.distance]
-    assert len(lines) >= 20
+    lines = [line for line in attacked.lines if line.example % 100 == 0 and line.distance][:10]
+    assert len(lines) == 10
     images = torch.from_numpy(sample.images.batch([line.example // 100 for line in lines])).float() / 255
     perturbed = images.flatten(1).clone()
     for row, line in zip(perturbed, lines, strict=True):
@@ -243,7 +243,7 @@ def test_what_was_found_on_a_gpu_fools_analysis_by_synthesis_on_a_cpu() -> None:
     assert (perturbed != images.flatten(1)).sum(dim=1).tolist() == [line.distance for line in lines]
     defender, true = defender_for(model, sample), torch.tensor([line.true for line in lines])
     assert (defender.answers(images).labels == true).all()
-    assert (defender.answers(perturbed.view_as(images)).labels != true).sum() >= len(lines) - 2  # TF32 there
+    assert (defender.answers(perturbed.view_as(images)).labels != true).sum() >= 9  # TF32 there
 
 
 def test_attacks_became_cheaper() -> None:
