@@ -225,7 +225,7 @@ def sparse_attacks() -> str:
         r"^sparse-pgd(, projected)?, for (\d+) pixels: accuracy (\S+), by the authors' program (\S+)$",
         printed("sparse-attacks-cpu"),
     )
-    headers = "gradient", "pixels", "accuracy left by ours", "by the authors' program"
+    headers = "gradient", "pixels", "accuracy left by ours", "left by theirs, rendered"
     return markdown(headers, (("projected" if kind else "unprojected", *others) for kind, *others in lines))
 
 
