@@ -32,7 +32,7 @@ class Batches:
 
     def order(self, epoch: int) -> torch.Tensor:
         """A permutation of the inputs, drawn on the CPU so that every device gets the same."""
-        drawn = generator(self.seed, "order", self.recipe.first_with_data_of(epoch))
+        drawn = generator(self.seed, "order", self.recipe.data_epoch(epoch))
         return torch.randperm(len(self.images), generator=drawn)
 
     def shifts(self, epoch: int) -> torch.Tensor | None:
@@ -40,7 +40,7 @@ class Batches:
         if self.recipe.augment != "crop-flip":
             return None
         everyone = torch.arange(len(self.images), device=self.device)
-        return random_shifts(self.seed, everyone, self.recipe.first_with_data_of(epoch))
+        return random_shifts(self.seed, everyone, self.recipe.data_epoch(epoch))
 
     def augmented(self, chosen: torch.Tensor, shifts: torch.Tensor | None) -> torch.Tensor:
         """The chosen images in memory, augmented: uint8[b, c, h, w]."""

@@ -133,7 +133,7 @@ class Recipe:
             if self.independent and (found := getattr(self, name)) != value:
                 raise InputError(f"independent training needs {name} = {value}, else the parts mix, got {found}")
 
-    def first_with_data_of(self, epoch: int) -> int:
+    def data_epoch(self, epoch: int) -> int:
         """The first epoch, counted from 0, whose order and augmentations this one has."""
         return epoch if self.repeat is None else epoch % self.repeat
 

@@ -173,7 +173,7 @@ class TrainingRun(Run):
         """This process's images for every remaining step."""
         for epoch in range(self.epoch, self.recipe.epochs):
             order = self.batches.order(epoch).numpy()
-            view = RandomCrop(self.seed, self.recipe.first_with_data_of(epoch))
+            view = RandomCrop(self.seed, self.recipe.data_epoch(epoch))
             for step in range(max(self.step, epoch * self.epoch_steps), (epoch + 1) * self.epoch_steps):
                 batch = order[step % self.epoch_steps * self.recipe.batch :][: self.recipe.batch]
                 shard = self.processes.shard(len(batch))
