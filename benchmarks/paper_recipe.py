@@ -4,9 +4,10 @@
     python -m benchmarks.paper_recipe --out runs/k10 --data mnist --keep 10 --n0 1000 --n 10000 --change seed=1
 
 Trains each variant on all training images, side by side, and judges it on the test images: to tell why figures differ
-from the published ones, not to choose anything. A stopped run resumes where the same command is given again. Prints,
-for each: the accuracy of the last epoch in training; of test images, that of single copies, that of the vote (in
-brackets: how many abstain), and the median certified radius by Corollary 1, as the paper has it.
+from the published ones, not to choose anything. A stopped run resumes where the same command is given again; models and
+records stay in its folders. Prints, for each: the accuracy of the last epoch in training; of test images, that of
+single copies, that of the vote (in brackets: how many abstain), and the median certified radius by Corollary 1, as the
+paper has it.
 
 The published scripts train 200 epochs, and 200 more when started again with the same seed: then orders, crops and flips
 of CIFAR-10 repeat (repeat=200), and orders and masks of MNIST (repeat=200,repeat_masks=True).
@@ -21,24 +22,27 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
-import numpy as np
 import torch
 
-from benchmarks.held_out import ALPHA, SEED, batches, changed, median
-from sparsecert import datasets
-from sparsecert.bounds import corrected_alpha, predicted
-from sparsecert.cli.progress import training_bar
+from benchmarks.held_out import ALPHA, SEED, changed
+from sparsecert import datasets, records
+from sparsecert.cli.progress import inputs_bar, training_bar
 from sparsecert.datasets import Dataset
 from sparsecert.devices import native_precision
 from sparsecert.errors import InputError
 from sparsecert.procedures import Fixed
+from sparsecert.reports import summarise
+from sparsecert.reports.comparison import format_median
+from sparsecert.runs import certify_dataset
 from sparsecert.schemes import Uniform
 from sparsecert.smoothed import Smoothed
 from sparsecert.training import Stop, TrainingRun, default_encoding, held_out, train_many
 from sparsecert.training.recipes import RECIPES
 from sparsecert.training.run import LOG_NAME
 from studies.levine_feizi_2020.published import published, published_base_accuracy
+from studies.levine_feizi_2020.record_files import BOUND
 
 TABLES = {"mnist": "table-1", "cifar10": "table-3"}
 
@@ -71,10 +75,10 @@ def main() -> None:
     print(f"{name}, {options.data}, paper-{options.data}, k = {options.keep}, {products}")
     print(f"{len(train):,} images to train on, {len(test):,} to judge by, {votes}", flush=True)
     folders = trained(options, train, changes, device)
-    print(f"{'change':30} {'training':>9} {'single copies':>14} {'accuracy':>17} {'median':>7}")
+    print(f"{'change':40} {'training':>9} {'single copies':>14} {'accuracy':>17} {'median':>7}")
     for change, folder in zip(changes, folders, strict=True):
-        print(f"{change or 'none':30} {judged(folder, test, options.n0, options.n, device)}", flush=True)
-    print(f"{'published':30} {reported(options.data, options.keep)}")
+        print(f"{change or 'none':40} {judged(folder, test, options.n0, options.n, device)}", flush=True)
+    print(f"{'published':40} {reported(options.data, options.keep)}")
 
 
 def trained(options: argparse.Namespace, train: Dataset, changes: list[str], device: torch.device) -> list[Path]:
@@ -105,21 +109,18 @@ def trained(options: argparse.Namespace, train: Dataset, changes: list[str], dev
 
 
 def judged(folder: Path, test: Dataset, n0: int, n: int, device: torch.device) -> str:
-    """The figures of a trained variant; the votes that bound the probabilities also predict."""
+    """The figures of a trained variant, from its records; the votes that bound the probabilities also predict."""
     smoothed = Smoothed.load(folder, device=device, precision=native_precision(device))
-    level, procedure = corrected_alpha(ALPHA, smoothed.scheme, n), Fixed(n0, n, "one-sided")
-    right = abstained = copies = 0
-    radii = []
-    for chosen, images, labels in batches(test):
-        found = smoothed.certify(images, procedure, alpha=ALPHA, seed=SEED, examples=chosen)
-        radii.append(np.where(found.labels == labels, found.radii, -1))
-        for row, label in enumerate(labels.tolist()):
-            answer = predicted(found.estimation[row], level)
-            right, abstained = right + (answer == label), abstained + (answer is None)
-            copies += found.estimation[row].votes[label]
+    path = folder / f"certify-{n0}-{n}.jsonl"
+    procedure = Fixed(n0, n, BOUND)
+    with inputs_bar(f"certifying {folder.name}", len(test), n0 + n, "images", out=path) as on_progress:
+        certify_dataset(smoothed, folder, test, path, procedure, alpha=ALPHA, seed=SEED, on_progress=on_progress)
+    found = records.read(path)
+    summary = summarise(found, bound="one-sided")
+    answers = summary.classification
+    copies = fmean(line.votes.votes[line.true] / line.votes.total for line in found.lines)
     training = json.loads((folder / LOG_NAME).read_text().splitlines()[-1])["accuracy"]
-    shares = training, copies / (n * len(test)), right / len(test), abstained / len(test)
-    return line(shares, median(np.concatenate(radii)))
+    return line((training, copies, answers.accuracy, answers.abstained), format_median(summary.median))
 
 
 def reported(data: str, keep: int) -> str:
