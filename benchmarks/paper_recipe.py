@@ -6,8 +6,8 @@
 Trains each variant on all training images, side by side, and judges it on the test images: to tell why figures differ
 from the published ones, not to choose anything. A stopped run resumes where the same command is given again; models and
 records stay in its folders. Prints, for each: the accuracy of the last epoch in training; of test images, that of
-single copies, that of the vote (in brackets: how many abstain), and the median certified radius by Corollary 1, as the
-paper has it.
+single copies, that of the vote (in brackets: how many abstain), and the median certified radius by Corollary 1, counted
+as the paper's own code does (`Summary.median_reference`).
 
 The published scripts train 200 epochs, and 200 more when started again with the same seed: then orders, crops and flips
 of CIFAR-10 repeat (repeat=200), and orders and masks of MNIST (repeat=200,repeat_masks=True).
@@ -33,6 +33,7 @@ from sparsecert.datasets import Dataset
 from sparsecert.devices import native_precision
 from sparsecert.errors import InputError
 from sparsecert.procedures import Fixed
+from sparsecert.records import find_records
 from sparsecert.reports import summarise
 from sparsecert.reports.comparison import format_median
 from sparsecert.runs import certify_dataset
@@ -77,7 +78,8 @@ def main() -> None:
     folders = trained(options, train, changes, device)
     print(f"{'change':40} {'training':>9} {'single copies':>14} {'accuracy':>17} {'median':>7}")
     for change, folder in zip(changes, folders, strict=True):
-        print(f"{change or 'none':40} {judged(folder, test, options.n0, options.n, device)}", flush=True)
+        path = certified(folder, test, options.n0, options.n, device)
+        print(f"{change or 'none':40} {measured(path)}", flush=True)
     print(f"{'published':40} {reported(options.data, options.keep)}")
 
 
@@ -108,19 +110,25 @@ def trained(options: argparse.Namespace, train: Dataset, changes: list[str], dev
     return [folder for _, folder in runs]
 
 
-def judged(folder: Path, test: Dataset, n0: int, n: int, device: torch.device) -> str:
-    """The figures of a trained variant, from its records; the votes that bound the probabilities also predict."""
+def certified(folder: Path, test: Dataset, n0: int, n: int, device: torch.device) -> Path:
+    """The records of a trained variant on the test images, made or completed."""
     smoothed = Smoothed.load(folder, device=device, precision=native_precision(device))
     path = folder / f"certify-{n0}-{n}.jsonl"
     procedure = Fixed(n0, n, BOUND)
     with inputs_bar(f"certifying {folder.name}", len(test), n0 + n, "images", out=path) as on_progress:
         certify_dataset(smoothed, folder, test, path, procedure, alpha=ALPHA, seed=SEED, on_progress=on_progress)
+    return path
+
+
+def measured(path: Path) -> str:
+    """The figures of a variant, from its records and its log; the votes that bound the probabilities also predict."""
     found = records.read(path)
     summary = summarise(found, bound="one-sided")
     answers = summary.classification
     copies = fmean(line.votes.votes[line.true] / line.votes.total for line in found.lines)
-    training = json.loads((folder / LOG_NAME).read_text().splitlines()[-1])["accuracy"]
-    return line((training, copies, answers.accuracy, answers.abstained), format_median(summary.median))
+    log = records.read_bytes(find_records(path.parent / LOG_NAME) or path.parent / LOG_NAME)
+    training = json.loads(log.splitlines()[-1])["accuracy"]
+    return line((training, copies, answers.accuracy, answers.abstained), format_median(summary.median_reference))
 
 
 def reported(data: str, keep: int) -> str:

@@ -300,10 +300,24 @@ def held_out() -> str:
     return markdown(("data", "masks", "recipe", "change", "rule or bound", "accuracy", "median"), rows)
 
 
+def paper_recipe() -> str:
+    """The paper's training with one setting changed at a time."""
+    rows = []
+    for part in printed("paper-recipe-h200").split("\n\n"):
+        if of := re.match(r"NVIDIA H200, (\w+), paper-\w+, k = (\d+),", part):
+            lines = found(r"^(\S+) +([\d.]+%|-) +([\d.]+%|-) +([\d.]+% +\(.*\)) +(\S+)$", part)
+            for change, training, copies, accuracy, median in lines:
+                name = change if change in ("none", "published") else f"`{change}`"
+                rows.append((of[1], of[2], name, training, copies, re.sub(" +", " ", accuracy), median))
+    names = "data", "k", "change", "training, last epoch", "single copies", "accuracy (abstained)", "median"
+    return markdown(names, rows)
+
+
 COPIES = r"+([\d,]+) copies/s"
 BLOCKS: dict[str, Callable[[], str]] = {
     # docs/results.md
     "attack-cost": attack_cost,
+    "paper-recipe": paper_recipe,
     # docs/scaling.md
     "rates": rates,
     "engine": engine,

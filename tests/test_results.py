@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from scipy.stats import binomtest
 
 from results.printed import end_to_end
 from sparsecert import datasets, modelfile, records
@@ -204,18 +205,20 @@ def test_every_row_of_the_other_tables_is_recorded() -> None:
     assert {row.training.epochs for row in resnet_50 if row.training is not None} == {20}
 
 
-def test_no_attack_broke_a_certificate_and_ours_withstands_most(tmp_path: Path) -> None:
+def test_no_attack_broke_a_certificate_and_where_ours_stands(tmp_path: Path) -> None:
     """Table 2 again from the records."""
     (tmp_path / "mnist").symlink_to(STUDY / "mnist")  # the figure goes elsewhere
     made = table_2(AttackStudy(Study(tmp_path)))
     assert made.alarms == ()
     (shown,) = made.tables
     measured = [dict(zip(shown.headers, row, strict=True)) for row in shown.rows if row[1] != "-"]
-    assert len(measured) == 6
-    *others, synthesis, ours = (int(row["median measured"]) for row in measured)
+    assert len(measured) == len(shown.rows) == 7
+    *others, synthesis, binarized, ours = (int(row["median measured"]) for row in measured)
     assert ours >= 25
     assert ours > 2 * max(others)
     assert ours > synthesis
+    missed = f"above analysis by synthesis (abs-binarized, {binarized}): {'met' if ours > binarized else 'MISSED'}"
+    assert any(note.endswith(missed) for note in shown.notes)
     assert any("275 of the 10,000 test images" in note for note in shown.notes)
     (spared,) = (note for note in shown.notes if "for which nothing was found" in note)
     noted = re.findall(r" (\d+) \(true class 8; median of the others (\d+)\)", spared)
@@ -229,13 +232,14 @@ def test_no_attack_broke_a_certificate_and_ours_withstands_most(tmp_path: Path) 
     assert int(certified) >= 250
 
 
-def test_what_was_found_on_a_gpu_fools_analysis_by_synthesis_on_a_cpu() -> None:
-    """The kept model is the attacked one; ten images of Table 2 that are in the sample, by the whole inference."""
-    attacked = records.read_attack(STUDY / "mnist" / "attacks" / "abs-pointwise.jsonl.xz")
-    model, sample = STUDY / "mnist" / "plain" / "abs", datasets.load("mnist-sample")
+@pytest.mark.parametrize(("name", "file"), [("abs", "model"), ("abs-binarized", "binarized")])
+def test_what_was_found_on_a_gpu_fools_analysis_by_synthesis_on_a_cpu(name: str, file: str) -> None:
+    """The kept model is the attacked one; five images of Table 2 that are in the sample, by the whole inference."""
+    attacked = records.read_attack(STUDY / "mnist" / "attacks" / f"{name}-pointwise.jsonl.xz")
+    model, sample = STUDY / "mnist" / "plain" / "abs" / f"{file}.safetensors", datasets.load("mnist-sample")
     assert attacked.header.run["model"]["sha256"] == modelfile.fingerprint(model)
-    lines = [line for line in attacked.lines if line.example % 100 == 0 and line.distance][:10]
-    assert len(lines) == 10
+    lines = [line for line in attacked.lines if line.example % 100 == 0 and line.distance][:5]
+    assert len(lines) == 5
     images = torch.from_numpy(sample.images.batch([line.example // 100 for line in lines])).float() / 255
     perturbed = images.flatten(1).clone()
     for row, line in zip(perturbed, lines, strict=True):
@@ -243,7 +247,25 @@ def test_what_was_found_on_a_gpu_fools_analysis_by_synthesis_on_a_cpu() -> None:
     assert (perturbed != images.flatten(1)).sum(dim=1).tolist() == [line.distance for line in lines]
     defender, true = defender_for(model, sample), torch.tensor([line.true for line in lines])
     assert (defender.answers(images).labels == true).all()
-    assert (defender.answers(perturbed.view_as(images)).labels != true).sum() >= 9  # TF32 there
+    assert (defender.answers(perturbed.view_as(images)).labels != true).sum() >= 4  # TF32 there
+
+
+@pytest.mark.parametrize(("name", "images"), [("k75-paper", 10_000), ("k75-paper-repeat", 9_992)])
+def test_a_variant_of_the_papers_recipe_by_its_votes(name: str, images: int) -> None:
+    """What the page has of its records: single copies, answers by the binomial test, and the published median."""
+    with lzma.open(RESULTS / "cifar10" / name / "certify.jsonl.xz", "rt") as file:
+        lines = [json.loads(line) for line in file][1:]
+    assert len(lines) == images
+    single = right = abstained = 0.0
+    for line in lines:
+        votes, true = line["estimation"], str(line["true"])
+        single += votes.get(true, 0) / sum(votes.values())
+        first, second = sorted([*votes.values(), 0], reverse=True)[:2]
+        decided = binomtest(first, first + second).pvalue <= 0.05
+        abstained += not decided
+        right += decided and votes.get(true, 0) == first
+    shares = "".join(f" +{share / images:.2%}" for share in (single, right)) + rf" +\({abstained / images:.2%}\) +7$"
+    assert re.search(shares, (RESULTS / "paper-recipe-h200.txt").read_text(), re.MULTILINE)
 
 
 def test_attacks_became_cheaper() -> None:
