@@ -26,7 +26,7 @@ class PerturbedPatch(Adversary):
         self.masks, self.height, self.width = masks, height, width
         retained = masks.reshape(len(masks), height, width).cumsum(axis=1).cumsum(axis=2)
         self._below = np.pad(retained, ((0, 0), (1, 0), (1, 0)))  # the pixels before (y, x) that each mask retains
-        self._weights: dict[int, npt.NDArray[np.float32]] = {}  # by side: `met`, transposed
+        self._weights: dict[int, npt.NDArray[np.float32]] = {}  # by side: the different rows of `met`, transposed
 
     @property
     def most(self) -> int:
@@ -44,7 +44,7 @@ class PerturbedPatch(Adversary):
         if (costs.sum(axis=-1) > MOST_TOTAL).any():
             raise ValueError(f"costs must add up to at most {MOST_TOTAL}")
         if side not in self._weights:
-            self._weights[side] = self.met(side).T.astype(np.float32)
+            self._weights[side] = np.unique(self.met(side), axis=0).T.astype(np.float32)
         worst: Int64 = (costs.astype(np.float32) @ self._weights[side]).max(axis=-1).astype(np.int64)
         return worst
 
