@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sparsecert.encodings import PROTECTED, Grouped, MeanFill, NullChannels, ReplacedValues, blocks_of
     from sparsecert.errors import InputError
     from sparsecert.models.adapt import adapt
+    from sparsecert.models.average import averaged
     from sparsecert.models.restoring import restoring
     from sparsecert.procedures import Exact, Fixed, Sequential
     from sparsecert.results import Certifications, Predictions
@@ -49,6 +50,7 @@ __all__ = [
     "Spread",
     "Uniform",
     "adapt",
+    "averaged",
     "blocks_of",
     "restoring",
     "train_restorer",
@@ -77,6 +79,7 @@ _HOMES = {
     "Spread": "schemes",
     "Uniform": "schemes",
     "adapt": "models.adapt",
+    "averaged": "models.average",
     "blocks_of": "encodings",
     "restoring": "models.restoring",
     "train_restorer": "training.restorer",

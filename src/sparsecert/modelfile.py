@@ -163,10 +163,8 @@ def _named(path: str | Path, name: str, header: dict[str, Any], scheme: Scheme, 
     if architecture is not None:
         if architecture["name"] != name:
             warnings.warn(f"{path} holds the weights of {architecture['name']}; they go into {name}", stacklevel=6)
-        restored = architecture.get("restored", False)
-        return models.build_named(
-            name, architecture["channels"], architecture["classes"], scheme=scheme, restored=restored
-        )
+            architecture = {part: value for part, value in architecture.items() if part not in ("members", "mirrored")}
+        return models.build_named(**{**architecture, "name": name}, scheme=scheme)
     if shape is None or classes is None:
         raise InputError(
             f"{path} does not say for which shape and how many classes to call {name}; save it with classes= and "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from inspect import signature
 from typing import Any
 
@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from sparsecert.errors import InputError, describe, describe_failure
+from sparsecert.models.average import averaged
 from sparsecert.models.own import import_factory, is_own
 from sparsecert.models.restoring import Restorer, restoring
 from sparsecert.registry import MODELS
@@ -24,24 +25,40 @@ ARCHITECTURE = "_sparsecert_architecture"  # a name that no user's module has
 
 
 def build(
-    name: str, channels: int, classes: int, seed: int = 0, scheme: Scheme | None = None, restored: bool = False
+    name: str,
+    channels: int,
+    classes: int,
+    seed: int = 0,
+    scheme: Scheme | None = None,
+    restored: bool = False,
+    members: Sequence[dict[str, Any]] = (),
+    mirrored: bool = False,
 ) -> nn.Module:
     """A freshly initialised model, determined by the seed; its architecture is saved in model files.
 
-    `restored`: the network is of whole images, behind a restorer (`models.restoring`).
+    `restored`: the network is of whole images, behind a restorer (`models.restoring`). `members`: the architectures of
+    networks that are `averaged`.
     """
+    if members:
+        return averaged([build(**member, seed=seed, scheme=scheme) for member in members], mirrored)
     return _initialised(MODELS[name], name, channels, classes, seed, scheme, restored)
 
 
 def build_named(
-    name: str, channels: int, classes: int, seed: int = 0, scheme: Scheme | None = None, restored: bool = False
+    name: str,
+    channels: int,
+    classes: int,
+    seed: int = 0,
+    scheme: Scheme | None = None,
+    restored: bool = False,
+    **averaged: Any,
 ) -> nn.Module:
     """`build`, also of a network of the user's, `module:factory`, whose module is imported.
 
     The name must come from the user: a model file must not make us import code.
     """
     if not is_own(name):
-        return build(name, channels, classes, seed, scheme, restored)
+        return build(name, channels, classes, seed, scheme, restored, **averaged)
     factory = import_factory(name)
     try:
         model = _initialised(factory, name, channels, classes, seed, scheme, restored)
