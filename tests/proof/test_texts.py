@@ -110,9 +110,10 @@ def _shares(table: Table, scheme: Share, encoding: WordEncoding, text: tuple[int
 @pytest.mark.parametrize("encoding", ENCODINGS, ids=repr)
 @pytest.mark.parametrize("scheme", [Share("0.4"), Partition(None, 3), Partition(None, 3, contiguous=True)], ids=str)
 def test_what_else_is_in_the_batch_changes_nothing(scheme: Scheme, encoding: WordEncoding) -> None:
-    texts, settings = TEXTS[::7], {} if isinstance(scheme, Partition) else {"n0": 20, "n": 80}
+    texts, samples = TEXTS[::7], None if isinstance(scheme, Partition) else 80
+    settings = {} if samples is None else {"n0": 20, "n": samples}
     smoothed = Smoothed(Table(1), scheme, encoding)
-    whole, predicted = smoothed.certify(_numbers(texts), **settings), smoothed.predict(_numbers(texts))
+    whole, predicted = smoothed.certify(_numbers(texts), **settings), smoothed.predict(_numbers(texts), n=samples)
     assert whole.units is not None
     assert predicted.units is not None
     assert whole.units.tolist() == predicted.units.tolist() == [len(text) for text in texts]
@@ -120,5 +121,5 @@ def test_what_else_is_in_the_batch_changes_nothing(scheme: Scheme, encoding: Wor
         alone = smoothed.certify(_numbers([text]), examples=[row], **settings)
         assert (alone.labels[0], alone.radii[0]) == (whole.labels[row], whole.radii[row])
         assert alone.counts[0].tolist() == whole.counts[row].tolist()
-        one = smoothed.predict(_numbers([text]), examples=[row])
+        one = smoothed.predict(_numbers([text]), n=samples, examples=[row])
         assert (one.answers[0], one.counts[0].tolist()) == (predicted.answers[row], predicted.counts[row].tolist())
