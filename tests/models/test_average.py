@@ -143,3 +143,19 @@ def test_the_command_refuses_what_does_not_belong_together(tmp_path: Path) -> No
         assert isinstance(done.exception, sc.InputError)
         assert message in str(done.exception)
     assert not (tmp_path / "c").exists()
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_parts_stay_independent_unless_mirrored(tmp_path: Path, mirrored: bool) -> None:
+    """A mirrored copy shows a mask's network the pixels of another mask, from which others have learned."""
+    scheme = sc.Lattice(8, 8, 4)
+    for seed in (0, 1):
+        net = models.build("per-mask", 2, 10, seed=seed, scheme=scheme)
+        g = sc.Smoothed(net, scheme, classes=10, metadata={"independent": True, "shape": [1, 8, 8]})
+        g.save(tmp_path / f"{seed}.safetensors")
+    files = [tmp_path / f"{seed}.safetensors" for seed in (0, 1)]
+    done = _invoke("average", *files, "--out", tmp_path / "both", *(["--mirrored"] if mirrored else []))
+    assert done.exit_code == 0, done.output
+    both = sc.Smoothed.load(tmp_path / "both")
+    assert both.metadata == {"shape": [1, 8, 8], **({} if mirrored else {"independent": True})}
+    assert (both.certify(torch.rand(3, 1, 8, 8)).radii >= 0).all()

@@ -54,6 +54,8 @@ def average(models: tuple[str, ...], mirrored: bool, half: bool, out: str) -> No
         if not isinstance(other.model, nn.Module) or architecture_of(other.model) is None:
             raise InputError(f"{model} holds no network of this package, so the average could not be saved")
     metadata = _common([one.metadata for one in found])
+    if mirrored:
+        metadata.pop("independent", None)  # a mirrored copy goes to a network that learned from other units
     net = averaged([one.model for one in found if isinstance(one.model, nn.Module)], mirrored)
     Path(out).mkdir(parents=True, exist_ok=True)
     Smoothed(net, first.scheme, first.encoding, classes=first.classes, metadata=metadata).save(file, half=half)

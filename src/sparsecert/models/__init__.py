@@ -51,14 +51,14 @@ def build_named(
     seed: int = 0,
     scheme: Scheme | None = None,
     restored: bool = False,
-    **averaged: Any,
+    **parts: Any,
 ) -> nn.Module:
     """`build`, also of a network of the user's, `module:factory`, whose module is imported.
 
     The name must come from the user: a model file must not make us import code.
     """
     if not is_own(name):
-        return build(name, channels, classes, seed, scheme, restored, **averaged)
+        return build(name, channels, classes, seed, scheme, restored, **parts)
     factory = import_factory(name)
     try:
         model = _initialised(factory, name, channels, classes, seed, scheme, restored)
