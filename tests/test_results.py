@@ -235,12 +235,12 @@ def test_no_attack_broke_a_certificate_and_where_ours_stands(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(("name", "file"), [("abs", "model"), ("abs-binarized", "binarized")])
 def test_what_was_found_on_a_gpu_fools_analysis_by_synthesis_on_a_cpu(name: str, file: str) -> None:
-    """The kept model is the attacked one; five images of Table 2 that are in the sample, by the whole inference."""
+    """The kept model is the attacked one; ten images of Table 2 that are in the sample, by the whole inference."""
     attacked = records.read_attack(STUDY / "mnist" / "attacks" / f"{name}-pointwise.jsonl.xz")
     model, sample = STUDY / "mnist" / "plain" / "abs" / f"{file}.safetensors", datasets.load("mnist-sample")
     assert attacked.header.run["model"]["sha256"] == modelfile.fingerprint(model)
-    lines = [line for line in attacked.lines if line.example % 100 == 0 and line.distance][:5]
-    assert len(lines) == 5
+    lines = [line for line in attacked.lines if line.example % 100 == 0 and line.distance][:10]
+    assert len(lines) == 10
     images = torch.from_numpy(sample.images.batch([line.example // 100 for line in lines])).float() / 255
     perturbed = images.flatten(1).clone()
     for row, line in zip(perturbed, lines, strict=True):
@@ -248,7 +248,7 @@ def test_what_was_found_on_a_gpu_fools_analysis_by_synthesis_on_a_cpu(name: str,
     assert (perturbed != images.flatten(1)).sum(dim=1).tolist() == [line.distance for line in lines]
     defender, true = defender_for(model, sample), torch.tensor([line.true for line in lines])
     assert (defender.answers(images).labels == true).all()
-    assert (defender.answers(perturbed.view_as(images)).labels != true).sum() >= 4  # TF32 there
+    assert (defender.answers(perturbed.view_as(images)).labels != true).sum() >= 9  # TF32 there
 
 
 @pytest.mark.parametrize(("name", "images"), [("k75-paper", 10_000), ("k75-paper-repeat", 9_992)])

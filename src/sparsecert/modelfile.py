@@ -135,7 +135,7 @@ def rebuild(
         saved_precision(header)
         own = architecture["name"] if architecture is not None and models.is_own(architecture["name"]) else None
         if model is None and architecture is not None and own is None:
-            model = models.build(**architecture, scheme=scheme)
+            model = models.rebuild(architecture, scheme)
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path} is not the file of a classifier, or its header is damaged ({error})") from error
     if model is None and own is not None:
@@ -161,10 +161,14 @@ def _named(path: str | Path, name: str, header: dict[str, Any], scheme: Scheme, 
     """The network of that name, for the channels and classes of the file."""
     architecture, shape, classes = header["architecture"], header["facts"].get("shape"), header["classes"]
     if architecture is not None:
+        if "members" in architecture and architecture["name"] == name:
+            return models.rebuild(architecture, scheme)
         if architecture["name"] != name:
             warnings.warn(f"{path} holds the weights of {architecture['name']}; they go into {name}", stacklevel=6)
-            architecture = {part: value for part, value in architecture.items() if part not in ("members", "mirrored")}
-        return models.build_named(**{**architecture, "name": name}, scheme=scheme)
+        restored = architecture.get("restored", False)
+        return models.build_named(
+            name, architecture["channels"], architecture["classes"], scheme=scheme, restored=restored
+        )
     if shape is None or classes is None:
         raise InputError(
             f"{path} does not say for which shape and how many classes to call {name}; save it with classes= and "

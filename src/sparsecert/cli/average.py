@@ -45,7 +45,7 @@ def average(models: tuple[str, ...], mirrored: bool, half: bool, out: str) -> No
     if file.exists():
         raise InputError(f"{file} exists already; name another --out folder, or delete that file")
     found = [Smoothed.load(model) for model in models]
-    first = found[0]
+    first, networks = found[0], list[nn.Module]()
     for model, other in zip(models, found, strict=True):
         for part in ("scheme", "encoding"):
             wanted, there = getattr(first, part), getattr(other, part)
@@ -53,10 +53,11 @@ def average(models: tuple[str, ...], mirrored: bool, half: bool, out: str) -> No
                 raise InputError(f"{model} has another {part} than {models[0]}: {there}, not {wanted}")
         if not isinstance(other.model, nn.Module) or architecture_of(other.model) is None:
             raise InputError(f"{model} holds no network of this package, so the average could not be saved")
+        networks.append(other.model)
     metadata = _common([one.metadata for one in found])
     if mirrored:
-        metadata.pop("independent", None)  # a mirrored copy goes to a network that learned from other units
-    net = averaged([one.model for one in found if isinstance(one.model, nn.Module)], mirrored)
+        metadata.pop("independent", None)  # see `Averaged`
+    net = averaged(networks, mirrored)
     Path(out).mkdir(parents=True, exist_ok=True)
     Smoothed(net, first.scheme, first.encoding, classes=first.classes, metadata=metadata).save(file, half=half)
     click.echo(f"wrote {file}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from inspect import signature
 from typing import Any
 
@@ -16,7 +16,7 @@ from sparsecert.models.restoring import Restorer, restoring
 from sparsecert.registry import MODELS
 from sparsecert.schemes import Scheme
 
-__all__ = ["MODELS", "Builder", "architecture_of", "build", "build_named", "is_own"]
+__all__ = ["MODELS", "Builder", "architecture_of", "build", "build_named", "is_own", "rebuild"]
 
 # From input channels (those that the encoding shows), classes and, if it has a parameter `scheme`, the scheme.
 Builder = Callable[..., nn.Module]
@@ -25,40 +25,24 @@ ARCHITECTURE = "_sparsecert_architecture"  # a name that no user's module has
 
 
 def build(
-    name: str,
-    channels: int,
-    classes: int,
-    seed: int = 0,
-    scheme: Scheme | None = None,
-    restored: bool = False,
-    members: Sequence[dict[str, Any]] = (),
-    mirrored: bool = False,
+    name: str, channels: int, classes: int, seed: int = 0, scheme: Scheme | None = None, restored: bool = False
 ) -> nn.Module:
     """A freshly initialised model, determined by the seed; its architecture is saved in model files.
 
-    `restored`: the network is of whole images, behind a restorer (`models.restoring`). `members`: the architectures of
-    networks that are `averaged`.
+    `restored`: the network is of whole images, behind a restorer (`models.restoring`).
     """
-    if members:
-        return averaged([build(**member, seed=seed, scheme=scheme) for member in members], mirrored)
     return _initialised(MODELS[name], name, channels, classes, seed, scheme, restored)
 
 
 def build_named(
-    name: str,
-    channels: int,
-    classes: int,
-    seed: int = 0,
-    scheme: Scheme | None = None,
-    restored: bool = False,
-    **parts: Any,
+    name: str, channels: int, classes: int, seed: int = 0, scheme: Scheme | None = None, restored: bool = False
 ) -> nn.Module:
     """`build`, also of a network of the user's, `module:factory`, whose module is imported.
 
     The name must come from the user: a model file must not make us import code.
     """
     if not is_own(name):
-        return build(name, channels, classes, seed, scheme, restored, **parts)
+        return build(name, channels, classes, seed, scheme, restored)
     factory = import_factory(name)
     try:
         model = _initialised(factory, name, channels, classes, seed, scheme, restored)
@@ -86,5 +70,12 @@ def _initialised(
 
 
 def architecture_of(model: nn.Module) -> dict[str, Any] | None:
-    """The arguments of `build` for this model; None if it was not built here."""
+    """What `rebuild` needs for such a model: the arguments of `build`, or members; None if it was not built here."""
     return getattr(model, ARCHITECTURE, None)
+
+
+def rebuild(architecture: dict[str, Any], scheme: Scheme) -> nn.Module:
+    """A model of that architecture, freshly initialised; nothing of the user's is imported."""
+    if "members" not in architecture:
+        return build(**architecture, scheme=scheme)
+    return averaged([rebuild(member, scheme) for member in architecture["members"]], architecture["mirrored"])

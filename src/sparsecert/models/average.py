@@ -13,7 +13,9 @@ from sparsecert.errors import InputError, describe
 class Averaged(nn.Module):
     """The mean of the members' probabilities for a copy and, where `mirrored`, for its mirror image.
 
-    Scores depend on the copy alone, as those of every member do, so certificates hold as for any other model.
+    Scores depend on the copy alone, as those of every member do, so certificates hold as for any other model. Where
+    each member's score of a mask's copy was learned from the units of that mask alone (`training.independent`), so was
+    their mean. That is not so with `mirrored`: a mirrored copy retains other units, and meets what others taught.
     """
 
     def __init__(self, members: Sequence[nn.Module], mirrored: bool = False) -> None:
