@@ -94,6 +94,9 @@ def changed(recipe: Recipe, change: str) -> Recipe:
     given = {name: value(text) for name, text in (setting.split("=", 1) for setting in change.split(",") if setting)}
     recipe = recipe.shortened(given.pop("epochs", None))
     settings: dict[str, Any] = {"rates": ((1, given.pop("rate")),)} if "rate" in given else {}
+    if "rates" in given:  # as in 0.1/0.01, from the same epochs on
+        rates = [float(rate) for rate in str(given.pop("rates")).split("/")]
+        settings["rates"] = tuple((first, rate) for (first, _), rate in zip(recipe.rates, rates, strict=True))
     if vote := {name[5:]: given.pop(name) for name in list(given) if name.startswith("vote.")}:
         settings["vote"] = replace(recipe.vote, **vote) if recipe.vote else VoteObjective(**vote)
     return replace(recipe, **settings, **given)

@@ -1,6 +1,7 @@
 """The paper's training with one setting changed at a time, beside the figures that it reports.
 
     python -m benchmarks.paper_recipe --out runs/paper --change repeat=200 --change norm_rows=32 --change masks=sample
+    python -m benchmarks.paper_recipe --out runs/short --change epochs=100 --change epochs=100,rates=0.1/0.01
     python -m benchmarks.paper_recipe --out runs/k10 --data mnist --keep 10 --n0 1000 --n 10000 --change seed=1
 
 Trains each variant on all training images, side by side, and judges it on the test images: to tell why figures differ
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import time
 from collections.abc import Sequence
@@ -92,7 +94,7 @@ def trained(options: argparse.Namespace, train: Dataset, changes: list[str], dev
         recipe = replace(changed(RECIPES[f"paper-{options.data}"], ",".join(settings)), keep=options.keep)
         scheme = Uniform(train.units.count, options.keep)
         run = TrainingRun(train, recipe, scheme, default_encoding(train, recipe), seed, device)
-        name = change.replace("=", "-").replace(",", "-") or "as-published"
+        name = re.sub("[=,/]", "-", change) or "as-published"
         runs.append((run, options.out / (f"fp32-{name}" if options.fp32 else name)))
     end = time.monotonic() + options.seconds
     with training_bar(f"training {len(runs)} networks") as on_progress:

@@ -229,6 +229,16 @@ def sparse_attacks() -> str:
     return markdown(headers, (("projected" if kind else "unprojected", *others) for kind, *others in lines))
 
 
+def sparse_attacks_cifar10() -> str:
+    """All attacks on one plain network."""
+    lines = found(
+        r"^(.+): median ([\d.]+), mean ([\d.]+), \d+ failures, ([\d,]+) queries.* accuracy (\S+) within 20 ",
+        printed("sparse-attacks-h200"),
+    )
+    headers = "attack", "median, pixels", "mean, pixels", "queries an image", "accuracy left within 20 pixels"
+    return markdown(headers, lines)
+
+
 def attack_cost() -> str:
     """Queries that are answered by fresh masks, and those of our search."""
     names = {
@@ -304,12 +314,13 @@ def paper_recipe() -> str:
     """The paper's training with one setting changed at a time."""
     rows = []
     for part in printed("paper-recipe-h200").split("\n\n"):
-        if of := re.match(r"NVIDIA H200, (\w+), paper-\w+, k = (\d+),", part):
+        if of := re.match(r"NVIDIA H200, (\w+), paper-\w+, k = (\d+),.*\n.* judge by, ([\d,]+ \+ [\d,]+) votes", part):
             lines = found(r"^(\S+) +([\d.]+%|-) +([\d.]+%|-) +([\d.]+% +\(.*\)) +(\S+)$", part)
             for change, training, copies, accuracy, median in lines:
                 name = change if change in ("none", "published") else f"`{change}`"
-                rows.append((of[1], of[2], name, training, copies, re.sub(" +", " ", accuracy), median))
-    names = "data", "k", "change", "training, last epoch", "single copies", "accuracy (abstained)", "median"
+                votes = "1,000 + 10,000" if change == "published" else of[3]
+                rows.append((of[1], of[2], name, votes, training, copies, re.sub(" +", " ", accuracy), median))
+    names = "data", "k", "change", "votes", "training, last epoch", "single copies", "accuracy (abstained)", "median"
     return markdown(names, rows)
 
 
@@ -356,6 +367,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "pretrained": pretrained,
     "foolbox": foolbox,
     "sparse-attacks": sparse_attacks,
+    "sparse-attacks-cifar10": sparse_attacks_cifar10,
     "tables-certified": lambda: of_tables("| data set | features"),
     "tables-attacked": lambda: of_tables("| data set | k | defender"),
     "plan": plan,

@@ -104,7 +104,7 @@ def misclassified() -> str:
         "least pixels beyond the radius", "median beyond the radius", "median certified radius", "median attacked",
     )  # fmt: skip
     rows = []
-    for name in ("mnist/spread-160", "cifar10/grid-8", "mnist/k45"):
+    for name in ("mnist/spread-160", "cifar10/grid-8", "mnist/k45", "cifar10/k75"):
         folder = RESULTS / name
         votes = records.read(folder / "certify-attacked.jsonl.xz")
         found = compute_gap(votes, records.read_attack(folder / "misclassify.jsonl.xz"), summarise(votes))
