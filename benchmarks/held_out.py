@@ -2,10 +2,12 @@
 
     python -m benchmarks.held_out --keep 100 --change epochs=50 --change epochs=100,weight_decay=0.0005,rate=0.4
     python -m benchmarks.held_out --data mnist --recipe vote-mnist --scheme spread-160 --change vote.target=0.2
+    python -m benchmarks.held_out --recipe grid-cifar10 --scheme grid-8 --change seed=0 --change seed=1 --average
 
-Each --change is one variant of the recipe. Prints, for each: training accuracy in the last epoch and, of held-out
-images, the accuracy, the median radius and the certified accuracy at several rho, by the election rules for fixed masks
-or, for random ones, by the bounds with --n votes.
+Each --change is one variant of the recipe, or another seed. Prints, for each: training accuracy in the last epoch and,
+of held-out images, the accuracy, the median radius and the certified accuracy at several rho, by the election rules for
+fixed masks or, for random ones, by the bounds with --n votes. With --average also of all variants' networks averaged
+into one vote (`models.averaged`), and of that over mirrored copies too.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from sparsecert import datasets
 from sparsecert.datasets import Dataset
 from sparsecert.devices import native_precision
 from sparsecert.encodings import Encoding
+from sparsecert.models import averaged
 from sparsecert.procedures import Exact, Fixed, Procedure
 from sparsecert.reports.comparison import format_median
 from sparsecert.reports.medians import median_certified_robustness
@@ -49,13 +52,13 @@ def main() -> None:
     parser.add_argument("--encoding", default="null-channels", choices=["null-channels", "mean-fill"])
     parser.add_argument("--scheme", help="a fixed set of masks, such as lattice-64x1; random ones without")
     parser.add_argument("--keep", type=int, default=50, help="pixels that random masks retain")
-    parser.add_argument("--change", action="append", default=[], help="settings of the recipe, rate, vote.target, ...")
+    parser.add_argument("--change", action="append", default=[], help="settings of the recipe, rate, vote.target, seed")
+    parser.add_argument("--average", action="store_true", help="judge the average of all variants, too")
     parser.add_argument("--rules", nargs="+", default=["pairwise", "run-off"], help="for fixed masks")
     parser.add_argument("--bounds", nargs="+", default=["pairwise", "two-sided"], help="for random masks")
     parser.add_argument(
         "--n", type=int, default=1_000, help="random masks that vote, after a tenth as many that select"
     )
-    parser.add_argument("--seed", type=int, default=SEED, help="of training")
     parser.add_argument("--limit", type=int, help="train and judge on so many images alone")
     parser.add_argument("--rhos", type=int, nargs="+", default=[3, 4, 5, 6, 7, 8, 9, 10])
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
@@ -73,20 +76,39 @@ def main() -> None:
         procedures = [Exact(rule) for rule in options.rules]
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
     votes = "all masks vote" if options.scheme else f"{options.n // 10} + {options.n} votes, alpha {ALPHA}"
-    print(f"{name}, {options.data}, {options.recipe}, {options.encoding}, {scheme}, seed {options.seed}")
+    print(f"{name}, {options.data}, {options.recipe}, {options.encoding}, {scheme}, seed {SEED}")
     print(f"{len(fit)} images to train on, {len(held)} to judge by, {votes}")
     header = " ".join(f"{f'rho {rho}':>7}" for rho in options.rhos)
     print(f"{'change':50} {'seconds':>8} {'training':>9} {'by':>10} {'accuracy':>9} {'median':>7} {header}", flush=True)
-    for change in options.change or [""]:
-        recipe = replace(changed(RECIPES[options.recipe], change), keep=options.keep)
-        encoding = default_encoding(fit, recipe, options.encoding)
-        smoothed, seconds, accuracy = trained(recipe, scheme, encoding, fit, device, seed=options.seed)
+
+    def judge(name: str, smoothed: Smoothed, seconds: float, accuracy: str) -> None:
         for procedure in procedures:
             radii = correct_radii(smoothed, held, procedure)
             certified = " ".join(f"{np.mean(radii >= rho):7.2%}" for rho in options.rhos)
             by = getattr(procedure, "rule", None) or getattr(procedure, "bound", "")
             right = f"{np.mean(radii >= 0):9.2%} {median(radii):>7}"
-            print(f"{change or 'none':50} {seconds:8.1f} {accuracy:9.2%} {by:>10} {right} {certified}", flush=True)
+            print(f"{name:50} {seconds:8.1f} {accuracy:>9} {by:>10} {right} {certified}", flush=True)
+
+    variants: list[tuple[Smoothed, float]] = []
+    for change in options.change or [""]:
+        settings, seed = apart_from_seed(change)
+        recipe = replace(changed(RECIPES[options.recipe], settings), keep=options.keep)
+        encoding = default_encoding(fit, recipe, options.encoding)
+        smoothed, seconds, accuracy = trained(recipe, scheme, encoding, fit, device, seed=seed)
+        judge(change or "none", smoothed, seconds, f"{accuracy:.2%}")
+        variants.append((smoothed, seconds))
+    if options.average:
+        first, seconds = variants[0][0], sum(seconds for _, seconds in variants)
+        for mirrored in (False, True):
+            network = averaged([smoothed.model for smoothed, _ in variants], mirrored)
+            both = Smoothed(network, scheme, first.encoding, classes=len(fit.classes), precision=first.precision)
+            judge(f"average of {len(variants)}{', mirrored' if mirrored else ''}", both, seconds, "-")
+
+
+def apart_from_seed(change: str) -> tuple[str, int]:
+    """A change without its seed, and that seed."""
+    settings = [setting for setting in change.split(",") if not setting.startswith("seed=")]
+    return ",".join(settings), int(change.partition("seed=")[2].partition(",")[0] or SEED)
 
 
 def changed(recipe: Recipe, change: str) -> Recipe:

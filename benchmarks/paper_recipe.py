@@ -28,7 +28,7 @@ from statistics import fmean
 
 import torch
 
-from benchmarks.held_out import ALPHA, SEED, changed
+from benchmarks.held_out import ALPHA, SEED, apart_from_seed, changed
 from sparsecert import datasets, records
 from sparsecert.cli.progress import inputs_bar, training_bar
 from sparsecert.datasets import Dataset
@@ -89,9 +89,8 @@ def trained(options: argparse.Namespace, train: Dataset, changes: list[str], dev
     """The folder of each variant, trained; exits with 3 where the time is over before."""
     runs: list[tuple[TrainingRun, Path]] = []
     for change in changes:
-        settings = [setting for setting in change.split(",") if not setting.startswith("seed=")]
-        seed = int(change.partition("seed=")[2].partition(",")[0] or SEED)
-        recipe = replace(changed(RECIPES[f"paper-{options.data}"], ",".join(settings)), keep=options.keep)
+        settings, seed = apart_from_seed(change)
+        recipe = replace(changed(RECIPES[f"paper-{options.data}"], settings), keep=options.keep)
         scheme = Uniform(train.units.count, options.keep)
         run = TrainingRun(train, recipe, scheme, default_encoding(train, recipe), seed, device)
         name = re.sub("[=,/]", "-", change) or "as-published"
