@@ -30,7 +30,7 @@ from sparsecert import datasets
 from sparsecert.datasets import Dataset
 from sparsecert.devices import native_precision
 from sparsecert.encodings import Encoding
-from sparsecert.models import averaged
+from sparsecert.models.average import averaged
 from sparsecert.procedures import Exact, Fixed, Procedure
 from sparsecert.reports.comparison import format_median
 from sparsecert.reports.medians import median_certified_robustness
@@ -89,20 +89,21 @@ def main() -> None:
             right = f"{np.mean(radii >= 0):9.2%} {median(radii):>7}"
             print(f"{name:50} {seconds:8.1f} {accuracy:>9} {by:>10} {right} {certified}", flush=True)
 
-    variants: list[tuple[Smoothed, float]] = []
+    networks: list[torch.nn.Module] = []
+    total = 0.0
     for change in options.change or [""]:
         settings, seed = apart_from_seed(change)
         recipe = replace(changed(RECIPES[options.recipe], settings), keep=options.keep)
         encoding = default_encoding(fit, recipe, options.encoding)
         smoothed, seconds, accuracy = trained(recipe, scheme, encoding, fit, device, seed=seed)
         judge(change or "none", smoothed, seconds, f"{accuracy:.2%}")
-        variants.append((smoothed, seconds))
-    if options.average:
-        first, seconds = variants[0][0], sum(seconds for _, seconds in variants)
-        for mirrored in (False, True):
-            network = averaged([smoothed.model for smoothed, _ in variants], mirrored)
-            both = Smoothed(network, scheme, first.encoding, classes=len(fit.classes), precision=first.precision)
-            judge(f"average of {len(variants)}{', mirrored' if mirrored else ''}", both, seconds, "-")
+        assert isinstance(smoothed.model, torch.nn.Module)
+        networks.append(smoothed.model)
+        total += seconds
+    for mirrored in (False, True) if options.average else ():
+        network, precision = averaged(networks, mirrored), smoothed.precision
+        average = Smoothed(network, scheme, encoding, classes=len(fit.classes), precision=precision)
+        judge(f"average of {len(networks)}{', mirrored' if mirrored else ''}", average, total, "-")
 
 
 def apart_from_seed(change: str) -> tuple[str, int]:
