@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import math
 import os
@@ -357,17 +358,39 @@ def test_a_run_may_see_its_first_epochs_again(few: Dataset, masks_too: bool) -> 
     assert torch.equal(*masks) == masks_too
 
 
-def test_images_are_only_shifted_and_flipped() -> None:
+@pytest.mark.parametrize(("reflected", "beyond"), [(False, "constant"), (True, "reflect")])
+def test_images_are_only_shifted_and_flipped(reflected: bool, beyond: str) -> None:
     images = torch.randint(1, 256, (64, 3, 8, 8), dtype=torch.uint8)
     chosen = torch.arange(64).flip(0)
     by = random_shifts(0, chosen, epoch=3, padding=2)
     assert set(by[:, 0].tolist()) == set(by[:, 1].tolist()) == {-2, -1, 0, 1, 2}
     assert set(by[:, 2].tolist()) == {0, 1}
     for image, index, (down, right, mirrored) in zip(
-        shift_and_flip(images, chosen, by), chosen, by.tolist(), strict=True
+        shift_and_flip(images, chosen, by, reflected), chosen, by.tolist(), strict=True
     ):
-        frame = torch.nn.functional.pad(images[index].flip(2) if mirrored else images[index], (2,) * 4)
-        assert torch.equal(image, frame[:, 2 - down : 10 - down, 2 - right : 10 - right])
+        whole = (images[index].flip(2) if mirrored else images[index]).float()
+        frame = torch.nn.functional.pad(whole, (2,) * 4, mode=beyond)
+        assert torch.equal(image.float(), frame[:, 2 - down : 10 - down, 2 - right : 10 - right])
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_tiny_images_are_reflected_as_far_as_they_go(size: int) -> None:
+    """A shift of four pixels leads further than an image of three is wide; every pixel is still one of the image's."""
+    image = torch.arange(1, size * size + 1, dtype=torch.uint8).view(1, 1, size, size)
+    for down, right in itertools.product(range(-4, 5), repeat=2):
+        moved = shift_and_flip(image, torch.tensor([0]), torch.tensor([[down, right, 0]]), reflected=True)
+        assert moved.shape == image.shape
+        assert moved.min() >= 1
+
+
+def test_a_recipe_says_what_lies_beyond_the_border(few: Dataset) -> None:
+    shown = {}
+    for augment in ("crop-flip", "reflected-crop-flip"):
+        run = _run(few, replace(QUICK, augment=augment))
+        shown[augment] = run.batches.augmented(torch.arange(150), run.batches.shifts(0))
+    inside = shown["crop-flip"] != 0
+    assert torch.equal(shown["crop-flip"][inside], shown["reflected-crop-flip"][inside])
+    assert not torch.equal(*shown.values())
 
 
 def test_the_papers_recipe_takes_the_steps_of_a_plain_loop() -> None:

@@ -20,8 +20,13 @@ def random_shifts(seed: int, examples: torch.Tensor, epoch: int, padding: int = 
     return torch.stack((down, right, high[:, 1] & 1), dim=1)
 
 
-def shift_and_flip(images: torch.Tensor, chosen: torch.Tensor, shifts: torch.Tensor) -> torch.Tensor:
-    """images[chosen], flipped left to right where shifts[:, 2] is 1, then shifted by shifts[:, 0:2] and zero-padded."""
+def shift_and_flip(
+    images: torch.Tensor, chosen: torch.Tensor, shifts: torch.Tensor, reflected: bool = False
+) -> torch.Tensor:
+    """images[chosen], flipped left to right where shifts[:, 2] is 1, then shifted by shifts[:, 0:2].
+
+    What lies beyond the border is zero or, `reflected`, the image mirrored at it.
+    """
     _, channels, height, width = images.shape
     device = images.device
     rows = torch.arange(height, device=device) - shifts[:, 0, None]
@@ -29,9 +34,15 @@ def shift_and_flip(images: torch.Tensor, chosen: torch.Tensor, shifts: torch.Ten
     columns = torch.where(shifts[:, 2, None] == 1, width - 1 - columns, columns)
     inside = _within(rows, height)[:, None, :, None] & _within(columns, width)[:, None, None, :]
     channel = torch.arange(channels, device=device)[None, :, None, None]
-    rows, columns = rows.clamp(0, height - 1)[:, None, :, None], columns.clamp(0, width - 1)[:, None, None, :]
-    return torch.where(inside, images[chosen[:, None, None, None], channel, rows, columns], 0)
+    rows, columns = _mirrored(rows, height)[:, None, :, None], _mirrored(columns, width)[:, None, None, :]
+    moved = images[chosen[:, None, None, None], channel, rows, columns]
+    return moved if reflected else torch.where(inside, moved, 0)
 
 
 def _within(indices: torch.Tensor, size: int) -> torch.Tensor:
     return (indices >= 0) & (indices < size)
+
+
+def _mirrored(indices: torch.Tensor, size: int) -> torch.Tensor:
+    """-1 is 1, size is size - 2, and so on; in a tiny image, where that leads beyond it, the first pixel."""
+    return (size - 1 - (size - 1 - indices.abs()).abs()).clamp(min=0)

@@ -10,6 +10,7 @@ from sparsecert.datasets import ArrayImages, Dataset
 from sparsecert.datasets.folder import FolderImages
 from sparsecert.errors import InputError
 from sparsecert.training.augment import random_shifts, shift_and_flip
+from sparsecert.training.recipe import REFLECTED, SHIFTED
 from sparsecert.training.recipes import Recipe
 
 
@@ -37,7 +38,7 @@ class Batches:
 
     def shifts(self, epoch: int) -> torch.Tensor | None:
         """The epoch's shift and flip of each image in memory; None without that augmentation."""
-        if self.recipe.augment != "crop-flip":
+        if self.recipe.augment not in SHIFTED:
             return None
         everyone = torch.arange(len(self.images), device=self.device)
         return random_shifts(self.seed, everyone, self.recipe.data_epoch(epoch))
@@ -45,7 +46,9 @@ class Batches:
     def augmented(self, chosen: torch.Tensor, shifts: torch.Tensor | None) -> torch.Tensor:
         """The chosen images in memory, augmented: uint8[b, c, h, w]."""
         assert self.pixels is not None
-        return self.pixels[chosen] if shifts is None else shift_and_flip(self.pixels, chosen, shifts[chosen])
+        if shifts is None:
+            return self.pixels[chosen]
+        return shift_and_flip(self.pixels, chosen, shifts[chosen], reflected=self.recipe.augment == REFLECTED)
 
 
 def generator(seed: int, purpose: str, number: int) -> torch.Generator:

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from sparsecert.schemes import SchemeSpec
 
 MASKS = "minibatch", "sample", "all"
-AUGMENTATIONS = "none", "crop-flip", "resized-crop-flip"
+REFLECTED = "reflected-crop-flip"
+SHIFTED = "crop-flip", REFLECTED  # augmentations of images in memory
+AUGMENTATIONS = "none", *SHIFTED, "resized-crop-flip"
 SCHEDULES = "steps", "one-cycle"
 OPTIMIZERS = "sgd", "adamw"
 PRECISIONS = "fp32", "bf16"
@@ -62,17 +64,19 @@ class Recipe:
     each rate until the next; "one-cycle" has a single one, the peak, to which the rate rises linearly over the share
     `warm_up` of all steps and from which it falls linearly to zero. masks: "minibatch" draws one mask for all inputs of
     a minibatch, as the paper does; "sample" draws one for each copy; "all" shows each input through all masks of a
-    fixed set. augment: "crop-flip" shifts by up to 4 pixels and flips; "resized-crop-flip" takes a random part of the
-    photograph (image folders only). precision: "bf16" multiplies in bfloat16; weights, momentum and the loss stay in
-    fp32. copies: ablated copies of each input in a step. consistency: the weight of a second loss that makes the
-    network give all copies of an input the same probabilities (`training.objective`). scheme: "uniform" retains `keep`
-    units at random; otherwise the name of a fixed set of masks (`schemes.SchemeSpec`), one of which is drawn for each
-    copy; the set decides how much is retained. vote: how the last epochs are trained for the vote; each part of the run
-    has a cycle of the learning rate of its own. independent: every mask's network learns from the values of its own
-    units alone, so that certificates cover perturbed training values too (`training.independent`); refuses whatever
-    mixes them. norm_rows: batch norm takes its statistics over so many copies of a minibatch, as where several GPUs
-    share one by `nn.DataParallel`; None: over all. repeat: after so many epochs their orders and augmentations begin
-    again, as in a program that is started again with its seed; repeat_masks: and the masks of its minibatches do too.
+    fixed set. augment: "crop-flip" shifts by up to 4 pixels and flips, with black beyond the border, and
+    "reflected-crop-flip" with the image mirrored at it: where masks retain few pixels, black ones are a part of them
+    that test images never show; "resized-crop-flip" takes a random part of the photograph (image folders only).
+    precision: "bf16" multiplies in bfloat16; weights, momentum and the loss stay in fp32. copies: ablated copies of
+    each input in a step. consistency: the weight of a second loss that makes the network give all copies of an input
+    the same probabilities (`training.objective`). scheme: "uniform" retains `keep` units at random; otherwise the name
+    of a fixed set of masks (`schemes.SchemeSpec`), one of which is drawn for each copy; the set decides how much is
+    retained. vote: how the last epochs are trained for the vote; each part of the run has a cycle of the learning rate
+    of its own. independent: every mask's network learns from the values of its own units alone, so that certificates
+    cover perturbed training values too (`training.independent`); refuses whatever mixes them. norm_rows: batch norm
+    takes its statistics over so many copies of a minibatch, as where several GPUs share one by `nn.DataParallel`; None:
+    over all. repeat: after so many epochs their orders and augmentations begin again, as in a program that is started
+    again with its seed; repeat_masks: and the masks of its minibatches do too.
     """
 
     name: str
