@@ -8,13 +8,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from benchmarks.held_out import apart_from_seed, changed
 from sparsecert import datasets
 from sparsecert.datasets import ArrayImages, Dataset
 from sparsecert.errors import InputError
 from sparsecert.schemes import FixedMasks, SchemeSpec, Uniform
 from sparsecert.training import held_out
 from sparsecert.training.candidates import brief, candidates
-from sparsecert.training.recipes import recipe_for
+from sparsecert.training.recipes import RECIPES, recipe_for
 from tests.pages import understand
 
 
@@ -83,3 +84,13 @@ def test_the_words_of_masks_choose_the_same_masks(name: str) -> None:
     kind = words[words.index("--scheme") + 1] if "--scheme" in words else "uniform"
     assert kind == spec.kind
     assert all(str(value) in words for value in spec.settings.values() if value not in (1, True))
+
+
+def test_a_change_names_settings_rates_and_a_seed() -> None:
+    settings, seed = apart_from_seed("epochs=100,seed=3,rates=0.1/0.01")
+    recipe = changed(RECIPES["paper-cifar10"], settings)
+    assert (recipe.epochs, recipe.rates, seed) == (100, ((1, 0.1), (51, 0.01)), 3)
+    assert apart_from_seed("masks=sample") == ("masks=sample", 0)
+    assert changed(RECIPES["modern-cifar10"], "rate=0.4").rates == ((1, 0.4),)
+    with pytest.raises(ValueError, match="shorter"):
+        changed(RECIPES["paper-cifar10"], "rates=0.1")

@@ -19,7 +19,7 @@ from results.printed import end_to_end
 from sparsecert import datasets, modelfile, records
 from sparsecert.plain.defenders import defender_for
 from sparsecert.procedures import Exact
-from sparsecert.reports import summarise
+from sparsecert.reports import compute_gap, summarise
 from sparsecert.reports.exact import exact_certificates, exact_procedure
 from sparsecert.reports.summary import Summary
 from sparsecert.schemes import SchemeSpec
@@ -270,6 +270,17 @@ def test_a_variant_of_the_papers_recipe_by_its_votes(name: str, images: int) -> 
     assert f" {shown}\n" in (RESULTS / "paper-recipe-h200.txt").read_text()
     shares = [f"{share / images:.2%}" for share in (single, right, abstained)]
     assert shown.split()[1:] == [shares[0], shares[1], f"({shares[2]})", "7"]
+
+
+@pytest.mark.parametrize("name", ["mnist/spread-160", "cifar10/grid-8", "mnist/k45", "cifar10/k75"])
+def test_nothing_certified_was_misclassified_within_its_radius(name: str) -> None:
+    """By the search for wrong answers, which found some for most images, all of them further away."""
+    votes, found = (RESULTS / name / f"{kind}.jsonl.xz" for kind in ("certify-attacked", "misclassify"))
+    certified = records.read(votes)
+    gap = compute_gap(certified, records.read_attack(found), summarise(certified))
+    assert not gap.broken
+    assert min(gap.beyond) >= 1
+    assert len(gap.beyond) > len(gap.pairs) / 2
 
 
 def test_attacks_became_cheaper() -> None:

@@ -161,10 +161,10 @@ def _named(path: str | Path, name: str, header: dict[str, Any], scheme: Scheme, 
     """The network of that name, for the channels and classes of the file."""
     architecture, shape, classes = header["architecture"], header["facts"].get("shape"), header["classes"]
     if architecture is not None:
-        if "members" in architecture and architecture["name"] == name:
-            return models.rebuild(architecture, scheme)
         if architecture["name"] != name:
             warnings.warn(f"{path} holds the weights of {architecture['name']}; they go into {name}", stacklevel=6)
+        elif not models.is_own(name):
+            return models.rebuild(architecture, scheme)
         restored = architecture.get("restored", False)
         return models.build_named(
             name, architecture["channels"], architecture["classes"], scheme=scheme, restored=restored

@@ -32,11 +32,12 @@ def shift_and_flip(
     rows = torch.arange(height, device=device) - shifts[:, 0, None]
     columns = torch.arange(width, device=device) - shifts[:, 1, None]
     columns = torch.where(shifts[:, 2, None] == 1, width - 1 - columns, columns)
-    inside = _within(rows, height)[:, None, :, None] & _within(columns, width)[:, None, None, :]
+    rows, columns = rows[:, None, :, None], columns[:, None, None, :]
     channel = torch.arange(channels, device=device)[None, :, None, None]
-    rows, columns = _mirrored(rows, height)[:, None, :, None], _mirrored(columns, width)[:, None, None, :]
-    moved = images[chosen[:, None, None, None], channel, rows, columns]
-    return moved if reflected else torch.where(inside, moved, 0)
+    moved = images[chosen[:, None, None, None], channel, _mirrored(rows, height), _mirrored(columns, width)]
+    if reflected:
+        return moved
+    return torch.where(_within(rows, height) & _within(columns, width), moved, 0)
 
 
 def _within(indices: torch.Tensor, size: int) -> torch.Tensor:
