@@ -32,16 +32,20 @@ TITLES = {"mnist": "MNIST", "cifar10": "CIFAR-10", "imagenette": "Imagenette, 22
 
 @dataclass(frozen=True)
 class Model:
-    """A model by its records; `by` is the rule that elects, or the bound of random masks."""
+    """A model by its records; `by` is the rule that elects, or the bound of random masks.
+
+    `networks` of other seeds are averaged into its votes.
+    """
 
     path: Path
     recipe: str
     by: str
+    networks: int = 1
 
     @property
     def name(self) -> str:
         """Its masks."""
-        folder = self.path.name
+        folder = self.path.name.removesuffix("-averaged")
         return f"random, k = {int(folder[1:]):,}" if folder[1:].isdigit() else folder
 
     @cache  # noqa: B019  there are a dozen of them
@@ -72,6 +76,7 @@ MODELS = {
         Model(STUDY / "cifar10" / "lattice-40x1", "`modern-cifar10`", "pairwise"),
         Model(STUDY / "cifar10" / "lattice-64x1", "`modern-cifar10`", "pairwise"),
         Model(RESULTS / "cifar10" / "grid-8", "`grid-cifar10`", "pairwise"),
+        Model(RESULTS / "cifar10" / "grid-8-averaged", "`grid-cifar10`, 8 networks averaged", "pairwise", networks=8),
         Model(STUDY / "cifar10" / "k25", "`modern-cifar10`", "two-sided"),
         Model(RESULTS / "cifar10" / "k16", "`vote-cifar10-random`", "pairwise"),
     ),
@@ -97,7 +102,7 @@ def trade_off(data: str) -> str:
         summary = one.summary()
         exact = summary.alpha is None
         certificate = one.name, one.recipe, "exact" if exact else str(summary.alpha)
-        size = f"{summary.inputs:,}", f"{summary.mean_samples:,.0f}"
+        size = f"{summary.inputs:,}", f"{one.networks * summary.mean_samples:,.0f}"
         accuracy = format_percent(summary.accuracy) if exact else accuracy_text(summary)
         medians = format_median(summary.median), one.published(data)
         shares = (format_percent(summary.certified_accuracy_at(rho) or 0.0) for rho in RHOS[data])
@@ -113,7 +118,8 @@ def figure() -> Figure:
     drawn = Figure(figsize=(12, 4.2), layout="constrained")
     for axes, (data, models) in zip(drawn.subplots(1, 3), MODELS.items(), strict=True):
         for place, one in enumerate(models):
-            label = f"{one.name}, {format_percent(one.summary().accuracy)}"
+            averaged = f", {one.networks} networks" if one.networks > 1 else ""
+            label = f"{one.name}{averaged}, {format_percent(one.summary().accuracy)}"
             draw_run(axes, one.summary(), label, place, "-" if one.path.is_relative_to(RESULTS) else "--")
         widest = max(len(one.summary().certified_accuracy) for one in models)
         style_axes(axes, widest, SCREEN)

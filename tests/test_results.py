@@ -251,7 +251,9 @@ def test_what_was_found_on_a_gpu_fools_analysis_by_synthesis_on_a_cpu(name: str,
     assert (defender.answers(perturbed.view_as(images)).labels != true).sum() >= 9  # TF32 there
 
 
-@pytest.mark.parametrize(("name", "images"), [("k75-paper", 10_000), ("k75-paper-repeat", 9_992)])
+@pytest.mark.parametrize(
+    ("name", "images"), [("k75-paper", 10_000), ("k75-paper-repeat", 9_992), ("k75-paper-100-epochs", 10_000)]
+)
 def test_a_variant_of_the_papers_recipe_by_its_votes(name: str, images: int) -> None:
     """What was printed is what its records say: single copies, answers by the binomial test, the published median."""
     path = RESULTS / "cifar10" / name / "certify.jsonl.xz"

@@ -362,7 +362,7 @@ def test_a_run_may_see_its_first_epochs_again(few: Dataset, masks_too: bool) -> 
 def test_images_are_only_shifted_and_flipped(reflected: bool, beyond: str) -> None:
     images = torch.randint(1, 256, (64, 3, 8, 8), dtype=torch.uint8)
     chosen = torch.arange(64).flip(0)
-    by = random_shifts(0, chosen, epoch=3, padding=2)
+    by = random_shifts(0, chosen, epoch=3, reach=2)
     assert set(by[:, 0].tolist()) == set(by[:, 1].tolist()) == {-2, -1, 0, 1, 2}
     assert set(by[:, 2].tolist()) == {0, 1}
     for image, index, (down, right, mirrored) in zip(
@@ -383,14 +383,16 @@ def test_tiny_images_are_reflected_as_far_as_they_go(size: int) -> None:
         assert moved.min() >= 1
 
 
-def test_a_recipe_says_what_lies_beyond_the_border(few: Dataset) -> None:
-    shown = {}
-    for augment in ("crop-flip", "reflected-crop-flip"):
-        run = _run(few, replace(QUICK, augment=augment))
-        shown[augment] = run.batches.augmented(torch.arange(150), run.batches.shifts(0))
-    inside = shown["crop-flip"] != 0
-    assert torch.equal(shown["crop-flip"][inside], shown["reflected-crop-flip"][inside])
-    assert not torch.equal(*shown.values())
+@pytest.mark.parametrize(("augment", "reach", "reflected"), [("crop-flip", 4, False), ("reflected-crop-flip", 2, True)])
+def test_a_recipe_says_how_far_images_move_and_what_lies_beyond_them(
+    few: Dataset, augment: str, reach: int, reflected: bool
+) -> None:
+    run, everyone = _run(few, replace(QUICK, augment=augment)), torch.arange(150)
+    shifts = run.batches.shifts(0)
+    assert shifts is not None
+    assert shifts[:, :2].abs().amax(dim=0).tolist() == [reach, reach]
+    wanted = shift_and_flip(torch.from_numpy(few.images.batch(range(150))), everyone, shifts, reflected)
+    assert torch.equal(run.batches.augmented(everyone, shifts), wanted)
 
 
 def test_the_papers_recipe_takes_the_steps_of_a_plain_loop() -> None:
@@ -424,10 +426,10 @@ def test_the_papers_recipe_takes_the_steps_of_a_plain_loop() -> None:
 
 
 def test_shifts_are_a_pure_function_of_seed_image_and_epoch() -> None:
-    by = random_shifts(0, torch.arange(20_000), epoch=1)
-    assert torch.equal(by[5:9], random_shifts(0, torch.arange(5, 9), epoch=1))
-    assert not torch.equal(by, random_shifts(0, torch.arange(20_000), epoch=2))
-    assert not torch.equal(by, random_shifts(1, torch.arange(20_000), epoch=1))
+    by = random_shifts(0, torch.arange(20_000), epoch=1, reach=4)
+    assert torch.equal(by[5:9], random_shifts(0, torch.arange(5, 9), epoch=1, reach=4))
+    assert not torch.equal(by, random_shifts(0, torch.arange(20_000), epoch=2, reach=4))
+    assert not torch.equal(by, random_shifts(1, torch.arange(20_000), epoch=1, reach=4))
     kinds, counts = by.unique(dim=0, return_counts=True)
     assert len(kinds) == 9 * 9 * 2
     expected = 20_000 / len(kinds)

@@ -7,16 +7,14 @@ import torch
 from sparsecert.schemes import AUGMENTATION
 from sparsecert.schemes.philox import words
 
-PADDING = 4
 
-
-def random_shifts(seed: int, examples: torch.Tensor, epoch: int, padding: int = PADDING) -> torch.Tensor:
-    """int64[b, 3]: each image's shift down and right, from -padding to padding, and whether it is flipped.
+def random_shifts(seed: int, examples: torch.Tensor, epoch: int, reach: int) -> torch.Tensor:
+    """int64[b, 3]: each image's shift down and right, from -reach to reach, and whether it is flipped.
 
     A pure function of seed, image and epoch: the same on every device and in every batch.
     """
     high, low = words(seed, examples, torch.full_like(examples, AUGMENTATION + epoch), 2)
-    down, right = ((word * (2 * padding + 1) >> 32) - padding for word in (high[:, 0], low[:, 0]))
+    down, right = ((word * (2 * reach + 1) >> 32) - reach for word in (high[:, 0], low[:, 0]))
     return torch.stack((down, right, high[:, 1] & 1), dim=1)
 
 

@@ -38,10 +38,10 @@ class Batches:
 
     def shifts(self, epoch: int) -> torch.Tensor | None:
         """The epoch's shift and flip of each image in memory; None without that augmentation."""
-        if self.recipe.augment not in SHIFTED:
+        if (reach := SHIFTED.get(self.recipe.augment)) is None:
             return None
         everyone = torch.arange(len(self.images), device=self.device)
-        return random_shifts(self.seed, everyone, self.recipe.data_epoch(epoch))
+        return random_shifts(self.seed, everyone, self.recipe.data_epoch(epoch), reach)
 
     def augmented(self, chosen: torch.Tensor, shifts: torch.Tensor | None) -> torch.Tensor:
         """The chosen images in memory, augmented: uint8[b, c, h, w]."""

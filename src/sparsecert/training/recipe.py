@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 MASKS = "minibatch", "sample", "all"
 REFLECTED = "reflected-crop-flip"
-SHIFTED = "crop-flip", REFLECTED  # augmentations of images in memory
+SHIFTED = {"crop-flip": 4, REFLECTED: 2}  # augmentations of images in memory, and by how many pixels at most
 AUGMENTATIONS = "none", *SHIFTED, "resized-crop-flip"
 SCHEDULES = "steps", "one-cycle"
 OPTIMIZERS = "sgd", "adamw"
@@ -64,9 +64,10 @@ class Recipe:
     each rate until the next; "one-cycle" has a single one, the peak, to which the rate rises linearly over the share
     `warm_up` of all steps and from which it falls linearly to zero. masks: "minibatch" draws one mask for all inputs of
     a minibatch, as the paper does; "sample" draws one for each copy; "all" shows each input through all masks of a
-    fixed set. augment: "crop-flip" shifts by up to 4 pixels and flips, with black beyond the border, and
-    "reflected-crop-flip" with the image mirrored at it: where masks retain few pixels, black ones are a part of them
-    that test images never show; "resized-crop-flip" takes a random part of the photograph (image folders only).
+    fixed set. augment: "crop-flip" shifts by up to 4 pixels and flips, with black beyond the border;
+    "reflected-crop-flip" shifts by up to 2 and mirrors the image at its border, for masks of so few pixels that black
+    ones, which test images never show, would be a large part of them; "resized-crop-flip" takes a random part of the
+    photograph (image folders only).
     precision: "bf16" multiplies in bfloat16; weights, momentum and the loss stay in fp32. copies: ablated copies of
     each input in a step. consistency: the weight of a second loss that makes the network give all copies of an input
     the same probabilities (`training.objective`). scheme: "uniform" retains `keep` units at random; otherwise the name

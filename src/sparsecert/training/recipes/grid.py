@@ -27,10 +27,11 @@ RECIPES.register("grid-cifar10")(
     replace(
         CIFAR10,
         name="grid-cifar10",
-        source="this package; model and masks chosen on the last 5,000 training images",
+        source="this package; model, masks and augmentation chosen on the last 5,000 training images",
         model="grid-resnet-wide",
         keep=16,
         epochs=80,
+        augment="reflected-crop-flip",
         scheme="grid-8",
         copies=8,
         consistency=3.0,
