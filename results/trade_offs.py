@@ -48,6 +48,11 @@ class Model:
         folder = self.path.name.removesuffix("-averaged")
         return f"random, k = {int(folder[1:]):,}" if folder[1:].isdigit() else folder
 
+    @property
+    def averaged(self) -> str:
+        """How many networks vote as one, to stand behind a name."""
+        return f", {self.networks} networks averaged" if self.networks > 1 else ""
+
     @cache  # noqa: B019  there are a dozen of them
     def summary(self) -> Summary:
         """Its certificates; those of random masks are predicted from copies of their own where the study has them."""
@@ -76,7 +81,7 @@ MODELS = {
         Model(STUDY / "cifar10" / "lattice-40x1", "`modern-cifar10`", "pairwise"),
         Model(STUDY / "cifar10" / "lattice-64x1", "`modern-cifar10`", "pairwise"),
         Model(RESULTS / "cifar10" / "grid-8", "`grid-cifar10`", "pairwise"),
-        Model(RESULTS / "cifar10" / "grid-8-averaged", "`grid-cifar10`, 8 networks averaged", "pairwise", networks=8),
+        Model(RESULTS / "cifar10" / "grid-8-averaged", "`grid-cifar10`", "pairwise", networks=8),
         Model(STUDY / "cifar10" / "k25", "`modern-cifar10`", "two-sided"),
         Model(RESULTS / "cifar10" / "k16", "`vote-cifar10-random`", "pairwise"),
     ),
@@ -101,7 +106,7 @@ def trade_off(data: str) -> str:
     for one in MODELS[data]:
         summary = one.summary()
         exact = summary.alpha is None
-        certificate = one.name, one.recipe, "exact" if exact else str(summary.alpha)
+        certificate = one.name, one.recipe + one.averaged, "exact" if exact else str(summary.alpha)
         size = f"{summary.inputs:,}", f"{one.networks * summary.mean_samples:,.0f}"
         accuracy = format_percent(summary.accuracy) if exact else accuracy_text(summary)
         medians = format_median(summary.median), one.published(data)
@@ -118,8 +123,7 @@ def figure() -> Figure:
     drawn = Figure(figsize=(12, 4.2), layout="constrained")
     for axes, (data, models) in zip(drawn.subplots(1, 3), MODELS.items(), strict=True):
         for place, one in enumerate(models):
-            averaged = f", {one.networks} networks" if one.networks > 1 else ""
-            label = f"{one.name}{averaged}, {format_percent(one.summary().accuracy)}"
+            label = f"{one.name}{one.averaged}, {format_percent(one.summary().accuracy)}"
             draw_run(axes, one.summary(), label, place, "-" if one.path.is_relative_to(RESULTS) else "--")
         widest = max(len(one.summary().certified_accuracy) for one in models)
         style_axes(axes, widest, SCREEN)
