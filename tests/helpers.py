@@ -17,7 +17,8 @@ from scipy.stats import binom
 
 from sparsecert import modelfile
 from sparsecert.certificates.adversary import Adversary
-from sparsecert.certificates.plurality import ExactCertificate, plurality
+from sparsecert.certificates.plurality import ExactCertificate, Ranks, plurality
+from sparsecert.certificates.run_off import run_off
 from sparsecert.counts import Int64
 
 Digits = tuple[torch.Tensor, torch.Tensor]  # the fixture `digits`: images and labels
@@ -73,4 +74,10 @@ def has_lines(path: Path, count: int) -> bool:
 def one_plurality(labels: Int64, classes: int, adversary: Adversary) -> ExactCertificate:
     """The plurality of one election."""
     (label,), (radius,) = plurality(labels[None], classes, adversary)
+    return ExactCertificate(int(label), int(radius))
+
+
+def one_run_off(ranks: Ranks, adversary: Adversary) -> ExactCertificate:
+    """The run-off of one election."""
+    (label,), (radius,) = run_off(ranks[None], adversary)
     return ExactCertificate(int(label), int(radius))

@@ -8,7 +8,10 @@ MORE = "it only looks at more rivals than it must"
 NO_COUNT = "no count is below 0, so that the largest is the same"
 SLOWER = "64 bits instead of 16 sort the same, only more slowly"
 NO_LESS = "no cost is below 0, so that the largest and the smallest are the same"
+UNPERTURBED = "the winner does not lose where nothing is perturbed, so that another of the numbers is 0 or more"
 
+RUN_OFF = "certificates/run_off.py  "
+ROUND_ONE = f"{RUN_OFF}_RoundOne."
 LEAST = "certificates/adversary.py  PerturbedUnits.least_radii: "
 PAID = "certificates/adversary.py  PerturbedUnits._paid: "
 RUNNER_UP = "certificates/corollary_2.py  with_runner_up: others[each, labels] = -1 -> others[each, labels]"
@@ -52,15 +55,12 @@ EQUIVALENTS: dict[str, str] = {
     "schemes/spread.py  Spread._table: np.zeros((self.parts, self.units), dtype=np.int64) -> "
     "np.ones((self.parts, self.units), dtype=np.int64)": "all parts are closer by the same, so that none is preferred",
     "certificates/plurality.py  plurality: rivals < winners -> rivals <= winners": SELF,
-    "certificates/run_off.py  _passed: rivals < leader -> rivals <= leader": SELF,
-    "certificates/run_off.py  _beaten: np.arange(ranks.shape[1]) < label -> np.arange(ranks.shape[1]) <= label": (
-        "only the label's own entry differs, and that is never read"
-    ),
-    "certificates/run_off.py  _pairs_pass: pairs > label -> pairs >= label": SELF,
-    "certificates/run_off.py  _overtakes: (-counts[other], other) < (-counts[rival], rival) -> "
-    "(-counts[other], other) <= (-counts[rival], rival)": SELF,
-    "certificates/run_off.py  _overtakes: (-counts[other], other) < (-counts[rival], rival) -> "
-    "(-counts[other], other) < (+counts[rival], rival)": "a class that is behind the rival adds a -1 to the largest",
-    "certificates/run_off.py  run_off: beaten[rival] >= radius -> beaten[rival] > radius": SHORT,
-    "certificates/run_off.py  _both_pass: passed[order[later]] >= most -> passed[order[later]] > most": SHORT,
+    f"{RUN_OFF}_beaten: rival < winners -> rival <= winners": "it changes only the winner's own, which is not read",
+    f"{ROUND_ONE}overtaken: rivals < leaders -> rivals <= leaders": SELF,
+    f"{ROUND_ONE}both_overtake: rivals > winners -> rivals >= winners": SELF,
+    f"{ROUND_ONE}none_enters_and_beats: enough < radii -> enough <= radii": SHORT,
+    f"{ROUND_ONE}_enters: np.full(len(rows), -1) -> np.full(len(rows), -0)": UNPERTURBED,
+    f"{ROUND_ONE}_enters: np.full(len(rows), -1) -> np.full(len(rows), -2)": UNPERTURBED,
+    f"{ROUND_ONE}no_two_overtake: enough >= radii -> enough > radii": SHORT,
+    f"{ROUND_ONE}no_two_overtake: enough < radii -> enough <= radii": SHORT,
 }

@@ -15,10 +15,9 @@ from sparsecert.certificates import adversary as damages
 from sparsecert.certificates.adversary import ClaimedUnits, PerturbedUnits
 from sparsecert.certificates.lp_dual import SCALE, proposed_prices
 from sparsecert.certificates.plurality import ExactCertificate, count_labels, first_choices, top_choices
-from sparsecert.certificates.run_off import run_off
 from sparsecert.errors import InputError
 from sparsecert.registry import RULES
-from tests.helpers import one_plurality
+from tests.helpers import one_plurality, one_run_off
 
 Bool = npt.NDArray[np.bool_]
 Int64 = npt.NDArray[np.int64]
@@ -115,7 +114,7 @@ def test_no_perturbation_within_the_radius_changes_the_run_off(name: str) -> Non
     adversary, tight, seen = PerturbedUnits(masks), PerturbedUnits(masks, seconds=10), set()
     for trial in range(25):
         ranks = _ranks(random, len(masks), 3, sure=float(trial % 5) / 4)
-        found, tighter = run_off(ranks, adversary), run_off(ranks, tight)
+        found, tighter = one_run_off(ranks, adversary), one_run_off(ranks, tight)
         assert found.label == tighter.label == _elected(ranks)
         assert 0 <= found.radius <= tighter.radius
         assert tighter.radius <= _true_radius_of_ranks(ranks, masks, most=max(1, tighter.radius))
@@ -128,7 +127,7 @@ def test_the_run_off_with_four_classes() -> None:
     random, masks = np.random.default_rng(1), np.eye(3, dtype=bool)
     for _ in range(60):
         ranks = _ranks(random, 3, 4, sure=0.5)
-        found = run_off(ranks, PerturbedUnits(masks))
+        found = one_run_off(ranks, PerturbedUnits(masks))
         assert found.label == _elected(ranks)
         assert found.radius <= _true_radius_of_ranks(ranks, masks, most=min(2, found.radius + 1))
 
@@ -139,7 +138,7 @@ def test_the_run_off_can_certify_more_than_the_plurality() -> None:
     ranks = np.array([[0, 1, 2, 3, 4]] * 5 + [[1, 0, 2, 3, 4]] * 3 + third)
     adversary = PerturbedUnits(np.eye(11, dtype=bool))
     assert one_plurality(ranks.argmin(axis=1), 5, adversary) == ExactCertificate(0, 1)
-    assert run_off(ranks, adversary) == ExactCertificate(0, 2)
+    assert one_run_off(ranks, adversary) == ExactCertificate(0, 2)
 
 
 @pytest.mark.parametrize("votes", sorted({*permutations((1, 2, 2))}))
@@ -151,7 +150,7 @@ def test_two_of_three_rivals_push_the_winner_out_of_round_one(votes: tuple[int, 
         return [order.index(label) for label in range(4)]
 
     ranks = np.array([ranked(first) for first in np.repeat(np.arange(4), (4, *votes))])
-    assert run_off(ranks, PerturbedUnits(np.eye(9, dtype=bool))) == ExactCertificate(0, 1)
+    assert one_run_off(ranks, PerturbedUnits(np.eye(9, dtype=bool))) == ExactCertificate(0, 1)
     ranks[:2] = [ranked(label) for label in range(1, 4) if votes[label - 1] == 2]
     assert _elected(ranks) != 0
 

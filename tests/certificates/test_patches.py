@@ -9,10 +9,9 @@ import pytest
 
 from sparsecert.certificates.patches import PerturbedPatch
 from sparsecert.certificates.plurality import count_labels
-from sparsecert.certificates.run_off import run_off
 from sparsecert.errors import InputError
 from sparsecert.schemes import Bands, Blocks, FixedMasks
-from tests.helpers import one_plurality
+from tests.helpers import one_plurality, one_run_off
 
 
 def _met(scheme: FixedMasks, height: int, width: int, side: int) -> list[list[int]]:
@@ -51,7 +50,7 @@ def test_the_side_is_the_largest_that_is_true(scheme: FixedMasks, height: int, w
         assert found.label == count_labels(labels, 2).argmax()
         assert found.radius == _true_side(labels, scheme, height, width)
         ranks = np.stack((labels, 1 - labels), axis=1)
-        assert run_off(ranks, adversary) == found  # of two classes both go on
+        assert one_run_off(ranks, adversary) == found  # of two classes both go on
         seen.add(found.radius)
     assert len(seen) > 1
 

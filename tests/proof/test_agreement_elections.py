@@ -10,7 +10,7 @@ import pytest
 
 from sparsecert.certificates.adversary import PerturbedUnits
 from sparsecert.certificates.plurality import count_labels
-from sparsecert.certificates.run_off import _pairs_pass
+from sparsecert.certificates.run_off import _RoundOne
 from sparsecert.schemes import FixedMasks
 from tests.proof import slow
 from tests.proof.everything import ATTACKERS, FIXED, RULES, Attacker, Listed, elected
@@ -117,8 +117,9 @@ def test_two_rivals_that_pass_the_label_together() -> None:
         expected = slow.unit_attack([tuple(row) for row in table.tolist()], charged=_overlap(table)).radius(
             costs, needs - 1
         )
-        found = _pairs_pass(labels, counts, label, np.array([pair, pair[::-1]]), PerturbedUnits(table))
-        assert found.tolist() == [expected] * 2
+        round_one = _RoundOne(labels[None], counts[None], np.array([label]), PerturbedUnits(table))
+        ones, others = np.array([pair, pair[::-1]])
+        assert round_one.both_overtake(np.zeros(2, dtype=np.int64), ones, others).tolist() == [expected] * 2
         seen.add(expected)
     assert {-1, 0, 1, 2} <= seen
 

@@ -30,7 +30,7 @@ PARTS = {
     "growth log2_below proved_in_floats smallest_count",
     "certificates": "Certificate Theorem Method Compared with_all_others with_runner_up with_every_class "
     "largest_rho gap_at certify_all_anytime split_votes stakes_of Rivals TopK class_by_class "
-    "Adversary ExactCertificate Rule top_choices count_labels first_choices first_choice_votes vote_costs "
+    "Adversary ExactCertificate Rule top_choices count_labels first_choices first_choice_votes vote_costs preferences "
     "proposed_prices run_off_winners run_off_standings pairwise_winners pairwise_standings "
     "farthest_rho Averted Flagged theorem_name WorstCase WorstCases worst_case worst_cases",
 }

@@ -37,8 +37,11 @@ class Adversary(ABC):
         """
 
     def least_radii(self, costs: Costs, budgets: Int64) -> Int64:
-        """int64[b]: of each input the smallest radius. costs: int[rivals, b, m]; budgets: int64[rivals, b]."""
-        smallest: Int64 = self.radii(costs, budgets).min(axis=0)
+        """int64[b]: of each input the smallest radius. costs: int[rivals, b, m]; budgets: int64[rivals, b].
+
+        One rival at a time: all together may not fit into memory.
+        """
+        smallest: Int64 = np.stack([self.radii(*each) for each in zip(costs, budgets, strict=True)]).min(axis=0)
         return smallest
 
 

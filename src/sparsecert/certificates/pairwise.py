@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparsecert.certificates.adversary import Adversary
-from sparsecert.certificates.plurality import Ranks, Rule, class_by_class
+from sparsecert.certificates.plurality import Ranks, Rule, class_by_class, preferences
 from sparsecert.certificates.run_off import run_off_standings, run_off_winners
 from sparsecert.counts import Int64
 from sparsecert.registry import RULES
@@ -38,11 +38,11 @@ def pairwise(ranks: Ranks, adversary: Adversary) -> tuple[Int64, Int64]:
     """
     by_class = class_by_class(ranks)
     winners, own = _candidates(by_class)
-    preferences = _preferences(own, by_class)
+    prefer = preferences(own, by_class)
     inputs, classes = np.arange(len(winners)), np.arange(len(by_class))[:, None]
-    budgets = _lead(preferences) - (classes < winners)
+    budgets = _lead(prefer) - (classes < winners)
     budgets[winners, inputs] = ranks.shape[1]  # A is no rival of itself, and all masks cost that much
-    radii = adversary.least_radii(1 + preferences.transpose(0, 2, 1), budgets)
+    radii = adversary.least_radii(1 + prefer.transpose(0, 2, 1), budgets)
     cycles = (budgets < 0).any(axis=0)
     winners[cycles], radii[cycles] = run_off_winners(ranks[cycles]), 0
     return winners, radii
@@ -52,7 +52,7 @@ def pairwise_winners(ranks: Ranks) -> Int64:
     """int64[b]: the winners alone."""
     by_class = class_by_class(ranks)
     winners, own = _candidates(by_class)
-    cycles = (_lead(_preferences(own, by_class)) < (np.arange(len(by_class))[:, None] < winners)).any(axis=0)
+    cycles = (_lead(preferences(own, by_class)) < (np.arange(len(by_class))[:, None] < winners)).any(axis=0)
     winners[cycles] = run_off_winners(ranks[cycles])
     return winners
 
@@ -65,14 +65,9 @@ def _candidates(by_class: Ranks) -> tuple[Int64, Ranks]:
     """
     winners, own = np.zeros(by_class.shape[2], dtype=np.int64), by_class[0]
     for rival, theirs in enumerate(by_class[1:], start=1):
-        lost = _lead(_preferences(own, theirs)) < 0  # a tie is the lower class's
+        lost = _lead(preferences(own, theirs)) < 0  # a tie is the lower class's
         winners[lost], own = rival, np.where(lost, theirs, own)
     return winners, own
-
-
-def _preferences(own: Ranks, others: Ranks) -> npt.NDArray[np.int8]:
-    """int8[..., m, b]: 1 for a copy that ranks its own class above the other, -1 for below, 0 without an opinion."""
-    return (own < others).view(np.int8) - (own > others).view(np.int8)
 
 
 def _lead(preferences: npt.NDArray[np.int8]) -> Int64:

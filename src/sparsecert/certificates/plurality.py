@@ -94,6 +94,11 @@ def vote_costs(labels: Int64, leader: Int64 | int, rivals: Int64) -> Costs:
     return costs
 
 
+def preferences(own: Ranks, others: Ranks) -> npt.NDArray[np.int8]:
+    """int8[...]: 1 for a copy that ranks its own class above the other, -1 for below, 0 without an opinion."""
+    return (own < others).view(np.int8) - (own > others).view(np.int8)
+
+
 def first_choice_votes(ranks: torch.Tensor) -> torch.Tensor:
     """int64[b, classes]: how many copies rank each class first; ranks are all 0 for a copy without an opinion."""
     opinion = ranks.amax(dim=2, keepdim=True) > 0

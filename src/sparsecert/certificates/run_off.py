@@ -7,17 +7,19 @@ Attacks" (AAAI 2024), for disjoint features. Here for masks that may overlap.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sparsecert.certificates.adversary import Adversary
 from sparsecert.certificates.plurality import (
-    ExactCertificate,
     Ranks,
     Rule,
     count_labels,
     first_choice_votes,
+    preferences,
     top_choices,
     vote_costs,
 )
@@ -26,6 +28,8 @@ from sparsecert.registry import RULES
 
 if TYPE_CHECKING:
     import torch
+
+MOST = np.iinfo(np.int64).max  # more units than any input has
 
 
 def run_off_winners(ranks: Ranks) -> Int64:
@@ -42,12 +46,12 @@ def run_off_winners(ranks: Ranks) -> Int64:
     return winners
 
 
-def run_off(ranks: Ranks, adversary: Adversary) -> ExactCertificate:
-    """The winner W of the run-off, and how many units may be perturbed without another class winning.
+def run_off(ranks: Ranks, adversary: Adversary) -> tuple[Int64, Int64]:
+    """int64[b]: the winners W of the run-off, and how many units may be perturbed without another class winning.
 
-    ranks: int[m, classes], each copy's ranking of the classes, 0 for its first choice, without ties; or all equal for
-    a copy without an opinion. Round one: each copy votes for its first choice, and the two classes with the most votes
-    advance. Round two: each copy votes for the finalist it ranks higher. Ties go to the lower class.
+    ranks: int[b, m, classes], each copy's ranking of the classes, 0 for its first choice, without ties; or all equal
+    for a copy without an opinion. Round one: each copy votes for its first choice, and the two classes with the most
+    votes advance. Round two: each copy votes for the finalist it ranks higher. Ties go to the lower class.
 
     W can lose in two ways only; for each, we find a number of units that provably does not suffice.
 
@@ -61,65 +65,97 @@ def run_off(ranks: Ranks, adversary: Adversary) -> ExactCertificate:
        ahead of every third class l in round one, which it can overtake only at the cost that `vote_costs` says. If any
        of these is out of reach, j does not win.
     """
-    classes = ranks.shape[1]
-    labels = top_choices(ranks)
-    counts, label = count_labels(labels, classes), int(run_off_winners(ranks[None]).item())
-    beaten = _beaten(ranks, label, adversary)
-    radius: int | None = None
-    for rival in sorted((rival for rival in range(classes) if rival != label), key=lambda rival: int(beaten[rival])):
-        if radius is not None and beaten[rival] >= radius:
-            break  # the remaining rivals need at least as many units
-        enough = max([int(beaten[rival]), *_overtakes(labels, counts, label, rival, adversary)])
-        radius = enough if radius is None else min(radius, enough)
-    assert radius is not None  # there are two classes at least
-    return ExactCertificate(label, _both_pass(labels, counts, label, adversary, radius))
+    labels, winners = top_choices(ranks), run_off_winners(ranks)
+    round_one = _RoundOne(labels, count_labels(labels, ranks.shape[2]), winners, adversary)
+    radii = round_one.none_enters_and_beats(_beaten(ranks, winners, adversary))
+    return winners, round_one.no_two_overtake(radii)
 
 
-def _passed(labels: Int64, counts: Int64, leader: int, rivals: Int64, adversary: Adversary) -> Int64:
-    """int64[rivals]: a number of perturbed units with which each rival cannot overtake the leader in round one."""
-    budgets = counts[leader] - counts[rivals] - (rivals < leader)
-    return adversary.radii(vote_costs(labels, leader, rivals[:, None]), budgets)
+def _beaten(ranks: Ranks, winners: Int64, adversary: Adversary) -> Int64:
+    """int64[classes, b]: a number of perturbed units with which each class cannot beat the winner in round two."""
+    own, beaten = ranks[np.arange(len(ranks)), :, winners], []
+    for rival in range(ranks.shape[2]):
+        prefer = preferences(own, ranks[..., rival])
+        beaten.append(adversary.radii(1 + prefer, prefer.sum(axis=1, dtype=np.int64) - (rival < winners)))
+    return np.stack(beaten)
 
 
-def _beaten(ranks: Ranks, label: int, adversary: Adversary) -> Int64:
-    """int64[classes]: a number of perturbed units with which each class cannot beat the label in round two."""
-    above, below = ranks[:, [label]] < ranks, ranks[:, [label]] > ranks
-    costs = (1 + above.astype(np.int64) - below).T
-    leads = above.sum(axis=0) - below.sum(axis=0)
-    return adversary.radii(costs, leads - (np.arange(ranks.shape[1]) < label))
+@dataclass(frozen=True)
+class _RoundOne:
+    """The first choices of many elections, and who wins in the end. labels: int64[b, m]; counts: int64[b, classes].
 
-
-def _overtakes(labels: Int64, counts: Int64, label: int, rival: int, adversary: Adversary) -> list[int]:
-    """For each other class ahead of the rival: a number of perturbed units with which the rival cannot overtake it."""
-    ahead = [
-        other
-        for other in range(len(counts))
-        if other not in (label, rival) and (-counts[other], other) < (-counts[rival], rival)
-    ]
-    return [int(_passed(labels, counts, other, np.array([rival]), adversary).item()) for other in ahead]
-
-
-def _both_pass(labels: Int64, counts: Int64, label: int, adversary: Adversary, most: int) -> int:
-    """A number of perturbed units with which no two classes can overtake the label, at most `most`."""
-    rivals = np.array([rival for rival in range(len(counts)) if rival != label])
-    passed = _passed(labels, counts, label, rivals, adversary)
-    order = passed.argsort(kind="stable")
-    for later in range(1, len(order)):
-        if passed[order[later]] >= most:
-            break
-        pairs = rivals[np.stack((order[:later], np.full(later, order[later])), axis=1)]
-        together = int(_pairs_pass(labels, counts, label, pairs, adversary).min())
-        most = min(most, max(int(passed[order[later]]), together))
-    return most
-
-
-def _pairs_pass(labels: Int64, counts: Int64, label: int, pairs: Int64, adversary: Adversary) -> Int64:
-    """int64[pairs]: a number of perturbed units that cannot lower the sum of the label's leads over both classes enough
-    for both to overtake it.
+    rows: the elections that a question is about, each with its own classes. Rivals are looked at in the order of the
+    units that they need, as long as these are fewer than the radius that is known already.
     """
-    costs = 1 + 2 * (labels == label).astype(np.int64) - (labels == pairs[:, :, None]).any(axis=1)
-    needs = (counts[label] - counts[pairs] + (pairs > label)).sum(axis=1)
-    return adversary.radii(costs, needs - 1)
+
+    labels: Int64
+    counts: Int64
+    winners: Int64
+    adversary: Adversary
+
+    def overtaken(self, rows: Int64, leaders: Int64, rivals: Int64) -> Int64:
+        """int64[rows]: a number of perturbed units with which the rival cannot overtake the leader; -1 if it leads."""
+        budgets = self.counts[rows, leaders] - self.counts[rows, rivals] - (rivals < leaders)
+        return self.adversary.radii(vote_costs(self.labels[rows], leaders[:, None], rivals[:, None]), budgets)
+
+    def both_overtake(self, rows: Int64, ones: Int64, others: Int64) -> Int64:
+        """int64[rows]: a number of perturbed units that cannot lower the sum of the winner's leads over two classes
+        enough for both to overtake it.
+        """
+        labels, winners = self.labels[rows], self.winners[rows]
+        costs = 1 + 2 * (labels == winners[:, None]).astype(np.int8)
+        needs = np.zeros(len(rows), dtype=np.int64)
+        for rivals in (ones, others):
+            costs -= labels == rivals[:, None]
+            needs += self.counts[rows, winners] - self.counts[rows, rivals] + (rivals > winners)
+        return self.adversary.radii(costs, needs - 1)
+
+    def none_enters_and_beats(self, beaten: Int64) -> Int64:
+        """int64[b]: a number of perturbed units with which no class enters round two and beats the winner there.
+
+        beaten: int64[classes, b], a number with which each class does not beat it.
+        """
+        radii = np.full(len(self.winners), MOST)
+        for rivals, enough in self._in_order(beaten):
+            rows = np.flatnonzero(enough < radii)
+            if not rows.size:
+                break
+            radii[rows] = np.minimum(radii[rows], np.maximum(enough[rows], self._enters(rows, rivals[rows])))
+        return radii
+
+    def _enters(self, rows: Int64, rivals: Int64) -> Int64:
+        """int64[rows]: a number of perturbed units with which the rival cannot pass all classes but the winner."""
+        enough = np.full(len(rows), -1)
+        for other in range(self.counts.shape[1]):
+            third = np.flatnonzero((rivals != other) & (self.winners[rows] != other))
+            overtaken = self.overtaken(rows[third], np.full(len(third), other), rivals[third])
+            enough[third] = np.maximum(enough[third], overtaken)
+        return enough
+
+    def no_two_overtake(self, most: Int64) -> Int64:
+        """int64[b]: a number of perturbed units with which no two classes overtake the winner, at most `most`."""
+        radii, inputs, classes = most.copy(), np.arange(len(self.winners)), np.arange(self.counts.shape[1])
+        overtaken = np.stack([self.overtaken(inputs, self.winners, np.full(len(inputs), rival)) for rival in classes])
+        earlier: list[Int64] = []
+        for others, enough in self._in_order(overtaken):
+            if (enough >= radii).all():
+                break
+            for ones in earlier:
+                rows = np.flatnonzero(enough < radii)
+                together = self.both_overtake(rows, ones[rows], others[rows])
+                radii[rows] = np.minimum(radii[rows], np.maximum(enough[rows], together))
+            earlier.append(others)
+        return radii
+
+    def _in_order(self, needed: Int64) -> Iterator[tuple[Int64, Int64]]:
+        """The rivals of each winner from the one that needs the fewest units, int64[b], with these units.
+
+        needed: int64[classes, b]; what it says of the winner, which is no rival of itself, does not matter.
+        """
+        inputs, needed = np.arange(len(self.winners)), needed.copy()
+        needed[self.winners, inputs] = MOST
+        for rivals in needed.argsort(axis=0, kind="stable")[:-1]:
+            yield rivals, needed[rivals, inputs]
 
 
 def run_off_standings(ranks: torch.Tensor) -> torch.Tensor:
@@ -135,16 +171,10 @@ def run_off_standings(ranks: torch.Tensor) -> torch.Tensor:
     return counts.scatter(1, finalists, torch.stack(((one < other).sum(dim=1), (other < one).sum(dim=1)), dim=1))
 
 
-def _certify(ranks: Ranks, adversary: Adversary) -> tuple[Int64, Int64]:
-    found = [run_off(one, adversary) for one in ranks]
-    labels, radii = zip(*((one.label, one.radius) for one in found), strict=True)
-    return np.array(labels, dtype=np.int64), np.array(radii, dtype=np.int64)
-
-
 RULES.register("run-off")(
     Rule(
         winners=run_off_winners,
-        certify=_certify,
+        certify=run_off,
         standings=run_off_standings,
     )
 )

@@ -51,6 +51,6 @@ def _parse_order(masks: list[str], classes: int) -> Int16:
         if not all(len(row) == classes and all(map(_is_number, row)) for row in rows):
             raise ValueError(f"rankings are not of {classes} classes")
         return np.array(rows, dtype=np.int64).clip(max=classes).astype(np.int16).reshape(-1, classes)
-    if any(len(mask) != classes for mask in masks):
+    if not {classes}.issuperset(map(len, masks)):
         raise ValueError(f"rankings are not of {classes} classes")
     return _VALUES[np.frombuffer("".join(masks).encode("ascii"), dtype=np.uint8)].reshape(-1, classes)
