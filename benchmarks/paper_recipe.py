@@ -11,7 +11,8 @@ single copies, that of the vote (in brackets: how many abstain), and the median 
 as the paper's own code does (`Summary.median_reference`).
 
 The published scripts train 200 epochs, and 200 more when started again with the same seed: then orders, crops and flips
-of CIFAR-10 repeat (repeat=200), and orders and masks of MNIST (repeat=200,repeat_masks=True).
+of CIFAR-10 repeat (repeat=200), and orders and masks of MNIST (repeat=200,repeat_masks=True). Before
+version 1.2 of August 2019 PyTorch started the weights of batch norm anywhere in [0, 1) (norms=uniform), and not at 1.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from pathlib import Path
 from statistics import fmean
 
 import torch
+from torch import nn
 
 from benchmarks.held_out import ALPHA, SEED, apart_from_seed, changed
 from sparsecert import datasets, records
@@ -48,13 +50,14 @@ from studies.levine_feizi_2020.published import published, published_base_accura
 from studies.levine_feizi_2020.record_files import BOUND
 
 TABLES = {"mnist": "table-1", "cifar10": "table-3"}
+UNIFORM = "norms=uniform"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="cifar10", choices=list(TABLES))
     parser.add_argument("--keep", type=int, default=75)
-    parser.add_argument("--change", action="append", default=[], help="settings of the recipe, or seed=1")
+    parser.add_argument("--change", action="append", default=[], help="settings of the recipe, seed=1, norms=uniform")
     parser.add_argument("--out", type=Path, required=True, help="folder of the runs")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop training after so many")
     parser.add_argument("--n0", type=int, default=100)
@@ -90,9 +93,12 @@ def trained(options: argparse.Namespace, train: Dataset, changes: list[str], dev
     runs: list[tuple[TrainingRun, Path]] = []
     for change in changes:
         settings, seed = apart_from_seed(change)
-        recipe = replace(changed(RECIPES[f"paper-{options.data}"], settings), keep=options.keep)
+        of_recipe = ",".join(setting for setting in settings.split(",") if setting != UNIFORM)
+        recipe = replace(changed(RECIPES[f"paper-{options.data}"], of_recipe), keep=options.keep)
         scheme = Uniform(train.units.count, options.keep)
         run = TrainingRun(train, recipe, scheme, default_encoding(train, recipe), seed, device)
+        if of_recipe != settings:
+            draw_norms(run.model, seed)
         name = re.sub("[=,/]", "-", change) or "as-published"
         runs.append((run, options.out / (f"fp32-{name}" if options.fp32 else name)))
     end = time.monotonic() + options.seconds
@@ -109,6 +115,14 @@ def trained(options: argparse.Namespace, train: Dataset, changes: list[str], dev
             print(f"stopped after {options.seconds:g} s; the same command goes on from the checkpoints")
             sys.exit(3)
     return [folder for _, folder in runs]
+
+
+def draw_norms(model: nn.Module, seed: int) -> None:
+    """Starts the weights of batch norm anywhere in [0, 1) instead of at 1."""
+    random = torch.Generator().manual_seed(seed)
+    for part in model.modules():
+        if isinstance(part, nn.BatchNorm2d):
+            part.weight.data.copy_(torch.rand(part.weight.shape, generator=random))
 
 
 def certified(folder: Path, test: Dataset, n0: int, n: int, device: torch.device) -> Path:

@@ -16,7 +16,7 @@ from scipy.stats import binomtest
 
 from benchmarks import paper_recipe
 from results.printed import end_to_end
-from sparsecert import datasets, modelfile, records
+from sparsecert import datasets, modelfile, models, records
 from sparsecert.plain.defenders import defender_for
 from sparsecert.procedures import Exact
 from sparsecert.reports import compute_gap, summarise
@@ -272,6 +272,21 @@ def test_a_variant_of_the_papers_recipe_by_its_votes(name: str, images: int) -> 
     assert f" {shown}\n" in (RESULTS / "paper-recipe-h200.txt").read_text()
     shares = [f"{share / images:.2%}" for share in (single, right, abstained)]
     assert shown.split()[1:] == [shares[0], shares[1], f"({shares[2]})", "7"]
+
+
+def test_the_weights_of_batch_norm_may_start_as_they_once_did() -> None:
+    """Spread over [0, 1), by the seed; whatever else is learned or kept starts as ever."""
+    plain, one, other = (models.build_named("resnet18-cifar", 6, 10, 0) for _ in range(3))
+    for seed, model in enumerate((one, other)):
+        paper_recipe.draw_norms(model, seed)
+    norms = {f"{name}.weight" for name, part in plain.named_modules() if isinstance(part, torch.nn.BatchNorm2d)}
+    drawn = [torch.cat([model.state_dict()[name] for name in sorted(norms)]) for model in (one, other)]
+    for weights in drawn:
+        assert weights.histc(10, 0, 1).min() > 0.08 * weights.numel()
+        assert 0 <= weights.min() < weights.max() < 1
+    assert not torch.equal(*drawn)
+    found = one.state_dict()
+    assert all(torch.equal(found[name], old) for name, old in plain.state_dict().items() if name not in norms)
 
 
 @pytest.mark.parametrize("name", ["mnist/spread-160", "cifar10/grid-8", "mnist/k45", "cifar10/k75"])
