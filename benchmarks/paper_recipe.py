@@ -11,8 +11,9 @@ single copies, that of the vote (in brackets: how many abstain), and the median 
 as the paper's own code does (`Summary.median_reference`).
 
 The published scripts train 200 epochs, and 200 more when started again with the same seed: then orders, crops and flips
-of CIFAR-10 repeat (repeat=200), and orders and masks of MNIST (repeat=200,repeat_masks=True). Before
-version 1.2 of August 2019 PyTorch started the weights of batch norm anywhere in [0, 1) (norms=uniform), and not at 1.
+of CIFAR-10 repeat (repeat=200), and orders and masks of MNIST (repeat=200,repeat_masks=True).
+Before its version 1.2 of August 2019, PyTorch drew the initial weights of batch norm from [0, 1) instead of setting
+them to 1 (norms=uniform).
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ def trained(options: argparse.Namespace, train: Dataset, changes: list[str], dev
 
 
 def draw_norms(model: nn.Module, seed: int) -> None:
-    """Starts the weights of batch norm anywhere in [0, 1) instead of at 1."""
+    """Draws the weights of batch norm from [0, 1)."""
     random = torch.Generator().manual_seed(seed)
     for part in model.modules():
         if isinstance(part, nn.BatchNorm2d):
