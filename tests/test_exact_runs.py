@@ -467,7 +467,7 @@ def test_one_broken_exact_certificate_is_reported_loudly(
         writer.append([replace(line, distance=0, answer=said, pixels=(), values=())])
     assert exit_code("report", folders["lattice"] / "certify.jsonl", tmp_path / "attack.jsonl") == 1
     reported = capsys.readouterr().err
-    assert reported.startswith(f"NOT SOUND: {tmp_path}/attack.jsonl changes the answer to 1 of 1 certified images")
+    assert reported.startswith(f"NOT SOUND: {tmp_path}/attack.jsonl changes the answer to 1 of 1 certified inputs")
     assert "an exact certificate never fails" in reported
 
 
@@ -496,7 +496,7 @@ def test_attacks_that_say_nothing_of_a_certificate_are_refused(
         assert message in capsys.readouterr().err
     assert exit_code("report", patches, attacked["bands"], "--against", "pixels") == 0
     assert exit_code("report", sampled, exact, attacked["lattice"], by_chance) == 0
-    assert capsys.readouterr().out.count("images of both") == 3
+    assert capsys.readouterr().out.count("inputs of both") == 3
 
 
 @pytest.mark.parametrize(

@@ -142,7 +142,7 @@ def test_a_report_of_certificates_and_attack(run: Path, tmp_path: Path) -> None:
     both = run / "certify.jsonl", run / "attack-noise.jsonl"
     done = sparsecert("report", *both, "--plot", tmp_path / "gap")
     assert done.returncode == 0, done.stderr
-    assert "6 images of both" in done.stdout
+    assert "6 inputs of both" in done.stdout
     assert "attacks that succeed within the certified radius: 0 of " in done.stdout
     assert (tmp_path / "gap.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (tmp_path / "gap.svg").read_text()
@@ -175,7 +175,7 @@ def test_an_unsound_certificate_is_reported_loudly(run: Path, tmp_path: Path) ->
     done = sparsecert("report", run / "certify.jsonl", tmp_path / "a.jsonl")
     assert done.returncode == 1
     assert "attacks that succeed within the certified radius: 1 of 1" in done.stdout
-    assert done.stderr.startswith(f"NOT SOUND: {tmp_path}/a.jsonl changes the answer to 1 of 1 certified images")
+    assert done.stderr.startswith(f"NOT SOUND: {tmp_path}/a.jsonl changes the answer to 1 of 1 certified inputs")
 
 
 MISTAKES = {

@@ -102,9 +102,9 @@ def test_the_median_counts_every_image() -> None:
     assert summarise_attack(made([(0, 1), (0, 2), (3, 1)])).median == 0
     assert summarise_attack(made([(4, 1), (5, 1)])).median == 4.5
     assert summarise_attack(made([(None, 0)])).to_dict()["median_adversarial_attack_magnitude"] is None
-    with pytest.raises(InputError, match="holds no attacked images yet"):
+    with pytest.raises(InputError, match="holds no attacked inputs yet"):
         summarise_attack(made([], inputs=3))
-    with pytest.raises(InputError, match="only images that could not be attacked; the first: a reason"):
+    with pytest.raises(InputError, match="only inputs that could not be attacked; the first: a reason"):
         summarise_attack(made([], failed=2))
     results = doctest.testmod(attacks)
     assert results.attempted >= 2
@@ -135,7 +135,7 @@ def test_exact_certificates_of_another_device_are_not_called_unsound(exact: bool
     pair = Pair(example=7, true=1, label=1, proved=4, distance=4, answer=2)
     found = alarm(Gap(Path("certify.jsonl"), Path("attack.jsonl"), (pair,), exact, ("cuda in bf16", attacked)))
     assert found is not None
-    assert found.startswith(f"{fault}: attack.jsonl changes the answer to 1 of 1 certified images")
+    assert found.startswith(f"{fault}: attack.jsonl changes the answer to 1 of 1 certified inputs")
 
 
 def test_how_far_beyond_the_radius_the_nearest_misclassification_is() -> None:
@@ -147,7 +147,7 @@ def test_how_far_beyond_the_radius_the_nearest_misclassification_is() -> None:
     values = gap.to_dict()
     names = "misclassifications", "least_pixels_beyond_radius", "median_pixels_beyond_radius"
     assert [values[name] for name in names] == [3, 2, 3]
-    said = "certified images misclassified, and how far beyond the radius: 3, by 2 at least, 3 at median"
+    said = "certified inputs misclassified, and how far beyond the radius: 3, by 2 at least, 3 at median"
     summary = summarise_attack(made([(6, 3)], goal="misclassify"))
     text = attack_report([summarise(records)], [summary], [gap], "terminal")
     assert said in text.splitlines()
@@ -182,8 +182,8 @@ def test_an_attack_within_the_certified_radius_is_flagged(
     reported = alarm(gap)
     assert (reported is not None) == bool(broken)
     if reported is not None:
-        assert reported.startswith("NOT SOUND: runs/made/attack.jsonl changes the answer to 1 of 2 certified images")
-        assert "(images 3)" in reported
+        assert reported.startswith("NOT SOUND: runs/made/attack.jsonl changes the answer to 1 of 2 certified inputs")
+        assert "(inputs 3)" in reported
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def test_only_images_of_both_runs_count() -> None:
     assert [pair.example for pair in gap.pairs] == [0, 3]
     lone = certified([AT_12])
     none = AttackRecords(Path("a"), made([(5, 1)]).header, [AttackRecord(4, 0, None, 0, 1, 1, 0.1)])
-    with pytest.raises(InputError, match="have no image in common"):
+    with pytest.raises(InputError, match="have no input in common"):
         compute_gap(lone, none, summarise(lone))
 
 

@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 BROKEN = "#C00000"
 MIN_AREA, MAX_AREA = 8.0, 300.0  # of a bubble, in square points
 MARKERS = "filled: misclassified, hollow: abstained\ntriangles: never fooled, red crosses: unsound"
-NOT_CERTIFIED = -1  # where images without a certificate for the true class are drawn
+NOT_CERTIFIED = -1  # where inputs without a certificate for the true class are drawn
 
 
 def write_attack_curves(attacks: Sequence[AttackSummary], path: str | Path, style: Style = SCREEN) -> list[Path]:
-    """Plots the share of images that were not fooled within rho pixels, one step curve per run; returns the files."""
+    """Plots the share of inputs that were not fooled within rho pixels, one step curve per run; returns the files."""
     return write_figure(lambda: _attack_figure(attacks, style), path, style)
 
 
 def write_gaps(
     gaps: Sequence[Gap], attacks: Sequence[AttackSummary], path: str | Path, style: Style = SCREEN
 ) -> list[Path]:
-    """Plots certificates and attacks on the same images: both curves and, on a screen, image by image.
+    """Plots certificates and attacks on the same inputs: both curves and, on a screen, input by input.
 
     `attacks` are those of the gaps, in any order. Returns the files written.
     """
@@ -52,7 +52,7 @@ def _attack_figure(attacks: Sequence[AttackSummary], style: Style = SCREEN) -> F
         banded |= draw_band(axes, summary.band(shares, summary.attacked), colour)
     style_axes(axes, rhos, style)
     label_axes(
-        figure, [axes], _x_label(attacks, style), "images not fooled" if style.notes else "accuracy under attack"
+        figure, [axes], _x_label(attacks, style), "inputs not fooled" if style.notes else "accuracy under attack"
     )
     settings = settings_line(shared_items([attack_settings(summary) for summary in attacks]))
     caption = "; ".join([settings, *([BANDS] if banded else [])])
@@ -87,14 +87,14 @@ def _gap_figure(gaps: Sequence[Gap], attacks: Sequence[AttackSummary], style: St
     for place, (gap, name) in enumerate(zip(gaps, names, strict=True)):
         banded |= _draw_gap(left, gap, known[gap.attack], name, rhos, place, style)
         for axes in right:
-            _draw_images(axes, gap, place, max(len(one.accuracy_under_attack) for one in gaps))
+            _draw_inputs(axes, gap, place, max(len(one.accuracy_under_attack) for one in gaps))
     style_axes(left, rhos, style)
-    label_axes(figure, [left], _x_label(attacks, style), "images")
+    label_axes(figure, [left], _x_label(attacks, style), "inputs")
     for axes in right:
-        _style_image_axes(axes, gaps)
+        _style_input_axes(axes, gaps, attacks[0].unit)
     settings = settings_line(shared_items([attack_settings(known[gap.attack]) for gap in gaps]))
-    images = " or ".join(dict.fromkeys(f"{len(gap.pairs)}" for gap in gaps))
-    title = f"Certified accuracy and accuracy under attack, {images} images of both"
+    count = " or ".join(dict.fromkeys(f"{len(gap.pairs)}" for gap in gaps))
+    title = f"Certified accuracy and accuracy under attack, {count} inputs of both"
     add_legend(figure, [left], title, "; ".join([settings, *([BANDS] if banded else [])]), style)
     return figure
 
@@ -113,8 +113,8 @@ def _draw_gap(axes: Axes, gap: Gap, attack: AttackSummary, name: str, rhos: int,
     return banded
 
 
-def _draw_images(axes: Axes, gap: Gap, place: int, beyond: int) -> None:
-    """Each image at (radius, distance); those never fooled as triangles at distance `beyond`."""
+def _draw_inputs(axes: Axes, gap: Gap, place: int, beyond: int) -> None:
+    """Each input at (radius, distance); those never fooled as triangles at distance `beyond`."""
     most = max(Counter(map(_position, gap.pairs)).values())
     for found in (True, False):
         for abstained in (True, False):
@@ -137,7 +137,7 @@ def _bubbles(
     marker: str,
     beyond: int,
 ) -> None:
-    """A marker at each position, its area proportional to the images there."""
+    """A marker at each position, its area proportional to the inputs there."""
     if not positions:
         return
     areas = [MIN_AREA + (MAX_AREA - MIN_AREA) * (count / most if most > 1 else 0.1) for count in positions.values()]
@@ -146,7 +146,7 @@ def _bubbles(
     axes.scatter(across, up, s=areas, marker=marker, facecolors=face, edgecolors=colour, alpha=0.6, zorder=3)
 
 
-def _style_image_axes(axes: Axes, gaps: Sequence[Gap]) -> None:
+def _style_input_axes(axes: Axes, gaps: Sequence[Gap], unit: str) -> None:
     """Axes, and the grey region that the certificates rule out."""
     from matplotlib.ticker import MaxNLocator
 
@@ -160,6 +160,6 @@ def _style_image_axes(axes: Axes, gaps: Sequence[Gap]) -> None:
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(nbins=12, steps=[1, 2, 5, 10], integer=True))
     axes.set_xlabel(f"certified radius ({NOT_CERTIFIED}: not certified for the true class)\n{MARKERS}", fontsize=8)
-    axes.set_ylabel("pixels that the attack perturbed")
-    axes.set_title("Image by image; grey: ruled out by the certificates", loc="left", fontsize=11)
+    axes.set_ylabel(f"{unit} that the attack perturbed")
+    axes.set_title("Input by input; grey: ruled out by the certificates", loc="left", fontsize=11)
     axes.spines[["top", "right"]].set_visible(False)

@@ -28,7 +28,7 @@ from sparsecert.reports.summary import Summary
 from sparsecert.reports.tables import FORMATS, csv_text, list_text, plain_values, table_text
 
 BROKEN_LABEL = "attacks that succeed within the certified radius"
-BEYOND_LABEL = "certified images misclassified, and how far beyond the radius"
+BEYOND_LABEL = "certified inputs misclassified, and how far beyond the radius"
 
 
 def attack_settings(summary: AttackSummary) -> dict[str, str]:
@@ -65,8 +65,8 @@ def attack_numbers(summary: AttackSummary) -> dict[str, str]:
         "median adversarial attack magnitude": format_magnitude(summary.median),
         "fooled, of those classified correctly": f"{summary.successes} of {summary.right}",
         "by abstention": abstained,
-        "queries (evaluations) per image": f"{summary.mean_queries:,.0f} ({summary.mean_evaluations:,.0f})",
-        "seconds per image": f"{summary.mean_seconds:.3g}",
+        "queries (evaluations) per input": f"{summary.mean_queries:,.0f} ({summary.mean_evaluations:,.0f})",
+        "seconds per input": f"{summary.mean_seconds:.3g}",
     }
 
 
@@ -78,9 +78,9 @@ def attack_remarks(summary: AttackSummary) -> list[str]:
     """Caveats to one attack run's numbers."""
     found = []
     if summary.incomplete:
-        found.append(f"incomplete, {summary.inputs} of {summary.expected_inputs} images are recorded")
+        found.append(f"incomplete, {summary.inputs} of {summary.expected_inputs} inputs are recorded")
     if summary.failed:
-        found.append(f"the model gave no answer to {summary.failed} images, which are left out")
+        found.append(f"the model gave no answer to {summary.failed} inputs, which are left out")
     return found
 
 
@@ -129,7 +129,7 @@ def rho_table(summaries: Sequence[AttackSummary], rhos: Sequence[int]) -> Table:
     counting += " unless the goal is to misclassify" if len(goals) > 1 else ""
     caption = (
         f"accuracy under attacks on up to rho {summaries[0].unit}, {counting} "
-        "(in brackets: the success rate on images classified correctly without the attack)"
+        "(in brackets: the success rate on inputs classified correctly without the attack)"
     )
     return Table(("rho", *headers), rows, caption, notes, "Accuracy under attack")
 
@@ -151,14 +151,14 @@ def gap_table(gaps: Sequence[Gap]) -> Table:
     ]
     medians = "median certified robustness", "median adversarial attack magnitude"
     within = BROKEN_LABEL, "abstentions within it"
-    headers = "certificates", "attack", "images of both", *medians, *within, BEYOND_LABEL
+    headers = "certificates", "attack", "inputs of both", *medians, *within, BEYOND_LABEL
     caption = "a certificate rules out other answers within its radius, not abstentions"
     alarms = tuple(filter(None, map(alarm, gaps)))
     return Table(headers, tuple(rows), caption, alarms, "Certificates and attacks")
 
 
 def _beyond(gap: Gap) -> str:
-    """How many certified images were misclassified, and how far beyond their radius, at least and at median."""
+    """How many certified inputs were misclassified, and how far beyond their radius, at least and at median."""
     if not gap.beyond:
         return "none"
     return f"{len(gap.beyond)}, by {min(gap.beyond)} at least, {median(gap.beyond):g} at median"
@@ -181,8 +181,8 @@ def alarm(gap: Gap) -> str | None:
             f"these were made on {certified}, the attack on {attacked}: scores are rounded differently; certify there"
         )
     return (
-        f"{fault}: {gap.attack} changes the answer to {len(gap.broken)} of {gap.certified} certified images within "
-        f"the radius that {gap.certificates} proves for them (images {named}); {exact if gap.exact else sampled}"
+        f"{fault}: {gap.attack} changes the answer to {len(gap.broken)} of {gap.certified} certified inputs within "
+        f"the radius that {gap.certificates} proves for them (inputs {named}); {exact if gap.exact else sampled}"
     )
 
 
@@ -221,7 +221,7 @@ def _run_text(summary: AttackSummary) -> str:
 def _gap_lines(gap: Gap) -> str:
     """Certificates compared with an attack, for a screen."""
     lines = [
-        f"{gap.certificates} against {gap.attack}: {len(gap.pairs)} images of both",
+        f"{gap.certificates} against {gap.attack}: {len(gap.pairs)} inputs of both",
         f"median certified robustness {format_median(gap.median_certified)}, "
         f"median adversarial attack magnitude {format_magnitude(gap.median_attacked)}",
         f"{BROKEN_LABEL}: {len(gap.broken)} of {gap.certified}",

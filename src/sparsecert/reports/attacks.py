@@ -84,9 +84,9 @@ def summarise_attack(records: AttackRecords) -> AttackSummary:
     lines = [line for line in records.lines if line.failed is None]
     if not lines and len(records.lines):
         reason = next(iter(records.lines)).failed
-        raise InputError(f"{records.path} holds only images that could not be attacked; the first: {reason}")
+        raise InputError(f"{records.path} holds only inputs that could not be attacked; the first: {reason}")
     if not lines:
-        raise InputError(f"{records.path} holds no attacked images yet; wait for the run that writes it, or start it")
+        raise InputError(f"{records.path} holds no attacked inputs yet; wait for the run that writes it, or start it")
     found = [line for line in lines if line.distance]
     return AttackSummary(
         **_settings(records),

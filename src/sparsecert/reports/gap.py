@@ -157,7 +157,7 @@ def compute_gap(records: Records, attack: AttackRecords, summary: Summary) -> Ga
             proved = None if certificate.radius is None else certificate.radius // per_pixel
             pairs.append(Pair(line.example, line.true, certificate.label, proved, against.distance, against.answer))
     if not pairs:
-        raise InputError(f"{records.path} and {attack.path} have no image in common; attack images that are certified")
+        raise InputError(f"{records.path} and {attack.path} have no input in common; attack inputs that are certified")
     return Gap(records.path, attack.path, tuple(pairs), summary.exact, (_computed(records), _computed(attack)))
 
 

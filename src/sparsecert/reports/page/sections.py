@@ -260,7 +260,7 @@ def _gap_chart(gap: Gap, attack: AttackSummary, name: str) -> CurvesChart:
     ]
     title = f"certified accuracy and accuracy under attack against rho, {name}"
     caption = (
-        f"{len(gap.pairs)} images of both runs. The accuracy under the worst perturbation lies in the shaded region, "
+        f"{len(gap.pairs)} inputs of both runs. The accuracy under the worst perturbation lies in the shaded region, "
         "abstentions counting as fooled."
     ) + (BANDS if band else "")
     return CurvesChart(title, caption, _perturbed(attack), curves, shaded=True)
