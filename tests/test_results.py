@@ -87,7 +87,7 @@ def test_the_best_k_of_each_bound() -> None:
 def test_the_shipped_model_of_random_masks_is_that_of_the_records() -> None:
     """The same file, and of a few inputs again on the CPU the same masks, so but for rounding the same votes."""
     found = records.read(STUDY / "mnist" / "k45" / "certify.jsonl.xz")
-    smoothed, lines = Smoothed.load("mnist-k45"), {line.example: line for line in found.lines}
+    smoothed, lines = Smoothed.load("mnist-k45", precision="fp32"), {line.example: line for line in found.lines}
     assert len(lines) == 10_000
     assert found.header.run["model"]["sha256"] == modelfile.fingerprint("mnist-k45")
     assert smoothed.scheme.config() == found.header.run["scheme"] == {"kind": "uniform", "units": 784, "keep": 45}
@@ -112,22 +112,31 @@ def test_the_shipped_model_of_random_masks_is_that_of_the_records() -> None:
     ],
 )
 def test_a_shipped_model_of_fixed_masks_is_that_of_the_records(name: str, data: str, folder: Path) -> None:
-    """The same file, and of a hundred inputs again on the CPU, but for rounding, the same votes and radii."""
+    """The same file, and of a hundred inputs again in fp32, but for rounding, the same votes and radii.
+
+    The records are of bf16: there up to 0.5% of the votes go to other classes. A few masks that rank the classes
+    otherwise are enough to move the radius of one input in eight, by 1 or 2.
+    """
     found = records.read(folder / "certify.jsonl.xz")
     assert found.header.run["model"]["sha256"] == modelfile.fingerprint(name)
-    smoothed = Smoothed.load(name)
+    smoothed = Smoothed.load(name, precision="fp32")
     assert smoothed.scheme.config() == found.header.run["scheme"]
     sample = datasets.load(f"{data}-sample")
     exactly = smoothed.certify(torch.from_numpy(sample.images.batch(range(100))).float() / 255, Exact())
     again = exact_certificates(found, smoothed.scheme, exact_procedure(found, smoothed.scheme, "pairwise", None))
     recorded = {line.example: (line, certificate) for line, certificate in again}
-    differing = 0
+    moved, other_labels, differences = 0.0, 0, []
     for place in range(100):
         line, certificate = recorded[100 * place]
         assert line.true == sample.labels[place]
-        assert abs(exactly.counts[place] - line.votes.votes).sum() / 2 <= 3  # bf16 there, fp32 here
-        differing += (exactly.labels[place], exactly.radii[place]) != (certificate.label, certificate.radius)
-    assert differing <= 10  # another CPU may round otherwise
+        moved += abs(exactly.counts[place] - line.votes.votes).sum() / 2
+        other_labels += exactly.labels[place] != certificate.label
+        differences.append(int(exactly.radii[place]) - certificate.radius)
+    assert moved <= 0.01 * exactly.counts.sum()
+    assert other_labels <= 3
+    assert sum(map(bool, differences)) <= 20
+    assert max(map(abs, differences)) <= 3
+    assert abs(statistics.mean(differences)) <= 0.1
 
 
 def _summary(name: str, **changes: str) -> Summary:
