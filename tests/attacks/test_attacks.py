@@ -169,7 +169,8 @@ def test_the_seed_decides(attack: Attack) -> None:
     assert torch.equal(runs[0].adversarial, runs[1].adversarial)
     assert torch.equal(runs[0].queries, runs[1].queries)
     if isinstance(attack, BY_CHANCE):
-        assert not torch.equal(runs[0].adversarial, runs[2].adversarial)
+        differs = "queries" if isinstance(attack, Ensemble) else "adversarial"  # it ends at the optimum here
+        assert not torch.equal(getattr(runs[0], differs), getattr(runs[2], differs))
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=str)

@@ -81,7 +81,7 @@ def attack(
     abstains; with --goal misclassify, only another class counts, which is what certificates rule out. The records hold
     the perturbed pixels. Rerun the same command to resume.
 
-    The default is an ensemble of a gradient attack, a random search and a clean-up; the best is kept.
+    The default is an ensemble of gradient attacks, a random search and a clean-up; the best is kept.
 
     For a model of a table (`train table.csv`), --data is a table file: the attack perturbs columns, to values that
     they have in some row of it, or to missing ones.
