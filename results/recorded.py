@@ -14,7 +14,7 @@ from results.printed import RESULTS, end_to_end, speeds
 from results.trade_offs import MODELS, TITLES, model, trade_off
 from sparsecert import records
 from sparsecert.cli.demo_tables import Demo
-from sparsecert.reports import Gap, Summary, compute_gap, summarise
+from sparsecert.reports import Gap, Summary, compute_gap, summarise, summarise_attack
 from sparsecert.reports.attack_tables import format_magnitude
 from sparsecert.reports.comparison import Table, format_median, format_percent
 from sparsecert.schemes import SchemeSpec
@@ -35,6 +35,7 @@ from studies.levine_feizi_2020.tables import table
 
 FIXED_EPOCHS = {"mnist": 200, "cifar10": 100}
 PATCH_EPOCHS = {"mnist": 200, "cifar10": None}
+ATTACKED = {"lattice-28": "fixed", "k45": "random"}
 
 
 @cache
@@ -115,6 +116,21 @@ def misclassified() -> str:
         medians = format_median(found.median_certified), format_magnitude(found.median_attacked)
         rows.append((TITLES[data], f"`{data}-{scheme}`", *map(str, counts), *beyond, *medians))
     return markdown(headers, rows)
+
+
+def smoothed_attacks() -> str:
+    """The attacks on two smoothed classifiers: pixels changed, and forward passes of the base classifier."""
+    columns = "median", "mean", "evaluations"
+    headers = "attack", *(f"{column}, {masks} masks" for masks in ATTACKED.values() for column in columns)
+    rows: dict[str, list[str]] = {}
+    for name in ATTACKED:
+        for path in sorted((RESULTS / "mnist" / "attacked" / name).glob("attack-*.jsonl.xz")):
+            found = records.read_attack(path)
+            made, distances = summarise_attack(found), [x.distance for x in found.lines if x.distance is not None]
+            mean = f"{statistics.mean(distances):.2f}" if len(distances) == len(found.lines) else "-"
+            cells = format_magnitude(made.median), mean, f"{made.mean_evaluations:,.0f}"
+            rows.setdefault(made.attack["name"], []).extend(cells)
+    return markdown(headers, ((f"`{attack}`", *cells) for attack, cells in rows.items()))
 
 
 @cache
@@ -333,6 +349,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     # docs/text.md
     "texts": texts,
     "text-attacks": text_attacks,
+    # docs/attacks.md
+    "smoothed-attacks": smoothed_attacks,
     # docs/results.md
     "beyond": beyond,
     "table-1": lambda: shown(certified("table-1", "mnist")),

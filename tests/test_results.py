@@ -329,6 +329,19 @@ def test_nothing_certified_was_misclassified_within_its_radius(name: str) -> Non
     assert len(gap.beyond) > len(gap.pairs) / 2
 
 
+@pytest.mark.parametrize(("model", "images"), [("lattice-28", 50), ("k45", 20)])
+def test_no_attack_changed_a_certified_answer_within_its_radius(model: str, images: int) -> None:
+    """Seven attacks, each on the same images; most of these were fooled by all of them."""
+    folder = RESULTS / "mnist" / "attacked" / model
+    certified, paths = records.read(folder / "certify.jsonl.xz"), list(folder.glob("attack-*.jsonl.xz"))
+    assert len(paths) == 7
+    for path in paths:
+        gap = compute_gap(certified, records.read_attack(path), summarise(certified))
+        assert not gap.broken
+        assert len(gap.pairs) == images
+        assert sum(pair.distance is not None for pair in gap.pairs) > 0.7 * images
+
+
 def test_attacks_became_cheaper() -> None:
     """The bar: 20 times fewer base evaluations, at distances that are no larger."""
     printed = (RESULTS / "attack-cost-h200.txt").read_text()
