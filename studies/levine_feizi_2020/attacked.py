@@ -57,7 +57,7 @@ class AttackStudy:
     def rows(self) -> dict[str, PublishedAttackedRow]:
         """The paper's rows that are measured here, by the classifier's name: a plain one's, or k45.
 
-        Analysis by synthesis is only where its files are, or a GPU: on a CPU it would take days.
+        Analysis by synthesis is only where its files are, or a GPU: on a CPU it would take a day or more.
         """
         named = {_name(row): row for row in self.known.rows if row.model is not None}
         gpu = self.study.device.startswith("cuda")

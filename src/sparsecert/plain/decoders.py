@@ -59,7 +59,7 @@ class Decoders:
         def decode(latents: torch.Tensor) -> torch.Tensor:
             values = latents.reshape(len(latents), -1, 1, 1)
             for number, (weight, bias, stride) in enumerate(layers):
-                values = elu(values) if number else values
+                values = elu(values, inplace=True) if number else values
                 values = conv_transpose2d(values, weight, bias, stride, groups=len(classes))
             return values.sigmoid().reshape(*latents.shape[:2], -1)
 

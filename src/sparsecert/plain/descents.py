@@ -44,7 +44,7 @@ class Descents:
     def advance(self, images: torch.Tensor, classes: torch.Tensor, first: int, last: int) -> None:
         """Takes the steps first + 1, ..., last of the pairs of an image and a class, which have taken `first`."""
         tables = self.least, self.best, self._latents, self._mean, self._square
-        for lanes in Lanes.of(classes, few_shapes=bool(self.steps.decoders.by_rows)):
+        for lanes in Lanes.of(classes, on_gpu=bool(self.steps.decoders.by_rows)):
             image, own = images[lanes.items], classes[lanes.items]
             states = [table[image, own] for table in tables]
             with on_device(image.device), tf32_products(image.device):

@@ -9,7 +9,8 @@ import torch
 
 from sparsecert.votes.batches import round_up
 
-LANES, MOST_ROWS = 64, 128
+LANES, MOST_ROWS = 64, 128  # on a GPU, which is used better by large batches
+CACHED_ROWS = 8  # elsewhere: so few that what a step makes of them stays in a CPU's cache
 
 
 @dataclass(frozen=True)
@@ -25,19 +26,19 @@ class Lanes:
     real: torch.Tensor
 
     @classmethod
-    def of(cls, networks: torch.Tensor, few_shapes: bool = False) -> Iterator[Lanes]:
+    def of(cls, networks: torch.Tensor, on_gpu: bool = False) -> Iterator[Lanes]:
         """Batches of all items, where item i is for networks[i]; a network with many items has several lanes.
 
-        `few_shapes`: all batches have the same lanes, and only a few different numbers of rows.
+        `on_gpu`: large batches, all with the same lanes, and only a few different numbers of rows.
         """
         if not len(networks):
             return
         different = int(networks.max()) + 1
-        most = max(LANES, 2 * different)
+        most, most_rows = (max(LANES, 2 * different), MOST_ROWS) if on_gpu else (2 * different, CACHED_ROWS)
         full = most - different  # lanes, besides one of each network that is not full
-        for part in torch.split(networks.argsort(stable=True), full * MOST_ROWS):
+        for part in torch.split(networks.argsort(stable=True), full * most_rows):
             rows = -(-len(part) // full)
-            if few_shapes:
+            if on_gpu:
                 yield cls._batch(part, networks[part], min(MOST_ROWS, round_up(rows)), most)
             else:
                 yield cls._batch(part, networks[part], rows)

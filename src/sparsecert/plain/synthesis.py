@@ -87,9 +87,10 @@ class AnalysisBySynthesis:
         """Takes the steps of the labels and of their rivals, `first` and then the nearest candidates', until one wins.
 
         l only falls with more candidates and steps. So where a rival beats the label, which has taken all of them, the
-        whole inference does not answer the label either; where the label beats its rivals, the answer is an estimate.
-        All take all of their steps: on binarized images far from any digit, leads of any size turn late. On a GPU all
-        rivals take them at once: few large batches cost less than many small ones.
+        whole inference does not answer the label either; where the label beats its rivals, which have, the answer is an
+        estimate. No lead counts before: on binarized images far from any digit, leads of any size turn late. But a
+        label that leads without any steps need not take them. On a GPU all take them at once: few large batches cost
+        less than many small ones.
         """
         order = (descents.least * self.factors).scatter(1, first[:, None], -torch.inf)
         order = order.scatter(1, against[:, None], torch.inf).argsort(dim=1)[:, : min(RIVALS, len(self.classes) - 1)]
@@ -98,7 +99,14 @@ class AnalysisBySynthesis:
             kinds = torch.cat((against[:, None], order), dim=1)
             descents.advance(left.repeat_interleave(kinds.shape[1]), kinds.flatten(), 0, self.steps)
             return
-        descents.advance(left, against, 0, self.steps)
+
+        def leads(images: torch.Tensor) -> torch.Tensor:
+            return (descents.least[images] * self.factors).argmin(dim=1) == against[images]
+
+        ready = torch.zeros_like(against, dtype=torch.bool)  # whether the label has taken its steps
         for rivals in order.T:
             descents.advance(left, rivals[left], 0, self.steps)
-            left = left[(descents.least[left] * self.factors).argmin(dim=1) == against[left]]
+            behind = left[~leads(left) & ~ready[left]]
+            descents.advance(behind, against[behind], 0, self.steps)
+            ready[behind] = True
+            left = left[leads(left)]
