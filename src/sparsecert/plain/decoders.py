@@ -53,14 +53,15 @@ class Decoders:
         if self.by_rows:
             return decode_by_rows([layer.lanes(classes) for layer in self.by_rows])
         layers = [
-            (weight[classes].flatten(0, 1), bias[classes].flatten(), stride) for weight, bias, stride in self.layers
+            (weight[classes].flatten(0, 1), bias[classes].view(-1, 1, 1), stride) for weight, bias, stride in self.layers
         ]
 
         def decode(latents: torch.Tensor) -> torch.Tensor:
             values = latents.reshape(len(latents), -1, 1, 1)
             for number, (weight, bias, stride) in enumerate(layers):
                 values = elu(values, inplace=True) if number else values
-                values = conv_transpose2d(values, weight, bias, stride, groups=len(classes))
+                # added apart: oneDNN takes up to twice as long where it adds the bias
+                values = conv_transpose2d(values, weight, None, stride, groups=len(classes)).add_(bias)
             return values.sigmoid().reshape(*latents.shape[:2], -1)
 
         return decode
