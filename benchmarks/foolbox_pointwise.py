@@ -99,7 +99,8 @@ def compare(
     defender: Network, images: torch.Tensor, labels: torch.Tensor, restarts: int, every: Sequence[int], seed: int
 ) -> None:
     """Prints both, ours with each number of rounds."""
-    theirs = by_foolbox(defender.model, images, labels, restarts, seed, defender.device)
+    together = len(images) if defender.device.type == "cuda" else 1
+    theirs = by_foolbox(defender.model, images, labels, restarts, seed, defender.device, together)
     print(theirs.line("Foolbox PointwiseAttack"), flush=True)
     for rounds in every:
         ours = by_us(defender, images, labels, restarts, rounds, seed)
@@ -127,7 +128,7 @@ def by_foolbox(
     restarts: int,
     seed: int,
     device: torch.device,
-    together: int = 1,
+    together: int,
 ) -> AttackResult:
     """So many images together, all their restarts side by side, each from Foolbox's salt-and-pepper noise.
 
