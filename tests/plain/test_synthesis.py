@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.nn.functional import conv2d, conv_transpose2d
 
-from sparsecert import plain
+from sparsecert import devices, plain
 from sparsecert.attacks import Answers, Attack, Judge, Saliency
 from sparsecert.errors import InputError
 from sparsecert.plain import AnalysisBySynthesis, Autoencoders, SynthesisDefender, lanes
@@ -270,6 +270,31 @@ def test_a_batch_is_answered_as_its_images_one_by_one(
     assert synthesis(images[:0]).shape == (0, 10)
     with pytest.raises(InputError, match=r"images must be of shape \(1, 28, 28\), got \(1, 8, 8\)"):
         synthesis(torch.zeros(1, 1, 8, 8))
+
+
+def test_only_a_query_about_a_label_computes_in_tf32(
+    autoencoders: Autoencoders, images: torch.Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a GPU that has it: every graph is captured in one precision, and replayed in that alone."""
+    products, kept, replayed = devices.tf32_products, [], []
+
+    def capture(work: Callable[[], None], what: str, pool: object) -> object:
+        precision = torch.get_float32_matmul_precision()
+        kept.append(precision)
+        return SimpleNamespace(replay=lambda: (work(), replayed.append(precision)))
+
+    monkeypatch.setattr("sparsecert.plain.decoders.is_gpu", lambda _device: True)
+    monkeypatch.setattr("sparsecert.plain.synthesis.is_gpu", lambda _device: True)
+    monkeypatch.setattr("sparsecert.plain.descents.capture", capture)
+    monkeypatch.setattr("sparsecert.plain.descents.tf32_products", lambda _device: products(torch.device("cuda")))
+    defender, labels = SynthesisDefender(AnalysisBySynthesis(autoencoders)), torch.tensor([3, 1, 4, 1, 5])
+    for _ in range(2):
+        for against, precision in ((None, "highest"), (labels, "high")):
+            replayed.clear()
+            defender.answers(images, against=against)
+            assert set(replayed) == {precision}
+    assert sorted(kept) == ["high", "highest"]
+    assert torch.get_float32_matmul_precision() == "highest"
 
 
 def test_binarized_inference_thresholds_and_weighs(images: torch.Tensor) -> None:

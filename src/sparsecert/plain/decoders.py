@@ -53,7 +53,8 @@ class Decoders:
         if self.by_rows:
             return decode_by_rows([layer.lanes(classes) for layer in self.by_rows])
         layers = [
-            (weight[classes].flatten(0, 1), bias[classes].view(-1, 1, 1), stride) for weight, bias, stride in self.layers
+            (weight[classes].flatten(0, 1), bias[classes].view(-1, 1, 1), stride)
+            for weight, bias, stride in self.layers
         ]
 
         def decode(latents: torch.Tensor) -> torch.Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 import torch
 
@@ -34,11 +35,14 @@ class Descents:
     """Adam on the latents of every image and class, to lessen l: each pair as far as it is asked for.
 
     rows: the images, float[b, 784]. least: float[b, classes], the least l of each pair so far, and best: float[b,
-    classes, 8], its latents. They start with the given ones.
+    classes, 8], its latents. They start with the given ones. tf32: whether products may be in TF32 on a GPU. Adam's
+    first steps depend on the signs of the slopes alone, so a descent in TF32 may end elsewhere.
     """
 
-    def __init__(self, steps: Steps, rows: torch.Tensor, least: torch.Tensor, latents: torch.Tensor) -> None:
-        self.steps, self.rows, self.least, self.best = steps, rows, least, latents
+    def __init__(
+        self, steps: Steps, rows: torch.Tensor, least: torch.Tensor, latents: torch.Tensor, tf32: bool = False
+    ) -> None:
+        self.steps, self.rows, self.least, self.best, self.tf32 = steps, rows, least, latents, tf32
         self._latents, self._mean, self._square = latents.clone(), torch.zeros_like(latents), torch.zeros_like(latents)
 
     def advance(self, images: torch.Tensor, classes: torch.Tensor, first: int, last: int) -> None:
@@ -47,7 +51,7 @@ class Descents:
         for lanes in Lanes.of(classes, on_gpu=bool(self.steps.decoders.by_rows)):
             image, own = images[lanes.items], classes[lanes.items]
             states = [table[image, own] for table in tables]
-            with on_device(image.device), tf32_products(image.device):
+            with on_device(image.device), tf32_products(image.device) if self.tf32 else nullcontext():
                 after = self.steps(lanes.networks, self.rows[image], states, first, last)
             for table, state in zip(tables, after, strict=True):
                 table[image[lanes.real], own[lanes.real]] = state[lanes.real]
@@ -57,7 +61,7 @@ class Steps:
     """Takes steps of descents in lanes; on a GPU each as one launch (`StepGraph`)."""
 
     def __init__(self, decoders: Decoders) -> None:
-        self.decoders, self.graphs = decoders, dict[tuple[int, int], StepGraph]()
+        self.decoders, self.graphs = decoders, dict[tuple[int, int, str], StepGraph]()
 
     def __call__(
         self, networks: torch.Tensor, targets: torch.Tensor, states: Sequence[torch.Tensor], first: int, last: int
@@ -68,10 +72,11 @@ class Steps:
         """
         if self.decoders.by_rows:
             rows, lanes, _ = targets.shape
-            if (rows, lanes) not in self.graphs:
-                alike = (graph for (_, width), graph in self.graphs.items() if width == lanes)
-                self.graphs[rows, lanes] = StepGraph(self.decoders.by_rows, rows, lanes, next(alike, None))
-            return self.graphs[rows, lanes](networks, targets, states, first, last)
+            key = rows, lanes, torch.get_float32_matmul_precision()  # a graph keeps the precision of its capture
+            if key not in self.graphs:
+                alike = (graph for (_, width, _), graph in self.graphs.items() if width == lanes)
+                self.graphs[key] = StepGraph(self.decoders.by_rows, rows, lanes, next(alike, None))
+            return self.graphs[key](networks, targets, states, first, last)
         decode = self.decoders.of(networks)
         for step in range(first + 1, last + 1):
             states = _step(decode, targets, states, *_corrections(step))

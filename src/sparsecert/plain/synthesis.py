@@ -53,15 +53,15 @@ class AnalysisBySynthesis:
         """Scores [b, classes] of images [b, 1, 28, 28].
 
         `against`, one label per image: only whether that is the answer matters, and only the label's class and few
-        rivals take steps (see `_compare`); the others count with their best candidate. `first`: the rival to compare
-        it with first, where one is expected to win; the label where none is.
+        rivals take steps (see `_compare`), on a GPU in TF32; the others count with their best candidate. `first`: the
+        rival to compare it with first, where one is expected to win; the label where none is.
         """
         if images.shape[1:] != (1, SIDE, SIDE):
             raise InputError(f"images must be of shape (1, {SIDE}, {SIDE}), got {tuple(images.shape[1:])}")
         rows = images.to(self.device).flatten(1).float()
         rows = (rows > THRESHOLD).float() if self.binarized else rows
         with torch.no_grad():
-            descents = Descents(self.descend, rows.detach(), *self.search(rows.detach()))
+            descents = Descents(self.descend, rows.detach(), *self.search(rows.detach()), tf32=against is not None)
             if against is None:
                 every = torch.arange(len(rows), device=self.device).repeat_interleave(len(self.classes))
                 descents.advance(every, self.classes.repeat(len(rows)), 0, self.steps)
@@ -87,10 +87,10 @@ class AnalysisBySynthesis:
         """Takes the steps of the labels and of their rivals, `first` and then the nearest candidates', until one wins.
 
         l only falls with more candidates and steps. So where a rival beats the label, which has taken all of them, the
-        whole inference does not answer the label either; where the label beats its rivals, which have, the answer is an
-        estimate. No lead counts before: on binarized images far from any digit, leads of any size turn late. But a
-        label that leads without any steps need not take them. On a GPU all take them at once: few large batches cost
-        less than many small ones.
+        whole inference does not answer the label either, unless TF32 made the difference; where the label beats its
+        rivals, which have, the answer is an estimate. No lead counts before: on binarized images far from any digit,
+        leads of any size turn late. But a label that leads without any steps need not take them. On a GPU all take them
+        at once: few large batches cost less than many small ones.
         """
         order = (descents.least * self.factors).scatter(1, first[:, None], -torch.inf)
         order = order.scatter(1, against[:, None], torch.inf).argsort(dim=1)[:, : min(RIVALS, len(self.classes) - 1)]
