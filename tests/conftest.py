@@ -1,8 +1,9 @@
-"""What every test may rely on: quiet threads, and a small trained model on the built-in digits."""
+"""What every test may rely on: quiet threads, a small model trained on the built-in digits, and real data."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -48,3 +49,18 @@ def digits() -> Digits:
     data = datasets.load("digits", "test")
     assert isinstance(data.images, ArrayImages)
     return torch.from_numpy(data.images.pixels[:20]).float() / 255, torch.from_numpy(data.labels[:20])
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Callable[[str], Path]:
+    """A function that gives the folder SPARSECERT_DATA if it holds what is asked for, and skips otherwise."""
+
+    def find(inside: str) -> Path:
+        folder = os.environ.get("SPARSECERT_DATA")
+        if not folder:
+            pytest.skip("SPARSECERT_DATA is not set: no real data")
+        if not (Path(folder) / inside).exists():
+            pytest.skip(f"SPARSECERT_DATA holds no {inside}")
+        return Path(folder)
+
+    return find

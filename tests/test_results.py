@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import lzma
+import math
 import re
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -243,22 +244,34 @@ def test_no_attack_broke_a_certificate_and_where_ours_stands(tmp_path: Path) -> 
     assert int(certified) >= 250
 
 
-@pytest.mark.parametrize(("name", "file"), [("abs", "model"), ("abs-binarized", "binarized")])
-def test_what_was_found_on_a_gpu_fools_analysis_by_synthesis_on_a_cpu(name: str, file: str) -> None:
-    """The kept model is the attacked one; ten images of Table 2 that are in the sample, by the whole inference."""
+@pytest.mark.parametrize(
+    ("name", "file", "answered_rightly", "median"), [("abs", "model", 7, 20), ("abs-binarized", "binarized", 21, 31)]
+)
+def test_what_was_found_on_a_gpu_fools_analysis_by_synthesis_on_a_cpu(
+    name: str, file: str, answered_rightly: int, median: int, real_data: Callable[[str], Path]
+) -> None:
+    """All but some of it, by the whole inference: a CPU computes in fp32, and what is recorded was confirmed in TF32.
+
+    The medians as they would be if none of these images counted. Other instructions of a CPU round otherwise.
+    """
     attacked = records.read_attack(STUDY / "mnist" / "attacks" / f"{name}-pointwise.jsonl.xz")
-    model, sample = STUDY / "mnist" / "plain" / "abs" / f"{file}.safetensors", datasets.load("mnist-sample")
+    model, data = (
+        STUDY / "mnist" / "plain" / "abs" / f"{file}.safetensors",
+        datasets.load("mnist", "test", real_data("MNIST")),
+    )
     assert attacked.header.run["model"]["sha256"] == modelfile.fingerprint(model)
-    lines = [line for line in attacked.lines if line.example % 100 == 0 and line.distance][:10]
-    assert len(lines) == 10
-    images = torch.from_numpy(sample.images.batch([line.example // 100 for line in lines])).float() / 255
-    perturbed = images.flatten(1).clone()
-    for row, line in zip(perturbed, lines, strict=True):
-        row[list(line.pixels)] = torch.tensor(line.values).flatten()
-    assert (perturbed != images.flatten(1)).sum(dim=1).tolist() == [line.distance for line in lines]
-    defender, true = defender_for(model, sample), torch.tensor([line.true for line in lines])
-    assert (defender.answers(images).labels == true).all()
-    assert (defender.answers(perturbed.view_as(images)).labels != true).sum() >= 9  # TF32 there
+    found = [line for line in attacked.lines if line.distance]
+    images = torch.from_numpy(data.images.batch([line.example for line in found])).float() / 255
+    perturbed = images.clone()
+    for image, line in zip(perturbed.flatten(1), found, strict=True):
+        image[list(line.pixels)] = torch.tensor(line.values).flatten()
+    assert (perturbed != images).flatten(1).sum(dim=1).tolist() == [line.distance for line in found]
+    answers = defender_for(model, data).answers(perturbed).labels.tolist()
+    right = {line.example for line, answer in zip(found, answers, strict=True) if answer == line.true}
+    assert abs(len(right) - answered_rightly) <= 2
+    lost = (line.distance is None or line.example in right for line in attacked.lines)
+    distances = [math.inf if gone else line.distance for gone, line in zip(lost, attacked.lines, strict=True)]
+    assert abs(statistics.median(distances) - median) <= 1
 
 
 VARIANTS = {name: 10_000 for name in ("", "-norms", "-restarted", "-100-epochs")} | {"-repeat": 9_992}

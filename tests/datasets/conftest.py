@@ -1,9 +1,7 @@
-"""Data for these tests: real sets by the environment variable SPARSECERT_DATA, and an image folder made on the spot."""
+"""Data for these tests: an image folder made on the spot."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -26,18 +24,3 @@ def photos(tmp_path: Path) -> Path:
     for path, size in sizes.items():
         write_image(tmp_path / "photos" / path, generator.integers(0, 256, (*size, 3), dtype=np.uint8))
     return tmp_path / "photos"
-
-
-@pytest.fixture(scope="session")
-def real_data() -> Callable[[str], Path]:
-    """A function that gives the real data folder if it holds the file or folder asked for, and skips otherwise."""
-
-    def find(inside: str) -> Path:
-        folder = os.environ.get("SPARSECERT_DATA")
-        if not folder:
-            pytest.skip("SPARSECERT_DATA is not set: no real data")
-        if not (Path(folder) / inside).exists():
-            pytest.skip(f"SPARSECERT_DATA holds no {inside}")
-        return Path(folder)
-
-    return find
