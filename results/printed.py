@@ -205,18 +205,30 @@ def pretrained() -> str:
     return markdown(("data", "network, whole images", "masks", "way", "trained", "minutes", "accuracy", "median"), rows)
 
 
+POINTWISE = r"^(.+): median ([\d.]+), mean ([\d.]+), \d+ failures, ([\d,]+) queries"
+POINTWISE_NAMES = {
+    "Foolbox PointwiseAttack": "Foolbox",
+    "sparsecert Pointwise, 0 rounds": "ours as published (`--rounds 0`)",
+    "sparsecert Pointwise, 20 rounds": "ours by default, 20 rounds of fresh noise",
+}
+
+
 def foolbox() -> str:
-    """Our Pointwise attack and Foolbox's."""
-    names = {
-        "Foolbox PointwiseAttack": "Foolbox",
-        "sparsecert Pointwise, 0 rounds": "ours as published (`--rounds 0`)",
-        "sparsecert Pointwise, 20 rounds": "ours by default, 20 rounds of fresh noise",
-    }
-    lines = found(
-        r"^(.+): median ([\d.]+), mean ([\d.]+), \d+ failures, ([\d,]+) queries", printed("foolbox-pointwise-cpu")
-    )
+    """Our Pointwise attack and Foolbox's, on a plain network."""
+    lines = found(POINTWISE, printed("foolbox-pointwise-cpu"))
     headers = "attack", "median, pixels", "mean, pixels", "queries an image"
-    return markdown(headers, ((names[name], *numbers) for name, *numbers in lines))
+    return markdown(headers, ((POINTWISE_NAMES[name], *numbers) for name, *numbers in lines))
+
+
+def foolbox_synthesis() -> str:
+    """The same on analysis by synthesis."""
+    runs = re.split(r"^(?=\$ )", printed("foolbox-synthesis-cpu"), flags=re.MULTILINE)[1:]
+    lines = [
+        (model, POINTWISE_NAMES[name], *numbers)
+        for model, run in zip(("ABS", "binary ABS"), runs, strict=True)
+        for name, *numbers in found(POINTWISE, run)
+    ]
+    return markdown(("model", "attack", "median, pixels", "mean, pixels", "queries an image"), lines)
 
 
 def sparse_attacks() -> str:
@@ -366,6 +378,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     # docs/your-model.md
     "pretrained": pretrained,
     "foolbox": foolbox,
+    "foolbox-synthesis": foolbox_synthesis,
     "sparse-attacks": sparse_attacks,
     "sparse-attacks-cifar10": sparse_attacks_cifar10,
     "tables-certified": lambda: of_tables("| data set | features"),
