@@ -244,32 +244,43 @@ def test_no_attack_broke_a_certificate_and_where_ours_stands(tmp_path: Path) -> 
     assert int(certified) >= 250
 
 
-@pytest.mark.parametrize(
-    ("name", "file", "answered_rightly", "median"), [("abs", "model", 7, 20), ("abs-binarized", "binarized", 21, 31)]
-)
-def test_what_was_found_on_a_gpu_fools_analysis_by_synthesis_on_a_cpu(
-    name: str, file: str, answered_rightly: int, median: int, real_data: Callable[[str], Path]
-) -> None:
-    """All but some of it, by the whole inference: a CPU computes in fp32, and what is recorded was confirmed in TF32.
+def _found(name: str, data: datasets.Dataset, step: int = 1) -> tuple[records.AttackRecords, dict[int, bool]]:
+    """The records of that form of analysis by synthesis, and whether it classifies each image found correctly.
 
-    The medians as they would be if none of these images counted. Other instructions of a CPU round otherwise.
+    `data` has every `step`-th test image. The kept model is the attacked one; it answers by the whole inference.
     """
     attacked = records.read_attack(STUDY / "mnist" / "attacks" / f"{name}-pointwise.jsonl.xz")
-    model, data = (
-        STUDY / "mnist" / "plain" / "abs" / f"{file}.safetensors",
-        datasets.load("mnist", "test", real_data("MNIST")),
-    )
+    model = STUDY / "mnist" / "plain" / "abs" / ("model.safetensors" if name == "abs" else "binarized.safetensors")
     assert attacked.header.run["model"]["sha256"] == modelfile.fingerprint(model)
-    found = [line for line in attacked.lines if line.distance]
-    images = torch.from_numpy(data.images.batch([line.example for line in found])).float() / 255
+    found = [line for line in attacked.lines if line.example % step == 0 and line.distance]
+    images = torch.from_numpy(data.images.batch([line.example // step for line in found])).float() / 255
     perturbed = images.clone()
     for image, line in zip(perturbed.flatten(1), found, strict=True):
         image[list(line.pixels)] = torch.tensor(line.values).flatten()
     assert (perturbed != images).flatten(1).sum(dim=1).tolist() == [line.distance for line in found]
-    answers = defender_for(model, data).answers(perturbed).labels.tolist()
-    right = {line.example for line, answer in zip(found, answers, strict=True) if answer == line.true}
-    assert abs(len(right) - answered_rightly) <= 2
-    lost = (line.distance is None or line.example in right for line in attacked.lines)
+    defender, true = defender_for(model, data), torch.tensor([line.true for line in found])
+    assert (defender.answers(images).labels == true).all()
+    right = (defender.answers(perturbed).labels == true).tolist()
+    return attacked, {line.example: answer for line, answer in zip(found, right, strict=True)}
+
+
+@pytest.mark.parametrize("name", ["abs", "abs-binarized"])
+def test_what_was_found_on_a_gpu_fools_analysis_by_synthesis_on_a_cpu(name: str) -> None:
+    """Ten images of Table 2 that are in the sample; the GPU confirmed them in TF32, a CPU computes in fp32."""
+    _, right = _found(name, datasets.load("mnist-sample"), step=100)
+    answers = list(right.values())[:10]
+    assert len(answers) == 10
+    assert sum(answers) <= 1
+
+
+@pytest.mark.parametrize(("name", "count", "median"), [("abs", 7, 20), ("abs-binarized", 21, 31)])
+def test_analysis_by_synthesis_where_a_cpu_classifies_correctly_what_a_gpu_found(
+    name: str, count: int, median: int, real_data: Callable[[str], Path]
+) -> None:
+    """How many images that is, and the median if none of them counted. Other instructions of a CPU round otherwise."""
+    attacked, right = _found(name, datasets.load("mnist", "test", real_data("MNIST")))
+    assert abs(sum(right.values()) - count) <= 2
+    lost = (line.distance is None or right.get(line.example, False) for line in attacked.lines)
     distances = [math.inf if gone else line.distance for gone, line in zip(lost, attacked.lines, strict=True)]
     assert abs(statistics.median(distances) - median) <= 1
 
@@ -457,12 +468,13 @@ def test_our_pointwise_attack_is_no_worse_than_foolboxs() -> None:
     assert max(ours) <= theirs
 
 
-def test_our_pointwise_attack_is_no_worse_than_foolboxs_on_analysis_by_synthesis() -> None:
-    """By the mean: of so few images the median is decided by two of them."""
-    means = re.findall(r"mean ([\d.]+), 0 failures", (RESULTS / "foolbox-synthesis-cpu.txt").read_text())
-    theirs, ours, theirs_binary, ours_binary = map(float, means)
+def test_our_pointwise_attack_and_foolboxs_on_analysis_by_synthesis() -> None:
+    """The bar of a median no larger than Foolbox's is met on ABS and missed on binary ABS, as is printed."""
+    text = (RESULTS / "foolbox-synthesis-cpu.txt").read_text()
+    theirs, ours, theirs_binary, ours_binary = map(float, re.findall(r"median ([\d.]+), mean [\d.]+, 0 failures", text))
     assert ours <= theirs
-    assert ours_binary <= theirs_binary
+    assert ours_binary > theirs_binary
+    assert re.findall(r"bar, our median no larger than Foolbox's: (\w+)", text) == ["met", "MISSED"]
 
 
 @pytest.mark.parametrize("file", sorted(RESULTS.glob("service-*.txt")), ids=lambda file: file.stem)

@@ -286,15 +286,20 @@ def test_only_a_query_about_a_label_computes_in_tf32(
     monkeypatch.setattr("sparsecert.plain.decoders.is_gpu", lambda _device: True)
     monkeypatch.setattr("sparsecert.plain.synthesis.is_gpu", lambda _device: True)
     monkeypatch.setattr("sparsecert.plain.descents.capture", capture)
-    monkeypatch.setattr("sparsecert.plain.descents.tf32_products", lambda _device: products(torch.device("cuda")))
+    gpu = torch.device("cuda")
+    monkeypatch.setattr("sparsecert.plain.descents.tf32_products", lambda _device, allowed: products(gpu, allowed))
     defender, labels = SynthesisDefender(AnalysisBySynthesis(autoencoders)), torch.tensor([3, 1, 4, 1, 5])
-    for _ in range(2):
-        for against, precision in ((None, "highest"), (labels, "high")):
-            replayed.clear()
-            defender.answers(images, against=against)
-            assert set(replayed) == {precision}
+    for default in ("highest", "high"):  # whatever else the program asks for
+        torch.set_float32_matmul_precision(default)
+        try:
+            for against, precision in ((None, "highest"), (labels, "high")):
+                replayed.clear()
+                defender.answers(images, against=against)
+                assert set(replayed) == {precision}
+                assert torch.get_float32_matmul_precision() == default
+        finally:
+            torch.set_float32_matmul_precision("highest")
     assert sorted(kept) == ["high", "highest"]
-    assert torch.get_float32_matmul_precision() == "highest"
 
 
 def test_binarized_inference_thresholds_and_weighs(images: torch.Tensor) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 
 import torch
 
@@ -35,8 +34,8 @@ class Descents:
     """Adam on the latents of every image and class, to lessen l: each pair as far as it is asked for.
 
     rows: the images, float[b, 784]. least: float[b, classes], the least l of each pair so far, and best: float[b,
-    classes, 8], its latents. They start with the given ones. tf32: whether products may be in TF32 on a GPU. Adam's
-    first steps depend on the signs of the slopes alone, so a descent in TF32 may end elsewhere.
+    classes, 8], its latents. They start with the given ones. tf32: whether products may be in TF32 on a GPU. Such a
+    descent may end elsewhere: Adam's first step depends on the signs of the slopes alone.
     """
 
     def __init__(
@@ -51,7 +50,7 @@ class Descents:
         for lanes in Lanes.of(classes, on_gpu=bool(self.steps.decoders.by_rows)):
             image, own = images[lanes.items], classes[lanes.items]
             states = [table[image, own] for table in tables]
-            with on_device(image.device), tf32_products(image.device) if self.tf32 else nullcontext():
+            with on_device(image.device), tf32_products(image.device, self.tf32):
                 after = self.steps(lanes.networks, self.rows[image], states, first, last)
             for table, state in zip(tables, after, strict=True):
                 table[image[lanes.real], own[lanes.real]] = state[lanes.real]
