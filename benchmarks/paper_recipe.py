@@ -115,7 +115,7 @@ def trained(options: argparse.Namespace, train: Dataset, changes: list[str], dev
         try:
             train_many(runs, on_progress=until_the_end)
         except Stop:
-            print(f"stopped after {options.seconds:g} s; the same command goes on from the checkpoints")
+            print("stopped; the same command goes on from the checkpoints")
             sys.exit(3)
     return [folder for _, folder in runs]
 

@@ -266,14 +266,14 @@ def _found(name: str, data: datasets.Dataset, step: int = 1) -> tuple[records.At
 
 @pytest.mark.parametrize("name", ["abs", "abs-binarized"])
 def test_what_was_found_on_a_gpu_fools_analysis_by_synthesis_on_a_cpu(name: str) -> None:
-    """Ten images of Table 2 that are in the sample; the GPU confirmed them in TF32, a CPU computes in fp32."""
+    """Ten images of Table 2 that are in the sample; a GPU confirmed ABS in fp32, binary ABS in TF32."""
     _, right = _found(name, datasets.load("mnist-sample"), step=100)
     answers = list(right.values())[:10]
     assert len(answers) == 10
     assert sum(answers) <= 1
 
 
-@pytest.mark.parametrize(("name", "count", "median"), [("abs", 7, 20), ("abs-binarized", 21, 31)])
+@pytest.mark.parametrize(("name", "count", "median"), [("abs", 2, 19), ("abs-binarized", 21, 31)])
 def test_analysis_by_synthesis_where_a_cpu_classifies_correctly_what_a_gpu_found(
     name: str, count: int, median: int, real_data: Callable[[str], Path]
 ) -> None:
