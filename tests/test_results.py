@@ -31,6 +31,7 @@ from studies.levine_feizi_2020.attacked import AttackStudy
 from studies.levine_feizi_2020.base_tables import base_rows
 from studies.levine_feizi_2020.exact import DEFAULT_SCHEMES
 from studies.levine_feizi_2020.fixed_masks import fixed_rows
+from studies.levine_feizi_2020.plain_classifiers import plain_file
 from studies.levine_feizi_2020.published import published, published_patches
 from studies.levine_feizi_2020.recipes import recipes
 from studies.levine_feizi_2020.study import RESULTS as STUDY
@@ -250,7 +251,7 @@ def _found(name: str, data: datasets.Dataset, step: int = 1) -> tuple[records.At
     `data` has every `step`-th test image. The kept model is the attacked one; it answers by the whole inference.
     """
     attacked = records.read_attack(STUDY / "mnist" / "attacks" / f"{name}-pointwise.jsonl.xz")
-    model = STUDY / "mnist" / "plain" / "abs" / ("model.safetensors" if name == "abs" else "binarized.safetensors")
+    model = plain_file(Study(STUDY), name)
     assert attacked.header.run["model"]["sha256"] == modelfile.fingerprint(model)
     found = [line for line in attacked.lines if line.example % step == 0 and line.distance]
     images = torch.from_numpy(data.images.batch([line.example // step for line in found])).float() / 255
@@ -266,11 +267,10 @@ def _found(name: str, data: datasets.Dataset, step: int = 1) -> tuple[records.At
 
 @pytest.mark.parametrize("name", ["abs", "abs-binarized"])
 def test_what_was_found_on_a_gpu_fools_analysis_by_synthesis_on_a_cpu(name: str) -> None:
-    """Ten images of Table 2 that are in the sample; a GPU confirmed ABS in fp32, binary ABS in TF32."""
+    """Images of Table 2 that are in the sample; a GPU confirmed ABS in fp32, binary ABS in TF32."""
     _, right = _found(name, datasets.load("mnist-sample"), step=100)
-    answers = list(right.values())[:10]
-    assert len(answers) == 10
-    assert sum(answers) <= 1
+    assert len(right) >= 20
+    assert sum(right.values()) <= 1
 
 
 @pytest.mark.parametrize(("name", "count", "median"), [("abs", 2, 19), ("abs-binarized", 21, 31)])

@@ -61,7 +61,7 @@ def check_precision(name: str, dtype: torch.dtype | None, device: torch.device) 
 
 @contextmanager
 def tf32_products(device: torch.device, allowed: bool = True) -> Iterator[None]:
-    """fp32 matrix products in TF32 on a GPU that has it, as convolutions are there by default; else in fp32."""
+    """On a GPU, fp32 matrix products in TF32 if it has it, as convolutions are by default; in fp32 if not `allowed`."""
     precision = torch.get_float32_matmul_precision()
     if device.type == "cuda":
         torch.set_float32_matmul_precision("high" if allowed else "highest")

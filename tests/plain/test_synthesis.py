@@ -286,20 +286,39 @@ def test_only_a_query_about_a_label_computes_in_tf32(
     monkeypatch.setattr("sparsecert.plain.decoders.is_gpu", lambda _device: True)
     monkeypatch.setattr("sparsecert.plain.synthesis.is_gpu", lambda _device: True)
     monkeypatch.setattr("sparsecert.plain.descents.capture", capture)
-    gpu = torch.device("cuda")
-    monkeypatch.setattr("sparsecert.plain.descents.tf32_products", lambda _device, allowed: products(gpu, allowed))
-    defender, labels = SynthesisDefender(AnalysisBySynthesis(autoencoders)), torch.tensor([3, 1, 4, 1, 5])
+    for module in ("descents", "synthesis"):
+        monkeypatch.setattr(
+            f"sparsecert.plain.{module}.tf32_products", lambda _device, allowed: products(torch.device("cuda"), allowed)
+        )
+    decode, search = Decoders.__call__, AnalysisBySynthesis.search
+
+    def decoding(self: Decoders, latents: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
+        prepared.add(torch.get_float32_matmul_precision())
+        return decode(self, latents, classes)
+
+    def searching(self: AnalysisBySynthesis, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        prepared.add(torch.get_float32_matmul_precision())
+        return search(self, rows)
+
+    monkeypatch.setattr(Decoders, "__call__", decoding)
+    monkeypatch.setattr(AnalysisBySynthesis, "search", searching)
+    labels = torch.tensor([3, 1, 4, 1, 5])
     for default in ("highest", "high"):  # whatever else the program asks for
         torch.set_float32_matmul_precision(default)
         try:
+            kept.clear()
+            prepared = set[str]()
+            defender = SynthesisDefender(AnalysisBySynthesis(autoencoders))
+            assert prepared == {"highest"}
             for against, precision in ((None, "highest"), (labels, "high")):
                 replayed.clear()
                 defender.answers(images, against=against)
                 assert set(replayed) == {precision}
                 assert torch.get_float32_matmul_precision() == default
+            assert prepared == {"highest"}
         finally:
             torch.set_float32_matmul_precision("highest")
-    assert sorted(kept) == ["high", "highest"]
+        assert sorted(kept) == ["high", "highest"]
 
 
 def test_binarized_inference_thresholds_and_weighs(images: torch.Tensor) -> None:

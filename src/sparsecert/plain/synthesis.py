@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import torch
 
+from sparsecert.devices import tf32_products
 from sparsecert.errors import InputError
 from sparsecert.plain.autoencoders import BETA, SIDE, Autoencoders
 from sparsecert.plain.decoders import Decoders, is_gpu
@@ -42,7 +43,7 @@ class AnalysisBySynthesis:
         self.descend = Steps(self.decoders)
         self.candidates = autoencoders.candidates.detach().to(self.device)
         parts = (part[:, None].expand(-1, classes, -1) for part in torch.split(self.candidates, DECODED_AT_ONCE))
-        with torch.no_grad():
+        with torch.no_grad(), tf32_products(self.device, allowed=False):
             images = torch.cat([self.decoders(part, self.classes) for part in parts])  # [candidates, classes, 784]
         prior = BETA / 2 * self.candidates.square().sum(dim=1, keepdim=True)
         self._worth, self._images = (images.square().sum(dim=2) + prior).flatten(), images.flatten(0, 1).T.contiguous()
@@ -60,7 +61,7 @@ class AnalysisBySynthesis:
             raise InputError(f"images must be of shape (1, {SIDE}, {SIDE}), got {tuple(images.shape[1:])}")
         rows = images.to(self.device).flatten(1).float()
         rows = (rows > THRESHOLD).float() if self.binarized else rows
-        with torch.no_grad():
+        with torch.no_grad(), tf32_products(self.device, allowed=False):
             descents = Descents(self.descend, rows.detach(), *self.search(rows.detach()), tf32=against is not None)
             if against is None:
                 every = torch.arange(len(rows), device=self.device).repeat_interleave(len(self.classes))
